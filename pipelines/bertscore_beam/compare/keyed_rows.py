@@ -80,14 +80,8 @@ class RowReader:
     ) -> Iterator[Entries]:
         """Yield the rows of a run as entries, part by part.
 
-        Args:
-            run: The run to read.
-            side: The side that the rows belong to, unless they have a column of systems.
-            references: Column of references to digest; None to take their number of tokens.
-
-        Raises:
-            InputError: A part is damaged, or there are too many groups.
-            ConfigError: There are too many systems.
+        They belong to `side`, unless they have a column of systems. `references` is the column of
+        references to digest; None to take their number of tokens.
         """
         options = self._options
         score, raw = columns.SCORES[self._measure], columns.RAW_SCORES[self._measure]

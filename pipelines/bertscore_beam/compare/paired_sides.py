@@ -157,13 +157,7 @@ class PairedGroups:
         self._fallen: _Moved = []
 
     def add(self, entries: Entries, mine: Numbers, theirs: Numbers) -> None:
-        """Add rows that are paired.
-
-        Args:
-            entries: Rows of both sides.
-            mine: Position of the row of RUN in `entries`, negative if it has none. Shape (P,).
-            theirs: The same of AGAINST. Shape (P,).
-        """
+        """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
         present = (mine >= 0) | (theirs >= 0)
         mine, theirs = mine[present], theirs[present]
         in_run, in_against = mine >= 0, theirs >= 0

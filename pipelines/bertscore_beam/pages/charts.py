@@ -14,8 +14,8 @@ import vl_convert
 from markupsafe import Markup
 
 from bertscore_beam.compare import WHOLE, Group, GroupComparison
-from bertscore_beam.pages.report_data import Night
-from bertscore_beam.pages.words import shown_name, shown_value
+from bertscore_beam.pages.report_data import Night, ReportData
+from bertscore_beam.pages.words import by_number, shown_name, shown_value
 from bertscore_beam.records import SHARES, GroupRow
 
 Spec = dict[str, Any]
@@ -23,14 +23,14 @@ Spec = dict[str, Any]
 MOST_GROUPS = 40
 """Most groups in one chart. The table below it has all of them."""
 
-MOST_LINES = 6
+_MOST_LINES = 6
 """Most groups in the chart of nights."""
 
 QUANTILES = tuple(f"raw_f1_q{round(share * 100):02}" for share in SHARES)
 """Names of the scores that a share of the rows is below."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-_SERIES = [f"var(--series-{number})" for number in range(1, MOST_LINES + 1)]
+_SERIES = [f"var(--series-{number})" for number in range(1, _MOST_LINES + 1)]
 _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]]
 _STEP = 24
 _AXIS = 44
@@ -79,19 +79,53 @@ WIDE = Canvas(width=800, label=260, height=240)
 NARROW = Canvas(width=340, label=160, height=190)
 
 
-def draw(chart: Callable[..., Spec], *values: Any) -> Chart:
-    """Draw a chart of some values for wide and for narrow screens."""
+def charts_of(data: ReportData, measure: str, raw_measure: str) -> Mapping[str, Chart]:
+    """Draw the charts of a page, by section."""
+    drawn: dict[str, Chart] = {}
+    if data.histogram:
+        drawn["histogram"] = _draw(_histogram_chart, data.histogram, raw_measure)
+    if data.groups:
+        drawn["groups"] = _draw(_groups_chart, data.groups, measure)
+        drawn["quantiles"] = _draw(_quantiles_chart, data.groups, raw_measure)
+    if data.lengths:
+        drawn["lengths"] = _draw(_lengths_chart, data.lengths, measure)
+    if data.languages:
+        drawn["languages"] = _draw(_groups_chart, data.languages, measure)
+    if reasons := data.total.values["reasons"]:
+        drawn["reasons"] = _draw(_reasons_chart, by_number(reasons))
+    changes = () if data.against is None else data.against.by_change
+    if any(group.result.difference is not None for group in changes):
+        drawn["changes"] = _draw(_changes_chart, changes)
+    if len(data.nights) > 1:
+        drawn["trend"] = _draw(_trend_chart, data.nights, measure)
+        if names := trend_groups(data):
+            drawn["group_trend"] = _draw(_group_trend_chart, data.nights, names, measure)
+    return drawn
+
+
+def trend_groups(data: ReportData) -> list[Group]:
+    """Return the groups of the newest run whose F1 moved most over the runs made alike."""
+    moves: dict[Group, float] = {}
+    for row in data.groups:
+        name = row.group or WHOLE
+        means = [
+            night.groups[name] for night in data.nights if night.comparable and name in night.groups
+        ]
+        if means:
+            moves[name] = round(max(means) - min(means), 9)
+    return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]
+
+
+def _draw(chart: Callable[..., Spec], *values: Any) -> Chart:
     return Chart(wide=_svg(chart(WIDE, *values)), narrow=_svg(chart(NARROW, *values)))
 
 
-def groups_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
-    """Return the chart of each group's F1 with its interval, in the order given."""
+def _groups_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
     shown = [row for row in rows if row.values["f1"] is not None][:MOST_GROUPS]
     return _estimates(canvas, _names(shown), map(_f1_of, shown), measure)
 
 
-def changes_chart(canvas: Canvas, groups: Sequence[GroupComparison]) -> Spec:
-    """Return the chart of each group's difference with its interval, and a line at none."""
+def _changes_chart(canvas: Canvas, groups: Sequence[GroupComparison]) -> Spec:
     shown = [group for group in groups if group.result.difference is not None][:MOST_GROUPS]
     ends = [
         _ends(group.result.difference, *(group.result.interval or (None, None))) for group in shown
@@ -100,8 +134,7 @@ def changes_chart(canvas: Canvas, groups: Sequence[GroupComparison]) -> Spec:
     return _estimates(canvas, names, ends, "difference in F1", zero_line=True)
 
 
-def quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
-    """Return the chart of each group's spread: 5 to 95, 25 to 75 and 50 of 100 rows."""
+def _quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
     shown = [row for row in rows if row.values["scored"]][:MOST_GROUPS]
     values = [
         {
@@ -122,8 +155,9 @@ def quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> S
     return _frame(canvas, values, _names(shown), {"encoding": {"y": _ROW}, "layer": layers})
 
 
-def histogram_chart(canvas: Canvas, bars: Sequence[tuple[float, float, int]], measure: str) -> Spec:
-    """Return the chart of rows by score: both ends of each bar, and its rows."""
+def _histogram_chart(
+    canvas: Canvas, bars: Sequence[tuple[float, float, int]], measure: str
+) -> Spec:
     values = [{"low": low, "high": high, "rows": rows} for low, high, rows in bars]
     x = {"type": "quantitative", "title": measure, "scale": {"zero": False, "nice": False}}
     body = {
@@ -138,15 +172,13 @@ def histogram_chart(canvas: Canvas, bars: Sequence[tuple[float, float, int]], me
     return _frame(canvas, values, (), body)
 
 
-def lengths_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
-    """Return the chart of F1 by length, the shortest rows first."""
+def _lengths_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
     shown = [row for row in rows if row.values["f1"] is not None]
     names = [("–".join(map(str, row.group or ())),) for row in shown]
     return _sequence(canvas, names, map(_f1_of, shown), "tokens of the longer text", measure)
 
 
-def reasons_chart(canvas: Canvas, reasons: Sequence[tuple[str, int]]) -> Spec:
-    """Return the chart of rows by reason."""
+def _reasons_chart(canvas: Canvas, reasons: Sequence[tuple[str, int]]) -> Spec:
     values = [{"row": at, "rows": rows} for at, (_, rows) in enumerate(reasons)]
     most = max(rows for _, rows in reasons)
     axis = {**_ROWS["axis"], "tickCount": min(most, 4 if canvas is NARROW else 7)}
@@ -157,8 +189,7 @@ def reasons_chart(canvas: Canvas, reasons: Sequence[tuple[str, int]]) -> Spec:
     return _frame(canvas, values, [(reason,) for reason, _ in reasons], body)
 
 
-def trend_chart(canvas: Canvas, nights: Sequence[Night], measure: str) -> Spec:
-    """Return the chart of F1 over nights, the oldest first."""
+def _trend_chart(canvas: Canvas, nights: Sequence[Night], measure: str) -> Spec:
     ends = [_f1_of(night.total) for night in nights]
     return _sequence(canvas, _night_names(nights), ends, "run", measure, line=True)
 
@@ -171,10 +202,9 @@ def _night_names(nights: Sequence[Night]) -> list[Group]:
     return [(night.started[:16],) for night in nights]
 
 
-def group_trend_chart(
+def _group_trend_chart(
     canvas: Canvas, nights: Sequence[Night], names: Sequence[Group], measure: str
 ) -> Spec:
-    """Return the chart of some groups' F1 over nights, one line a group."""
     values = [
         {"at": at, "group": line, "mean": night.groups[name]}
         for at, night in enumerate(nights)

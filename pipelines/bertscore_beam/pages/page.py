@@ -14,9 +14,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bertscore_beam.compare import WHOLE, Group, GroupComparison, verdict
+from bertscore_beam.compare import GroupComparison, verdict
 from bertscore_beam.pages import charts, words
-from bertscore_beam.pages.charts import Chart, draw
 from bertscore_beam.pages.report_data import ReportData
 from bertscore_beam.run import duration_words, escape_line
 from bertscore_core.errors import escape_text
@@ -46,7 +45,7 @@ def render(data: ReportData) -> str:
             style=Markup(style),  # noqa: S704 (our own file)
             policy=_policy(style),
             sections=_sections(data),
-            charts=_charts(data, measure, raw_measure),
+            charts=charts.charts_of(data, measure, raw_measure),
             version=version("bertscore-beam"),
             total=data.total.values,
             quantiles=charts.QUANTILES,
@@ -58,7 +57,7 @@ def render(data: ReportData) -> str:
             lost=_lost(data),
             verdict=verdict,
             settings=_settings(data.signatures),
-            trend_groups=_trend_groups(data),
+            trend_groups=charts.trend_groups(data),
         )
     )
 
@@ -119,42 +118,6 @@ def _sections(data: ReportData) -> list[tuple[str, str]]:
     return [(name, title) for name, title, is_shown in sections if is_shown]
 
 
-def _charts(data: ReportData, measure: str, raw_measure: str) -> Mapping[str, Chart]:
-    drawn: dict[str, Chart] = {}
-    if data.histogram:
-        drawn["histogram"] = draw(charts.histogram_chart, data.histogram, raw_measure)
-    if data.groups:
-        drawn["groups"] = draw(charts.groups_chart, data.groups, measure)
-        drawn["quantiles"] = draw(charts.quantiles_chart, data.groups, raw_measure)
-    if data.lengths:
-        drawn["lengths"] = draw(charts.lengths_chart, data.lengths, measure)
-    if data.languages:
-        drawn["languages"] = draw(charts.groups_chart, data.languages, measure)
-    if reasons := data.total.values["reasons"]:
-        drawn["reasons"] = draw(charts.reasons_chart, words.by_number(reasons))
-    changes = () if data.against is None else data.against.by_change
-    if any(group.result.difference is not None for group in changes):
-        drawn["changes"] = draw(charts.changes_chart, changes)
-    if len(data.nights) > 1:
-        drawn["trend"] = draw(charts.trend_chart, data.nights, measure)
-        if names := _trend_groups(data):
-            drawn["group_trend"] = draw(charts.group_trend_chart, data.nights, names, measure)
-    return drawn
-
-
-def _trend_groups(data: ReportData) -> list[Group]:
-    """Return the groups of the newest run whose F1 moved most over the runs made alike."""
-    moves: dict[Group, float] = {}
-    for row in data.groups:
-        name = row.group or WHOLE
-        means = [
-            night.groups[name] for night in data.nights if night.comparable and name in night.groups
-        ]
-        if means:
-            moves[name] = round(max(means) - min(means), 9)
-    return sorted(moves, key=lambda name: -moves[name])[: charts.MOST_LINES]
-
-
 def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
     """Return fields of signatures with their meaning: those shared, and those of a language."""
     fields = {name: words.signature_sentences(text) for name, text in signatures.items()}
@@ -165,7 +128,6 @@ def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
 
 
 def _standing(data: ReportData) -> dict[str, list[GroupComparison]]:
-    """Return the groups by what became of them, those that changed most first."""
     standing: dict[str, list[GroupComparison]] = {}
     if data.against is not None:
         for group in data.against.by_change:

@@ -66,7 +66,6 @@ _UNREADABLE = {
 def _chosen_rows(
     options: ReportOptions, run: FinishedRun, places: Sequence[RowPlace]
 ) -> tuple[ChosenRow, ...]:
-    """Return rows as they are shown, in the order given."""
     by, key = options.by, options.row_key
     wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
     texts = _texts(run, places) if options.with_texts else [None] * len(places)
@@ -92,7 +91,6 @@ def _tokens(row: pa.Table) -> int | None:
 def _moved_rows(
     options: ReportOptions, run: FinishedRun, other: FinishedRun, comparison: Comparison, sign: int
 ) -> tuple[ChosenRow, ...]:
-    """Return the rows that moved in one direction, with what they were before."""
     moved = [row for row in comparison.moved if row.change * sign > 0]
     shown = _chosen_rows(options, run, [RowPlace(row.file, row.row) for row in moved])
     shown = tuple(
@@ -161,7 +159,6 @@ def _find_series(pattern: str) -> tuple[list[str], int]:
 def _nights(
     options: ReportOptions, earlier: Sequence[str], newest: FinishedRun, findings: Findings
 ) -> tuple[Night, ...]:
-    """Return every run of a series, the oldest first; none for a single run."""
     if not earlier:
         return ()
     nights = []
@@ -189,7 +186,6 @@ def _night(
 
 
 def _utc(seconds: Any) -> str:
-    """Return seconds since the epoch as a date and time in UTC."""
     if not isinstance(seconds, (int, float)):
         return "–"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
