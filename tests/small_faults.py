@@ -238,8 +238,8 @@ FAULTS = (
     ),
     Fault(
         "pages",
-        "limit = np.partition(values, count - 1)[count - 1]",
-        "limit = np.partition(values, count)[count]",
+        "limit = np.partition(values[rows], count - 1)[count - 1]",
+        "limit = np.partition(values[rows], count)[count]",
     ),
     Fault("baseline", "size = 12 if len(title) <= _LONGEST_NAME else 9", "size = 12"),
     Fault(
@@ -322,10 +322,10 @@ FAULTS = (
     Fault("options", "values = kept | flags", "values = flags | kept"),
     Fault(
         "pages",
-        "texts = _texts(run, places) if with_texts else [None] * len(places)",
+        "texts = _texts(run, places) if options.with_texts else [None] * len(places)",
         "texts = _texts(run, places)",
     ),
-    Fault("pages", "_with_candidate(now, before)", "_with_candidate(before, now)"),
+    Fault("pages", "against=earlier.candidate", "against=row.texts.candidate"),
 )
 
 

@@ -11,8 +11,6 @@ from bertscore_beam.files import absolute, mask_credentials, reaching, write_ato
 from bertscore_beam.idf import load_idf
 from bertscore_beam.options import IDF_WORDS, ExplainOptions, ScoreOptions
 from bertscore_beam.pages import (
-    RowChanges,
-    RowExplanation,
     StoredRow,
     explain_row,
     extreme_rows,
@@ -104,15 +102,15 @@ def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
             "write an HTML file."
         )
     rows = read_stored(run, places)
-    changes = RowChanges(**{name: options.scoring.get(name) for name in options.of_runs})
-    tables = read_idf(run, changes)
+    changes = options.scoring
+    tables = read_idf(run, changes.get("idf"))
     scorers: dict[tuple[str | None, str], BertScorer] = {}
     found = []
     for row in rows:
         key = row.language, row.signature.format()
         if key not in scorers:
             scorers[key] = BertScorer(row_config(run, row, changes, _read_baseline))
-        found.append(_of_row(explain_row(run, row, scorers[key], tables)))
+        found.append(_of_row(row, *explain_row(run, row, scorers[key], tables)))
     return found
 
 
@@ -139,8 +137,7 @@ def _read_baseline(path: str, row: StoredRow, language: str | None) -> Baseline:
         )
 
 
-def _of_row(explained: RowExplanation) -> _Explained:
-    row, differences = explained.row, explained.differences
+def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) -> _Explained:
     stored = row.scores
     notes = [
         f"in the run: precision {stored.precision:.6f}, recall {stored.recall:.6f}, F1 "
@@ -153,7 +150,7 @@ def _of_row(explained: RowExplanation) -> _Explained:
         heading=str(row.place),
         warnings=warnings,
         notes=(*notes, *warnings, f"signature: {row.signature.format()}"),
-        explanation=explained.explanation,
+        explanation=explanation,
         facts={
             "file": row.place.input_name,
             "row": row.place.row,
@@ -161,7 +158,7 @@ def _of_row(explained: RowExplanation) -> _Explained:
             "signature": row.signature.format(),
             "error": row.reason,
             "stored": stored._asdict(),
-            "differences": list(differences),
+            "differences": differences,
         },
     )
 

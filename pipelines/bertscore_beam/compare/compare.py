@@ -111,31 +111,30 @@ def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[st
     words = []
     is_by_row = whole.result.clusters is None
     units, least = ("pairs", FEW_PAIRS) if is_by_row else ("effective clusters", FEW_CLUSTERS)
-    if _units(whole) < least:
-        words.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
-    few = sum(_units(group) < least for group in groups)
-    if few:
-        words.append(
-            f"{few:,} of {len(groups):,} groups have fewer than {least} {units}: their errors are "
-            "rough or unknown."
-        )
     what = "pairs" if is_by_row else "clusters"
-    if _is_carried(whole, least):
+    few = [_units(group) < least for group in (whole, *groups)]
+    carried = [
+        not is_few and few_carry(group.result.carriers, _units(group))
+        for group, is_few in zip((whole, *groups), few, strict=True)
+    ]
+    if few[0]:
+        words.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
+    if any(few[1:]):
+        words.append(
+            f"{sum(few[1:]):,} of {len(groups):,} groups have fewer than {least} {units}: their "
+            "errors are rough or unknown."
+        )
+    if carried[0]:
         words.append(
             f"Few {what} carry most of the variance, as many as {whole.result.carriers:.1f}: the "
             "error, the interval and the tests may be wrong. Look at the rows that moved furthest."
         )
-    carried = sum(_is_carried(group, least) for group in groups)
-    if carried:
+    if any(carried[1:]):
         words.append(
-            f"In {carried:,} of {len(groups):,} groups few {what} carry most of the variance: "
-            "their errors, intervals and tests may be wrong."
+            f"In {sum(carried[1:]):,} of {len(groups):,} groups few {what} carry most of the "
+            "variance: their errors, intervals and tests may be wrong."
         )
     return words
-
-
-def _is_carried(group: GroupComparison, least: int) -> bool:
-    return _units(group) >= least and few_carry(group.result.carriers, _units(group))
 
 
 def _units(group: GroupComparison) -> float:
@@ -272,7 +271,7 @@ def _place(run: FinishedRun) -> str:
 
 
 def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:
-    named = options.columns(options.measure[0]).options
+    named = options.choosing_columns
     for run in runs if named else ():
         for schema in input_schemas(run):
             try:
@@ -357,8 +356,14 @@ def _comparison(
     moved = _moved(paired, sums)
     explain = None
     if not options.is_ranking:
-        keys = keys_of(run, [RowPlace(row.file, row.row) for row in moved], options.key)
-        moved = tuple(replace(row, key=key) for row, key in zip(moved, keys, strict=True))
+        if options.key:
+            places = [RowPlace(row.file, row.row) for row in moved]
+            moved = tuple(
+                replace(
+                    row, key=tuple(values_as_text(column_of(own, name))[0] for name in options.key)
+                )
+                for row, own in zip(moved, read_rows(run, places, options.key), strict=True)
+            )
         fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
         if fallen is not None:
             words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
@@ -454,18 +459,6 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
         )
         for mine, theirs in sums.moved()
     )
-
-
-def keys_of(
-    run: FinishedRun, places: Sequence[RowPlace], key: Sequence[str]
-) -> list[tuple[str | None, ...]]:
-    """Return the values that rows have in some columns, as texts; see `read_rows` for errors."""
-    if not key:
-        return [()] * len(places)
-    return [
-        tuple(values_as_text(column_of(table, name))[0] for name in key)
-        for table in read_rows(run, places, key)
-    ]
 
 
 def _rankings(

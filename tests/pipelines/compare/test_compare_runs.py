@@ -16,10 +16,10 @@ from bertscore_beam.compare import (
     keyed_rows,
     tables_of,
 )
-from bertscore_beam.dump import columns
+from bertscore_beam.dump import census, columns
 from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
-from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.errors import BertScoreError, ConfigError, InputError
 from bertscore_core.stats import holm
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
@@ -203,6 +203,47 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
         assert same.key == ()
     by_two = sole(run, before, key=("segment", "system"))
     assert by_two.whole.counts.pairs == ROWS
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.int32(),
+        pa.float64(),
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
+)
+def test_keys_are_equal_where_their_values_are_whatever_the_type(tmp_path, kind):
+    """The texts of the columns do not run into each other, and a null or NaN is no key."""
+    numbers = pa.array([7, 8, 9, 7, 8, None])
+    texts = pa.array(["a", "", "1", "b", "8", "a"])
+    f1 = np.linspace(0.1, 0.6, 6)
+    before = made_run(tmp_path / "before", {"a": scored(f1, k=numbers, o=texts)})
+    spelled = numbers.cast(pa.string()).cast(kind) if kind != pa.float64() else numbers.cast(kind)
+    now = made_run(tmp_path / "now", {"b": scored(f1 + 0.25, k=spelled, o=texts)[::-1]})
+    found = sole(now, before, key=("k", "o"))
+    assert (found.whole.counts.pairs, found.whole.result.difference) == (5, pytest.approx(0.25))
+    assert found.whole.counts.up == 5
+    assert found.whole.result.error == pytest.approx(0, abs=1e-7)
+    assert "2 rows have a null or NaN in a column of the key" in found.warnings[0]
+
+
+def test_nulls_are_a_group_of_their_own_and_clusters_by_themselves(tmp_path):
+    rows = {
+        "system": pa.array(["b", None, "a", "b", "a", None]).dictionary_encode(),
+        "year": pa.array([1, 1, 1, 1, 2, 1]),
+        "document": pa.array(["x", None, "x", None, "y", "x"]),
+    }
+    f1 = np.linspace(0.1, 0.6, 6)
+    before = made_run(tmp_path / "before", {"a": scored(f1, **rows)}, part_rows=2)
+    now = made_run(tmp_path / "now", {"a": scored(f1 + 0.25, **rows)}, part_rows=3)
+    found = sole(now, before, by=("system", "year"), cluster="document")
+    assert [(one.group, one.counts.pairs) for one in found.groups] == [
+        (("a", "1"), 1), (("a", "2"), 1), (("b", "1"), 2), ((None, "1"), 2),
+    ]  # fmt: skip
+    assert found.whole.result.clusters == 4
 
 
 def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
@@ -418,3 +459,9 @@ def test_bad_options_are_refused_before_rows_are_read(two, options, words):
     now, before, _, _ = two
     with pytest.raises(BertScoreError, match=words):
         compare_runs(CompareOptions(**{"run": str(now), "against": (str(before),), **options}))
+
+
+def test_too_many_groups_are_refused_by_name(two, monkeypatch):
+    monkeypatch.setattr(census, "MOST_GROUPS", 3)
+    with pytest.raises(InputError, match=r"got more than 3; .* Leave it out of --by"):
+        compared(*two[:2], by=("system",))
