@@ -86,7 +86,7 @@ def fetch_file(file: SentenceFile, folder: OutputFolder, policy: FetchPolicy) ->
     except FetchError as error:
         note_failed(file, error, folder)
         return False
-    folder.write_json(record, {"attempts": got.attempts, "retries": list(got.retries)})
+    folder.write_json(record, {"attempts": len(got.retries) + 1, "retries": list(got.retries)})
     return True
 
 

@@ -7,10 +7,9 @@ depend on workers, order or retries.
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
 
 import apache_beam as beam
 import numpy as np
@@ -26,10 +25,6 @@ _HOST_BUCKETS = 16
 """Buckets for the hosts of a language, so that no worker gets all of them."""
 _LANE_ROWS = 1 << 20
 """Sentences of a lane in memory at a time: 25 MB of hashes."""
-_FEW_ROWS = 1 << 12
-"""Up to so many hashes are collected before they are merged."""
-
-T = TypeVar("T")
 
 
 def sample_stage(
@@ -88,69 +83,15 @@ class TakeSample(beam.PTransform):
             | "SpreadLanes" >> beam.Reshuffle()
             # ((language, bucket of hosts), HostedSentences)
             | "ReadHashes" >> beam.FlatMap(_read_hashes, self.folder)
-            | "CapHosts" >> beam.CombinePerKey(capping_hosts(self.host_cap))
+            | "CapHosts" >> beam.CombinePerKey(partial(_capped, cap=self.host_cap))
             # (language, priorities): only the lowest of each bucket can be among the lowest of all.
             | "DropHosts" >> beam.MapTuple(partial(_drop_hosts, count=self.count))
-            | "TakeLowest" >> beam.CombinePerKey(taking_lowest(self.count))
+            | "TakeLowest" >> beam.CombinePerKey(partial(lowest, count=self.count))
             | "WriteSample" >> beam.MapTuple(partial(_write, folder=self.folder))
         )
 
 
-Collected = tuple[list[T], int, int]
-"""Elements, of which the first is the result of the last merge; their rows; the rows of that."""
-
-
-class MergeRarely(beam.CombineFn, Generic[T]):
-    """Collect elements and merge them when their rows have doubled, and at the end.
-
-    A merge sorts all rows: with every element it would take quadratic time.
-    """
-
-    def __init__(self, merge: Callable[[Sequence[T]], T], rows: Callable[[T], int]) -> None:
-        """Take what merges elements, or none, and what tells the rows of one."""
-        self._merge = merge
-        self._rows = rows
-
-    def create_accumulator(self) -> Collected[T]:
-        """Start from nothing."""
-        return [], 0, 0
-
-    def add_input(self, accumulator: Collected[T], element: T) -> Collected[T]:
-        """Add an element."""
-        return self.merge_accumulators([accumulator, ([element], self._rows(element), 0)])
-
-    def merge_accumulators(self, accumulators: Iterable[Collected[T]]) -> Collected[T]:
-        """Add the elements of all others to the first."""
-        merged, *others = accumulators
-        for elements, rows, merged_rows in others:
-            merged[0].extend(elements)
-            merged = merged[0], merged[1] + rows, max(merged[2], merged_rows)
-            if merged[1] > max(2 * merged[2], _FEW_ROWS):
-                merged = self.compact(merged)
-        return merged
-
-    def compact(self, accumulator: Collected[T]) -> Collected[T]:
-        """Merge the elements."""
-        merged = self._merge(accumulator[0])
-        rows = self._rows(merged)
-        return [merged], rows, rows
-
-    def extract_output(self, accumulator: Collected[T]) -> T:
-        """Return what is kept of all elements."""
-        return self._merge(accumulator[0])
-
-
-def capping_hosts(cap: int) -> MergeRarely[HostedSentences]:
-    """Return what merges sentences with their hosts, keeping those of lowest order of a host."""
-    return MergeRarely(partial(_capped, cap=cap), HostedSentences.number)
-
-
-def taking_lowest(count: int) -> MergeRarely[Hashes]:
-    """Return what merges arrays of priorities to the lowest distinct ones, ascending."""
-    return MergeRarely(partial(lowest, count=count), len)
-
-
-def _capped(several: Sequence[HostedSentences], *, cap: int) -> HostedSentences:
+def _capped(several: Iterable[HostedSentences], *, cap: int) -> HostedSentences:
     return cap_hosts(HostedSentences.join(several), cap)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.crawl import (
+    HostedSentences,
     cap_hosts,
     host_hash,
     host_order,
@@ -32,6 +33,17 @@ def test_capped_hosts_are_those_of_brute_force(rows, cap):
     }
     rows_found = list(zip(*(column.tolist() for column in reversed(result)), strict=True))
     assert rows_found == sorted(expected)
+
+
+@given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10))
+def test_sample_of_parts_is_that_of_the_whole(parts, cap, count):
+    whole = cap_hosts(as_hosted([row for part in parts for row in part]), cap)
+    capped = [cap_hosts(as_hosted(part), cap) for part in parts]
+    again = cap_hosts(HostedSentences.join(capped), cap)
+    assert [column.tolist() for column in again] == [column.tolist() for column in whole]
+    expected = sorted(set(whole.priorities.tolist()))[:count]
+    halves = [lowest([half], count) for half in np.array_split(whole.priorities, 2)]
+    assert lowest(halves, count).tolist() == expected
 
 
 @given(few_hashes, few_hashes)
