@@ -153,14 +153,7 @@ def read_table(path: str) -> Table:
             f"{source} describes another table than {name}: got other values; expected the same to "
             "six decimals. Copy both from one run, or remove the description."
         )
-    return Table(
-        name=name,
-        rows=rows,
-        errors=errors,
-        pairs=pairs,
-        key=key,
-        knows_hosts=knows_hosts,
-    )
+    return Table(name=name, rows=rows, errors=errors, pairs=pairs, key=key, knows_hosts=knows_hosts)
 
 
 def _values(layers: Sequence[Sequence[Mapping[str, Any]]], name: str) -> npt.NDArray[np.float64]:
@@ -202,79 +195,80 @@ _ROUNDING = 1e-7
 """Tables have seven decimals; some that are published have more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerDifference:
-    """Precision, recall and F1 of one layer of two tables, and the errors of their differences.
-
-    An error is worked out from those that are known; it is None if none is.
-    """
-
-    layer: int
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-    errors: tuple[float | None, ...]
-
-    @property
-    def differences(self) -> tuple[float, ...]:
-        """Second - first: precision, recall, F1."""
-        return tuple(b - a for a, b in zip(self.first, self.second, strict=True))
-
-    @property
-    def in_errors(self) -> tuple[float | None, ...]:
-        """The differences in standard errors; None if that is not known, or 0."""
-        return tuple(
-            difference / error if error else None
-            for difference, error in zip(self.differences, self.errors, strict=True)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """Two tables, layer by layer.
+    """Two tables, A and B, layer by layer. Shape of the arrays (L + 1, 3).
 
     Attributes:
         title: Language and model of both tables, or `two tables`.
-        spearman: Rank correlation of F1 over the layers; None if it is not defined.
+        rows: Precision, recall and F1 of both.
+        errors: Errors of the differences, as far as they are known; NaN elsewhere.
         apart: The two languages or models, if they are known to differ.
-        naive: The sides, A and B, whose errors are those of independent pairs.
+        naive: The sides whose errors are those of independent pairs.
     """
 
     title: str
     names: tuple[str, str]
     pairs: tuple[int | None, int | None]
-    rows: tuple[LayerDifference, ...]
-    spearman: float | None
+    rows: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+    errors: npt.NDArray[np.float64]
     apart: str = ""
     naive: tuple[str, ...] = ()
 
     @property
+    def differences(self) -> npt.NDArray[np.float64]:
+        """B - A."""
+        return self.rows[1] - self.rows[0]
+
+    @property
+    def in_errors(self) -> npt.NDArray[np.float64]:
+        """The differences in standard errors; NaN if that is not known, or 0."""
+        return self.differences / np.where(self.errors, self.errors, np.nan)
+
+    @property
+    def spearman(self) -> float | None:
+        """Rank correlation of F1 over the layers; None if it is not defined."""
+        return rank_correlation(self.rows[0][:, 2], self.rows[1][:, 2])
+
+    @property
     def largest(self) -> tuple[int, str, float]:
         """Layer, measure and value of the largest difference; of equal ones the first."""
-        return max(
-            (
-                (row.layer, measure, difference)
-                for row in self.rows
-                for measure, difference in zip(MEASURES, row.differences, strict=True)
-            ),
-            key=lambda found: abs(found[2]),
-        )
+        layer, measure = divmod(int(np.abs(self.differences).argmax()), len(MEASURES))
+        return layer, MEASURES[measure], float(self.differences[layer, measure])
 
     @property
     def is_large(self) -> bool:
         """Tell whether the largest difference is more than different web text would explain."""
         return abs(self.largest[2]) > LARGE_DIFFERENCE
 
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the numbers of each layer as plain values, None where one is not known."""
+        columns = {
+            "first": self.rows[0],
+            "second": self.rows[1],
+            "errors": self.errors,
+            "differences": self.differences,
+            "in_errors": self.in_errors,
+        }
+        return [
+            {"layer": layer}
+            | {
+                name: [None if math.isnan(value) else value for value in values[layer].tolist()]
+                for name, values in columns.items()
+            }
+            for layer in range(len(self.errors))
+        ]
+
     @property
     def verdict(self) -> str:
         """Say in words what the differences mean."""
         if abs(self.largest[2]) <= _ROUNDING:
             return "the same numbers"
-        away = [
-            abs(distance) for row in self.rows for distance in row.in_errors if distance is not None
-        ]
-        if not away:
+        away = np.abs(self.in_errors)
+        is_known = not np.isnan(away).all()
+        if not is_known:
             words = "no standard errors are known to compare the differences with"
-        elif max(away) <= _FEW_ERRORS:
+        elif np.nanmax(away) <= _FEW_ERRORS:
             words = "agree within error"
         else:
             words = "differ by more than the sampling error: " + (
@@ -285,7 +279,7 @@ class Comparison:
                 f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
                 "the language, the model and the settings"
             )
-        if away and self.naive:
+        if is_known and self.naive:
             words += (
                 f"; the errors of {' and '.join(self.naive)} do not allow for sentences of one host"
             )
@@ -373,28 +367,20 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
         for side, table in zip("AB", (first, second), strict=True)
         if table.is_described and not table.knows_hosts
     )
-    squares = np.stack([first.errors, second.errors]) ** 2
-    missing = [np.isnan(table.errors) for table in (first, second)]
-    unknown = missing[0] & missing[1]
-    for table, lacks in zip((first, second), missing, strict=True):
-        unknown |= lacks & table.is_described
-    errors = np.where(unknown, np.nan, np.sqrt(np.nansum(squares, axis=0)))
+    squares = [
+        table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
+        for table in (first, second)
+    ]
+    errors = np.sqrt(squares[0] + squares[1])
+    errors[np.isnan(first.errors) & np.isnan(second.errors)] = np.nan
     return Comparison(
         title=title,
         apart=apart,
         naive=naive,
         names=(first.name, second.name),
         pairs=(first.pairs, second.pairs),
-        rows=tuple(
-            LayerDifference(
-                layer=layer,
-                first=tuple(first.rows[layer].tolist()),
-                second=tuple(second.rows[layer].tolist()),
-                errors=tuple(None if np.isnan(value) else float(value) for value in errors[layer]),
-            )
-            for layer in range(len(first.rows))
-        ),
-        spearman=rank_correlation(first.rows[:, 2], second.rows[:, 2]),
+        rows=(first.rows, second.rows),
+        errors=errors,
     )
 
 

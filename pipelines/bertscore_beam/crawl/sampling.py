@@ -96,7 +96,7 @@ class HostedSentences(NamedTuple):
     @classmethod
     def join(cls, several: Iterable["HostedSentences"]) -> "HostedSentences":
         """Put the rows of several one after the other."""
-        columns = list(zip(*several, strict=True)) or [[np.zeros(0, dtype=np.uint64)]] * 3
+        columns = list(zip(*several, strict=True)) or [(np.zeros(0, dtype=np.uint64),)] * 3
         return cls(*map(np.concatenate, columns))
 
     @classmethod
