@@ -86,44 +86,38 @@ def check_moments(moments: Moments) -> list[Check]:
     if moments.num_pairs < FEW_PAIRS:
         reason = f"too few pairs: {moments.num_pairs:,}"
         return [_not_made(name, reason, f"at least {FEW_PAIRS:,} pairs") for name in CHECKS]
-    checks = (_check_gap, _check_f1, _check_hosts)
-    return [check(name, moments) for name, check in zip(CHECKS, checks, strict=True)]
-
-
-def _check_gap(name: str, moments: Moments) -> Check:
     # A layer's difference and its error may both be zero, as for the embeddings of single tokens.
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.nan_to_num(np.abs(moments.gaps) / moments.gap_errors).max()
-    return Check(
-        name=name,
-        passed=bool(gap <= _LARGEST_GAP),
-        found=f"{gap:.1f} standard errors apart at most",
-        expected=f"at most {_LARGEST_GAP:g}",
-    )
-
-
-def _check_f1(name: str, moments: Moments) -> Check:
     means = moments.means
-    drop = (means[:, :2].mean(axis=1) - means[:, 2]).max()
-    lift = (means[:, 2] - means[:, :2].mean(axis=1)).max()
-    return Check(
-        name=name,
-        passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
-        found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
-        expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
-    )
-
-
-def _check_hosts(name: str, moments: Moments) -> Check:
+    middle, f1 = means[:, :2].mean(axis=1), means[:, 2]
+    drop, lift = (middle - f1).max(), (f1 - middle).max()
+    about_gap, about_f1, about_hosts = CHECKS
+    checks = [
+        Check(
+            name=about_gap,
+            passed=bool(gap <= _LARGEST_GAP),
+            found=f"{gap:.1f} standard errors apart at most",
+            expected=f"at most {_LARGEST_GAP:g}",
+        ),
+        Check(
+            name=about_f1,
+            passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
+            found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
+            expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
+        ),
+    ]
     if not moments.knows_hosts:
-        return _not_made(name, "hosts are not known", "sentences with their hosts")
+        missing = _not_made(about_hosts, "hosts are not known", "sentences with their hosts")
+        return [*checks, missing]
     hosts = moments.effective_hosts
-    return Check(
-        name=name,
+    about = Check(
+        name=about_hosts,
         passed=hosts >= _FEWEST_HOSTS,
         found=f"as good as {hosts:.1f} hosts of equal size",
         expected=f"at least {_FEWEST_HOSTS:g}",
     )
+    return [*checks, about]
 
 
 def _not_made(name: str, reason: str, needed: str) -> Check:
@@ -231,8 +225,8 @@ def describe_table(
             "records": sample.records,
             "records_broken": sample.records_broken,
             "counts": dict(sample.counts),
-            "failed": [dict(note) for note in sample.failed],
-            "files": [asdict(file) for file in sample.files],
+            "failed": sample.failed,
+            "files": sample.files,
         },
     }
 
@@ -264,11 +258,11 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
     ]
 
 
-def _summed(counts: Iterable[Mapping[int, int]]) -> dict[str, int]:
-    total: Counter[int] = Counter()
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
     for count in counts:
         total.update(count)
-    return {str(key): total[key] for key in sorted(total)}
+    return {key: total[key] for key in sorted(total, key=int)}
 
 
 def _number(value: Any) -> float | None:

@@ -15,7 +15,6 @@ from bertscore_beam.baseline.file_stages import fetch_stage, read_stage
 from bertscore_beam.baseline.sample import read_sample, sample_digest, sample_stage
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
-    FileRecord,
     SampleRecord,
     SentenceFile,
     SourceFiles,
@@ -261,16 +260,16 @@ def _record(
         listed=len(files.names),
         listing=files.digest,
         digest=sample_digest(sample) if len(sample) else "",
-        files=tuple(
-            FileRecord(
-                file=file.file,
-                bytes=file.bytes,
-                sha256=file.sha256,
-                rows=file.rows[language],
-            )
+        files=[
+            {
+                "file": file.file,
+                "bytes": file.bytes,
+                "sha256": file.sha256,
+                "rows": file.rows[language],
+            }
             for file in read
-        ),
-        failed=tuple(_failures(job.folder, failed)),
+        ],
+        failed=_failures(job.folder, failed),
         counts=dict(sorted(counts.items())),
         records=records_of(counts),
         records_broken=broken_records_of(counts),

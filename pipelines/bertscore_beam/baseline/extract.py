@@ -163,7 +163,7 @@ def _extract_file(
         file=file.name,
         bytes=got.num_bytes,
         sha256=got.sha256,
-        retries=tuple(record.get("retries", got.retries)),
+        retries=record.get("retries", got.retries),
         counts=dict(sorted(counts.items())),
         languages=languages,
         rows=dict(rows_kept),

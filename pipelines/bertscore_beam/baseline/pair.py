@@ -95,7 +95,7 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
 
 
 def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock]:
-    names = [file.file for file in sample.files]
+    names = [str(file["file"]) for file in sample.files]
     gone = [name for name in names if not index.has(sample.language, name)]
     if gone:
         raise InputError(
@@ -254,9 +254,9 @@ def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
     )
 
 
-def _histogram(values: npt.NDArray[np.integer]) -> dict[int, int]:
+def _histogram(values: npt.NDArray[np.integer]) -> dict[str, int]:
     distinct, counts = np.unique(values, return_counts=True)
-    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
+    return dict(zip(map(str, distinct.tolist()), counts.tolist(), strict=True))
 
 
 def _write_record(
