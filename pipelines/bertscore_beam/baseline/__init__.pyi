@@ -43,7 +43,6 @@ from .sample import (
     read_sample as read_sample,
     rows_by_value as rows_by_value,
     sample_digest as sample_digest,
-    write_sample as write_sample,
 )
 from .sources import (
     SENTENCES_FOLDER as SENTENCES_FOLDER,

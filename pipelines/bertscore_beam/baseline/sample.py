@@ -95,13 +95,6 @@ def _capped(several: Iterable[HostedSentences], *, cap: int) -> HostedSentences:
     return cap_hosts(HostedSentences.join(several), cap)
 
 
-def write_sample(folder: OutputFolder, language: str, sample: Hashes) -> None:
-    """Write the priorities of a language's sample."""
-    sink = io.BytesIO()
-    np.save(sink, sample.astype("<u8"), allow_pickle=False)
-    folder.write(sample_path(language), sink.getvalue())
-
-
 def sample_digest(sample: Hashes) -> str:
     """Return the digest of a sample. 16 hexadecimal digits."""
     return hashlib.sha256(sample.astype("<u8").tobytes()).hexdigest()[:16]
@@ -143,5 +136,7 @@ def _drop_hosts(
 
 
 def _write(language: str, sample: Hashes, *, folder: OutputFolder) -> tuple[str, int]:
-    write_sample(folder, language, sample)
+    sink = io.BytesIO()
+    np.save(sink, sample.astype("<u8"), allow_pickle=False)
+    folder.write(sample_path(language), sink.getvalue())
     return language, len(sample)

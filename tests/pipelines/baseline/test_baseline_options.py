@@ -17,6 +17,7 @@ from tests.support.wet import CRAWL
         ({"crawl": CRAWL, "languages": False}, 'Put Norwegian in quotes: "no"'),
         ({"sentences": "en=a", "min_words": 0}, "'min_words' cannot be used: got 0"),
         ({"sentences": "en=a", "min_words": 9, "max_words": 8}, "at least --min-words, which is 9"),
+        ({"sentences": "en=a", "max_files": 3}, "'max_files' cannot be used: got 3"),
         ({"crawl": CRAWL, "languages": "en", "max_words": 3}, "at least --min-words, which is 4"),
     ],
 )

@@ -25,7 +25,6 @@ from bertscore_beam.baseline import (
     rows_by_value,
     sample as sample_module,
     sample_digest,
-    write_sample,
 )
 from bertscore_beam.crawl import (
     HostedSentences,
@@ -145,9 +144,3 @@ def paired_by_hand(texts, language, bits=2):
         pairs += list(zip(part[0::2], part[1::2], strict=False))
         left += part[len(part) // 2 * 2 :]
     return pairs + list(zip(left[0::2], left[1::2], strict=False))
-
-
-def test_sample_is_read_as_it_was_written(folder):
-    values = np.sort(as_hashes(random.Random(1).getrandbits(64) for _ in range(50)))
-    write_sample(folder, "en", values)
-    np.testing.assert_array_equal(read_sample(folder, "en"), values)

@@ -1,7 +1,5 @@
 """What a sample is made of: the same at every size, by length of page and by size of host."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from bertscore_beam.crawl import (
     extract_sentences,
     is_sampled,
     lowest,
-    page_order,
 )
 from tests.support.crawl_texts import sentences
 
@@ -42,13 +39,13 @@ class Crawl:
         text_of = dict(zip(rows["priority"].to_pylist(), rows["text"].to_pylist(), strict=True))
         self.texts = [text_of[result] for result in self.pool.priorities.tolist()]
 
-    def excess(self, pool: HostedSentences, kinds: dict[str, bool], size: int) -> float:
+    def excess(self, kinds: dict[str, bool], size: int) -> float:
         """Return how far the share of a kind in a sample is from the pool's, in standard errors.
 
         Its square is the chi-square of the two kinds, for a sample without replacement.
         """
         has = np.array([kinds[text] for text in self.texts])
-        in_sample = is_sampled(pool.priorities, lowest([pool.priorities], size))
+        in_sample = is_sampled(self.pool.priorities, lowest([self.pool.priorities], size))
         share = has.mean()
         error = np.sqrt(share * (1 - share) / size * (1 - size / len(has)))
         return float((has[in_sample].mean() - share) / error)
@@ -67,20 +64,7 @@ def test_pool_has_what_the_caps_leave(crawl):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", ["is_long", "is_of_large"])
 def test_a_sample_of_any_size_has_the_composition_of_the_pool(crawl, kind, size):
-    assert abs(crawl.excess(crawl.pool, getattr(crawl, kind), size)) < 3
-
-
-def test_one_hash_for_cap_and_sample_would_show(crawl):
-    """As it was once: long pages have the sentences of lowest hash, and small samples take them."""
-    orders = [page_order(SEED, "en", text) for text in crawl.texts]
-    by_order = crawl.pool._replace(priorities=np.array(orders, dtype=np.uint64))
-    assert crawl.excess(by_order, crawl.is_long, SIZES[0]) > 5
-
-
-def test_a_smaller_sample_is_a_part_of_a_larger_one(crawl):
-    samples = [lowest([crawl.pool.priorities], size) for size in SIZES]
-    for small, large in pairwise(samples):
-        assert is_sampled(small, large).all()
+    assert abs(crawl.excess(getattr(crawl, kind), size)) < 3
 
 
 def test_cap_of_a_host_does_not_prefer_its_long_pages(crawl):
