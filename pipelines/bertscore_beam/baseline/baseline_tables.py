@@ -347,29 +347,18 @@ def _draw_bands(panel: Axes, moments: Moments) -> list[Artist]:
 
 def _draw_means(panel: Axes, means: npt.NDArray[np.float64]) -> list[Artist]:
     layers = np.arange(len(means))
-    styles: tuple[dict[str, Any], ...] = (
-        {"color": _ORANGE, "lw": 4, "marker": "s", "ms": 5, "label": "mean precision"},
-        {
-            "color": _BLACK,
-            "lw": 1.2,
-            "ls": (0, (3, 2)),
-            "marker": "x",
-            "ms": 4,
-            "label": "mean recall",
-        },
-        {"color": _BLACK, "lw": 1.2, "marker": "o", "ms": 4.5, "mfc": "white", "label": "mean F1"},
-    )
-    return [
-        panel.plot(layers, means[:, measure], **style)[0] for measure, style in enumerate(styles)
+    black: dict[str, Any] = {"color": _BLACK, "lw": 1.2}
+    lines = [
+        panel.plot(layers, means[:, 0], "-s", color=_ORANGE, lw=4, ms=5, label="mean precision"),
+        panel.plot(layers, means[:, 1], "x", ls=(0, (3, 2)), ms=4, label="mean recall", **black),
+        panel.plot(layers, means[:, 2], "-o", ms=4.5, mfc="white", label="mean F1", **black),
     ]
+    return [line for (line,) in lines]
 
 
 def _draw_errors(panel: Axes, moments: Moments) -> None:
     layers = np.arange(moments.rows)
-    errors, naive = (
-        errors_of_all[:, 2] / _SMALL
-        for errors_of_all in (moments.standard_errors, moments.naive_errors)
-    )
+    errors, naive = moments.standard_errors[:, 2] / _SMALL, moments.naive_errors[:, 2] / _SMALL
     label = "allowing for hosts" if moments.knows_hosts else "hosts are not known"
     panel.plot(layers, errors, "-o", color=_BLUE, lw=1.4, ms=4, label=label)
     panel.plot(layers, naive, "--s", color=_ORANGE, lw=1.4, ms=4, label="of independent pairs")

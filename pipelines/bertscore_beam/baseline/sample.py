@@ -96,17 +96,15 @@ def _capped(several: Iterable[HostedSentences], *, cap: int) -> HostedSentences:
 
 
 def sample_digest(sample: Hashes) -> str:
-    """Return the digest of a sample. 16 hexadecimal digits."""
-    return hashlib.sha256(sample.astype("<u8").tobytes()).hexdigest()[:16]
+    """Return the digest of a sample: 16 hexadecimal digits, and nothing of an empty one."""
+    return hashlib.sha256(sample.astype("<u8").tobytes()).hexdigest()[:16] if len(sample) else ""
 
 
 def read_sample(folder: OutputFolder, language: str) -> Hashes:
-    """Read the priorities of a language's sample, ascending.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
-    data = folder.read(sample_path(language))
+    """Read the priorities of a language's sample, ascending; none where there is no file."""
+    (data,) = folder.read_if_there(sample_path(language))
+    if data is None:
+        return lowest([])
     sample: Hashes = np.load(io.BytesIO(data), allow_pickle=False)
     return sample.astype(np.uint64)
 

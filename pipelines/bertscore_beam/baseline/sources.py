@@ -312,15 +312,12 @@ _HTTP = re.compile(r"https?://")
 class SourceFiles:
     """The files of one language, in the order in which they are read.
 
-    Attributes:
-        digest: Of all names, and of the versions where files may change.
-        at_once: Whether all are read, however many sentences they give, as for given sentences.
+    The digest is of all names, and of the versions where files may change.
     """
 
     names: tuple[str, ...]
     paths: Mapping[str, str]
     digest: str
-    at_once: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,7 +428,6 @@ class Source:
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
             digest=_digest_names(paths) if self.is_crawl else _digest_with_versions(paths),
-            at_once=self.is_given,
         )
 
 

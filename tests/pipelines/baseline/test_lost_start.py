@@ -21,7 +21,7 @@ def plan_of(crawl, model, output):
         if "--seed" in more:
             words = words[: words.index("--seed")] + words[words.index("--seed") + 2 :]
         options = read_options(BaselineOptions, [*words, *more], "baseline")
-        files = SourceFiles(names=(), paths={}, digest="another", at_once=False)
+        files = SourceFiles(names=(), paths={}, digest="another")
         return replace(prepare_baseline(options, Runner.of(options)), files={"en": files})
 
     return plan
