@@ -36,8 +36,9 @@ from .extract import (
 )
 from .job import BASELINE as BASELINE, begin_baseline as begin_baseline
 from .layer_moments import sum_scores as sum_scores
-from .pair import PairingPlan as PairingPlan, PairSentences as PairSentences
 from .sample import (
+    PairingPlan as PairingPlan,
+    PairSentences as PairSentences,
     TakeSample as TakeSample,
     lanes_of_blocks as lanes_of_blocks,
     read_sample as read_sample,

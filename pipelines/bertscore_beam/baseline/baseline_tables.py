@@ -172,7 +172,7 @@ FORMAT = 2
 MEASURES = ("precision", "recall", "f1")
 
 
-def describe_table(
+def _describe_table(
     plan: BaselinePlan,
     model: BaselineModel,
     sample: SampleRecord,
@@ -180,7 +180,6 @@ def describe_table(
     moments: Moments,
     idf: IdfTable | None,
 ) -> dict[str, Any]:
-    """Describe a table in plain values."""
     options = plan.options
     signature = model.signature
     if idf is not None:
@@ -384,7 +383,7 @@ def _legend_above(panel: Axes, columns: int, drawn: Sequence[Artist] | None = No
 # Write the tables, and delete those that are out of date.
 #
 # <model>.tsv   LAYER,P,R,F
-# <model>.json  its description, see `describe_table`
+# <model>.json  its description, see `_describe_table`
 # <model>.png   how the scores of random pairs are distributed
 
 _PICTURE_SUFFIX = ".png"
@@ -404,7 +403,7 @@ def write_table(
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
     title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
-    description = describe_table(job.plan, model, sample, pairs, moments, idf)
+    description = _describe_table(job.plan, model, sample, pairs, moments, idf)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     job.folder.write_all(
         {

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import http.client
 import os
+import queue
 import tempfile
 import threading
 import time
@@ -77,6 +78,8 @@ doing so for a while."""
 SLOWEST = 1024.0
 """Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
 
+_LEFT_BEHIND = 600.0
+"""Seconds after which a thread takes it that nobody wants its blocks."""
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
 # A page of a proxy or a portal begins so, after a byte order mark and blanks.
@@ -116,11 +119,37 @@ def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None
         raise _AttemptError(error, permanent=isinstance(error, _OUR_FAULT)) from error
 
 
+def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
+    """Pass on blocks that a thread reads, as long as each comes in time.
+
+    The timeout of a socket limits the wait for the next byte. A server that sends the head of its
+    answer, or of a chunk, byte by byte would keep the reader forever. A thread that is left behind
+    ends with its connection.
+    """
+    arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
+
+    def read() -> None:
+        with contextlib.suppress(queue.Full):  # nobody takes them any more
+            try:
+                for block in chain(blocks, [b""]):
+                    arrived.put(block, timeout=_LEFT_BEHIND)
+            except Exception as error:
+                arrived.put(error, timeout=_LEFT_BEHIND)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        while block := arrived.get(timeout=2 * timeout):
+            if isinstance(block, Exception):
+                raise block
+            yield block
+    except queue.Empty:
+        raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
+
+
 def _body(response: requests.Response, timeout: float) -> Iterator[bytes]:
     """Yield the body of an answer as it is transferred, never decompressed.
 
-    The timeout of a socket limits the wait for the next byte. A server that sends a byte now and
-    then would keep the reader forever, so the speed is looked at, too.
+    A server that sends a byte now and then is in time for ever, so the speed is looked at, too.
     """
     length = _length(response)
     received, measured, begun = 0, 0, time.monotonic()
@@ -343,7 +372,9 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
         attempt = len(retries) + 1
         if is_http(path):
             _wait_for_turn(path, policy.pause)
-        blocks = _http_blocks(path, policy) if is_http(path) else _store_blocks(path)
+            blocks = _in_time(_http_blocks(path, policy), policy.timeout)
+        else:
+            blocks = _store_blocks(path)
         try:
             with contextlib.closing(blocks):
                 num_bytes, digest = _save(blocks, copy)

@@ -18,7 +18,6 @@ from bertscore_beam.baseline import (
     SentenceBlock,
     TakeSample,
     lanes_of_blocks,
-    pair as pairs_module,
     pairs_path,
     pairs_record_path,
     read_sample,
@@ -103,8 +102,8 @@ def read_blocks(folder, blocks, language):
 @pytest.mark.job
 @pytest.mark.parametrize(("size", "held"), [(1, 30), (3, 1), (64, 1 << 20)])
 def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, written, size, held):
-    monkeypatch.setattr(sample_module, "_LANE_ROWS", held)
-    monkeypatch.setattr(pairs_module, "_LANE_ROWS", held)
+    monkeypatch.setattr(sample_module, "_LANE_HASHES", held)
+    monkeypatch.setattr(sample_module, "_LANE_TEXTS", held)
     expected = {}
     for code in ("de", "en"):
         whole = read_blocks(folder, written, code)

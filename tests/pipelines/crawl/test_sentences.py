@@ -106,11 +106,6 @@ def test_menu_of_a_language_without_marks_is_left_out() -> None:
     assert kept(menu + prose, "th") == prose.split()
 
 
-def test_lone_surrogates_do_not_stop_the_splitter() -> None:
-    text = "The ferry\ud800 leaves at noon. Nobody really knows why.\udfff"
-    assert kept(text, "en") == ["The ferry leaves at noon.", "Nobody really knows why."]
-
-
 @pytest.mark.parametrize("space", ["\u00a0", "\u1680", "\u2003", "\u2009", "\u202f", "\u3000"])
 @pytest.mark.parametrize(
     ("language", "text"),

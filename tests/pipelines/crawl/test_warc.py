@@ -89,17 +89,6 @@ def test_pages_are_read_as_they_were_written_whatever_their_text(
     assert counts == {PAGES: len(pages), RECORDS_OTHER: 1}
 
 
-def test_pages_longer_than_a_piece_are_put_together() -> None:
-    pages = [
-        WetPage(
-            url=f"https://long.example/{n}", text=f"{n} sailing ships; " * n, languages=("eng",)
-        )
-        for n in (100_000, 3, 40_000)
-    ]
-    for members in LAYOUTS:
-        assert read(wet_bytes(pages, members=members))[0] == expected(pages)
-
-
 @pytest.mark.parametrize(
     ("header", "languages"),
     [
