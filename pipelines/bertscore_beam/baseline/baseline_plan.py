@@ -160,7 +160,6 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     if not _holds_data(names):
         return {}
     before = read_run(folder)
-    _check_layout(folder, before)
     check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
     for language in plan.source.languages:
@@ -169,17 +168,6 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
         for model in plan.models:
             _check_weights(model, table_path(language, model.name), described)
     return before or {}
-
-
-def _check_layout(folder: OutputFolder, before: Mapping[str, Any] | None) -> None:
-    identity = (before or {}).get("identity")
-    if isinstance(identity, dict) and identity.get("layout", "1") != LAYOUT:
-        raise SignatureError(
-            f"{folder.shown!r} was begun by another version of this program, which laid out "
-            f"sentences in another way: got layout {identity.get('layout', '1')}; expected "
-            f"{LAYOUT}. Choose another --output, or use --overwrite to start again: the "
-            "files are read once more."
-        )
 
 
 def list_tables(folder: OutputFolder) -> list[str]:

@@ -141,14 +141,12 @@ _OPENING = "\"'”’“‘„‚»«›‹([{¿¡–—-…. \u02bc"
 
 
 def _is_list_item(sentence: str, language: str) -> bool:
-    """Tell whether a sentence begins with a bullet or a number, as items of lists do."""
     if _LIST_MARK.match(sentence) is not None:
         return True
     return language == "zh" and sentence.endswith(_FULL_WIDTH_STOP)
 
 
 def _is_cut_off(end: str, language: str) -> bool:
-    """Tell whether a sentence ends with an ordinal, an initial or an abbreviation."""
     if not end.endswith("."):
         return False
     last = end[:-1]
@@ -166,7 +164,6 @@ def _is_cut_off(end: str, language: str) -> bool:
 
 
 def _is_initial(last: str, language: str) -> bool:
-    """Tell whether a text ends with one capital letter, as in J. or D.C."""
     if not last[-1:].isupper() or last[-2:-1].isalnum():
         return False
     return not (language == "en" and last.endswith(" I"))  # so do I

@@ -131,7 +131,11 @@ REFUSED = {
         (),
         "sampling: None there, '2' now (version of the rule",
     ),
-    "an older layout": (without("layout"), (), "in another way: got layout 1; expected 2"),
+    "an older layout": (
+        without("layout"),
+        (),
+        "layout: None there, '2' now (of sentences; another version",
+    ),
     "a damaged file": (damage, (), "damaged"),
     "lost sentences": (lose_sentences, (), "files are gone, such as 'crawl-data/"),
 }
