@@ -234,7 +234,9 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         BertScoreError: Whatever cannot work, before any work is done.
         OSError: Something cannot be reached at the moment.
     """
-    scoring = _scoring_runner(options)
+    scoring = Runner.of(options.for_scoring)
+    scoring.check_waits()
+    scoring.check(options.for_scoring)
     source = Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -255,14 +257,6 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     # A crawl's listing is fetched, so only where it is needed before the run.
     needed = options.dry_run or options.overwrite
     return replace(plan, files=source.files()) if needed else plan
-
-
-def _scoring_runner(options: BaselineOptions) -> Runner:
-    chosen = options.for_scoring
-    runner = Runner.of(chosen)
-    runner.check_waits()
-    runner.check(chosen)
-    return runner
 
 
 def _models(
