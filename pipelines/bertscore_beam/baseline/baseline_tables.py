@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bertscore_beam.baseline.baseline_plan import (
@@ -314,7 +313,6 @@ def _panels(rows: int, title: str) -> tuple[Figure, Axes, Axes]:
         layout="constrained",
         facecolor="white",
     )
-    FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     # A name may hold a dollar sign, which would begin a formula.
     size = 12 if len(title) <= _LONGEST_NAME else 9

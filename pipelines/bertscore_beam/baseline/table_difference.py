@@ -64,7 +64,7 @@ class Side:
     """
 
     name: str
-    one: Table | None
+    single: Table | None
     tables: Mapping[Key, Callable[[], Table]]
 
 
@@ -86,7 +86,7 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
         named = [table.key] if table.key else _keys_of_path(absolute(place))
         keys = {_key(language or code, model or name) for code, name in named or [("", "")]}
         return Side(
-            name=table.name, one=table, tables={key: lambda: table for key in keys if all(key)}
+            name=table.name, single=table, tables={key: lambda: table for key in keys if all(key)}
         )
     else:
         readers = {
@@ -111,7 +111,7 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
             f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
             f"{listed(map('/'.join, readers))}. Change --language or --model."
         )
-    return Side(name=name, one=None, tables=chosen)
+    return Side(name=name, single=None, tables=chosen)
 
 
 def read_table(path: str) -> Table:
@@ -201,24 +201,32 @@ class Comparison:
 
     Attributes:
         title: Language and model of both tables, or `two tables`.
-        rows: Precision, recall and F1 of both.
-        errors: Errors of the differences, as far as they are known; NaN elsewhere.
         apart: The two languages or models, if they are known to differ.
-        naive: The sides whose errors are those of independent pairs.
     """
 
     title: str
-    names: tuple[str, str]
-    pairs: tuple[int | None, int | None]
-    rows: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-    errors: npt.NDArray[np.float64]
+    tables: tuple[Table, Table]
     apart: str = ""
-    naive: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> npt.NDArray[np.float64]:
+        """Errors of the differences; NaN where they are not known.
+
+        The errors of the two tables are treated as independent; tables from the same pairs differ
+        by less. A table without a description counts as exact. If a description has no error, as
+        for a single pair, the error of the difference is not known either.
+        """
+        squares = [
+            table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
+            for table in self.tables
+        ]
+        unknown = np.isnan(self.tables[0].errors) & np.isnan(self.tables[1].errors)
+        return np.where(unknown, np.nan, np.sqrt(squares[0] + squares[1]))
 
     @property
     def differences(self) -> npt.NDArray[np.float64]:
         """B - A."""
-        return self.rows[1] - self.rows[0]
+        return self.tables[1].rows - self.tables[0].rows
 
     @property
     def in_errors(self) -> npt.NDArray[np.float64]:
@@ -228,7 +236,8 @@ class Comparison:
     @property
     def spearman(self) -> float | None:
         """Rank correlation of F1 over the layers; None if it is not defined."""
-        return rank_correlation(self.rows[0][:, 2], self.rows[1][:, 2])
+        first, second = self.tables
+        return rank_correlation(first.rows[:, 2], second.rows[:, 2])
 
     @property
     def largest(self) -> tuple[int, str, float]:
@@ -244,8 +253,8 @@ class Comparison:
     def layers(self) -> list[dict[str, Any]]:
         """Return the numbers of each layer as plain values, None where one is not known."""
         columns = {
-            "first": self.rows[0],
-            "second": self.rows[1],
+            "first": self.tables[0].rows,
+            "second": self.tables[1].rows,
             "errors": self.errors,
             "differences": self.differences,
             "in_errors": self.in_errors,
@@ -256,7 +265,7 @@ class Comparison:
                 name: [None if math.isnan(value) else value for value in values[layer].tolist()]
                 for name, values in columns.items()
             }
-            for layer in range(len(self.errors))
+            for layer in range(len(self.tables[0].rows))
         ]
 
     @property
@@ -279,10 +288,13 @@ class Comparison:
                 f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
                 "the language, the model and the settings"
             )
-        if is_known and self.naive:
-            words += (
-                f"; the errors of {' and '.join(self.naive)} do not allow for sentences of one host"
-            )
+        naive = [
+            side
+            for side, table in zip("AB", self.tables, strict=True)
+            if table.is_described and not table.knows_hosts
+        ]
+        if is_known and naive:
+            words += f"; the errors of {' and '.join(naive)} do not allow for sentences of one host"
         return words
 
 
@@ -292,12 +304,12 @@ def compare_sides(first: Side, second: Side) -> list[Comparison]:
     Raises:
         ConfigError: they have nothing in common, or tables have different numbers of layers.
     """
-    if first.one is not None and second.one is not None:
+    if first.single is not None and second.single is not None:
         # Two single tables are compared whatever their languages and models.
         shared = sorted(first.tables.keys() & second.tables.keys())
         apart = "" if shared else _apart(first, second)
         title = "/".join(shared[0]) if shared else f"two tables{apart and ': '}{apart}"
-        return [compare_tables(first.one, second.one, title, apart)]
+        return [compare_tables(first.single, second.single, title, apart)]
     common = sorted(first.tables.keys() & second.tables.keys())
     if not common:
         raise ConfigError(
@@ -317,7 +329,7 @@ def _apart(first: Side, second: Side) -> str:
     That is known from their descriptions, or from the names of their folders: different language
     codes, the same model.
     """
-    own = [side.one.key if side.one else None for side in (first, second)]
+    own = [side.single.key if side.single else None for side in (first, second)]
     if own[0] and own[1]:
         a, b = ("/".join(own[0]), "/".join(own[1]))
         if own[0][1] == own[1][1]:
@@ -349,10 +361,6 @@ def _published_for(first: Side, second: Side) -> str:
 def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> Comparison:
     """Compare two tables layer by layer.
 
-    The errors of the two tables are treated as independent; tables from the same pairs differ by
-    less. A table without a description counts as exact. If a description has no error, as for a
-    single pair, the error of the difference is not known either.
-
     Raises:
         ConfigError: they have different numbers of layers.
     """
@@ -362,26 +370,7 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
             f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
             "model. Compare tables of one model."
         )
-    naive = tuple(
-        side
-        for side, table in zip("AB", (first, second), strict=True)
-        if table.is_described and not table.knows_hosts
-    )
-    squares = [
-        table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
-        for table in (first, second)
-    ]
-    errors = np.sqrt(squares[0] + squares[1])
-    errors[np.isnan(first.errors) & np.isnan(second.errors)] = np.nan
-    return Comparison(
-        title=title,
-        apart=apart,
-        naive=naive,
-        names=(first.name, second.name),
-        pairs=(first.pairs, second.pairs),
-        rows=(first.rows, second.rows),
-        errors=errors,
-    )
+    return Comparison(title=title, tables=(first, second), apart=apart)
 
 
 def rank_correlation(

@@ -26,8 +26,8 @@ def describe_comparison(comparison: Comparison) -> dict[str, Any]:
     layer, measure, difference = comparison.largest
     return {
         "title": comparison.title,
-        "names": list(comparison.names),
-        "pairs": list(comparison.pairs),
+        "names": [table.name for table in comparison.tables],
+        "pairs": [table.pairs for table in comparison.tables],
         "layers": comparison.layers(),
         "largest_difference": {"layer": layer, "measure": measure, "difference": difference},
         "spearman": comparison.spearman,
@@ -51,8 +51,8 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
         for row in comparison.layers()
     ]
     sides: list[tuple[str, ...]] = [
-        (side, name if pairs is None else f"{name} ({pairs:,} pairs)")
-        for side, name, pairs in zip("AB", comparison.names, comparison.pairs, strict=True)
+        (side, table.name if table.pairs is None else f"{table.name} ({table.pairs:,} pairs)")
+        for side, table in zip("AB", comparison.tables, strict=True)
     ]
     layer, measure, difference = comparison.largest
     spearman = comparison.spearman
