@@ -247,7 +247,7 @@ FAULTS = (
         "if all(not want or want == own for want, own in zip(asked, key, strict=True))",
         "if any(not want or want == own for want, own in zip(asked, key, strict=True))",
     ),
-    Fault("baseline", "if not away:", "if away is None:"),
+    Fault("baseline", "if not is_known:", "if is_known is None:"),
     Fault("tune", "if (items == items[0]).all():", "if False:"),
     Fault(
         "tune",

@@ -157,7 +157,6 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
         return before or {}
     if not holds_data:
         return {}
-    _check_layout(folder, before)
     check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
     for language in plan.source.languages:
@@ -166,17 +165,6 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
         for model in plan.models:
             _check_weights(model, table_path(language, model.name), described)
     return before or {}
-
-
-def _check_layout(folder: OutputFolder, before: Mapping[str, Any] | None) -> None:
-    identity = (before or {}).get("identity")
-    if isinstance(identity, dict) and identity.get("layout", "1") != LAYOUT:
-        raise SignatureError(
-            f"{folder.shown!r} was begun by another version of this program, which laid out "
-            f"sentences in another way: got layout {identity.get('layout', '1')}; expected "
-            f"{LAYOUT}. Choose another --output, or use --overwrite to start again: the "
-            "files are read once more."
-        )
 
 
 def list_tables(folder: OutputFolder) -> list[str]:
@@ -243,7 +231,9 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         BertScoreError: Whatever cannot work, before any work is done.
         OSError: Something cannot be reached at the moment.
     """
-    scoring = _scoring_runner(options)
+    scoring = Runner.of(options.for_scoring)
+    scoring.check_waits()
+    scoring.check(options.for_scoring)
     source = Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -264,14 +254,6 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     # A crawl's listing is fetched, so only where it is needed before the run.
     needed = options.dry_run or options.overwrite
     return replace(plan, files=source.files()) if needed else plan
-
-
-def _scoring_runner(options: BaselineOptions) -> Runner:
-    chosen = options.for_scoring
-    runner = Runner.of(chosen)
-    runner.check_waits()
-    runner.check(chosen)
-    return runner
 
 
 def _models(

@@ -236,6 +236,7 @@ _HINTS = {
     "idf": " (corpus@ is a digest of the input files' names and rows: with --idf corpus any change "
     "of them changes every score)",
     "sampling": " (version of the rule that takes the sample; samples of two rules do not mix)",
+    "layout": " (of sentences; another version of this program began the folder)",
     "long_text": " (--long-text; None is the default, truncate)",
     "backend": " (--backend; for openvino that version must be installed)",
 }

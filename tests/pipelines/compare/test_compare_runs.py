@@ -120,7 +120,7 @@ def test_groups_are_in_the_order_of_the_command_groups(tmp_path):
     assert groups == [(value,) for value in order]
     assert groups == [row.group for row in group_rows(statistics_of(rows, ["set"], None))[1:]]
     page = collect(ReportOptions(run=str(run), by=("set",)))
-    assert [row.name for row in page.groups] == groups  # where means are equal
+    assert [row.group for row in page.groups] == groups  # where means are equal
 
 
 def test_groups_have_the_t_test_where_the_swaps_are_too_few_for_so_many(two):
