@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import (
     HIDDEN_PREFIXES,
-    Found,
+    Entry,
     Trouble,
     mask_credentials,
     reads_one_version,
@@ -418,7 +418,7 @@ def expand_inputs(
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    files: dict[str, tuple[Found, InputFile]] = {}
+    files: dict[str, tuple[Entry, InputFile]] = {}
     again: list[str] = []
     endings = suffixes(input_format)
     for pattern in globs:
@@ -452,7 +452,7 @@ def _shown(endings: Sequence[str]) -> list[str]:
     return [suffix for suffix in endings if suffix.count(".") == 1]
 
 
-def _outside(fs: AbstractFileSystem, matches: Iterable[Found], folder: str | None) -> list[Found]:
+def _outside(fs: AbstractFileSystem, matches: Iterable[Entry], folder: str | None) -> list[Entry]:
     if folder is None:
         return list(matches)
     other_fs, inner = resolve(folder)
@@ -462,7 +462,7 @@ def _outside(fs: AbstractFileSystem, matches: Iterable[Found], folder: str | Non
     return [match for match in matches if not f"{match.real}/".startswith(real)]
 
 
-def _once(files: Iterable[tuple[Found, InputFile]], again: Sequence[str]) -> list[InputFile]:
+def _once(files: Iterable[tuple[Entry, InputFile]], again: Sequence[str]) -> list[InputFile]:
     first_of: dict[str, InputFile] = {}
     links = list(again)
     hard: dict[object, str] = {}
@@ -513,7 +513,7 @@ def file_changed(path: str, got: str, expected: str) -> InputError:
     )
 
 
-def _input_file(fs: AbstractFileSystem, match: Found, input_format: str) -> InputFile:
+def _input_file(fs: AbstractFileSystem, match: Entry, input_format: str) -> InputFile:
     return InputFile(
         path=with_scheme(fs, match.path),
         size=int(match.info.get("size") or 0),

@@ -22,6 +22,7 @@ from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
 from bertscore_beam.dump.types import (
     COARSE,
     FINE,
+    SPARK_VERSION,
     Batches,
     check_indices,
     exact_units,
@@ -35,7 +36,6 @@ from bertscore_beam.dump.types import (
     null_lists_message,
     text_enums,
     with_text_enums,
-    written_by_spark,
 )
 from bertscore_beam.files import (
     RemoteFile,
@@ -109,18 +109,16 @@ def open_parquet(
             raise
         except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:
             raise _damaged(path, error) from error
-        except RuntimeError as error:
-            if not _raised_by_arrow(error):
-                raise
-            raise _damaged(path, error) from error
-        except OSError as error:
-            # Arrow reports damage as OSError without an errno; the operating system sets one.
-            if error.errno is not None or type(error) is not OSError:
+        except (OSError, RuntimeError) as error:
+            if not _is_damage(error):
                 raise
             raise _damaged(path, error) from error
 
 
-def _raised_by_arrow(error: BaseException) -> bool:
+def _is_damage(error: OSError | RuntimeError) -> bool:
+    if isinstance(error, OSError):
+        # Arrow reports damage as OSError without an errno; the operating system sets one.
+        return error.errno is None and type(error) is OSError
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -208,7 +206,7 @@ def exact_unit(path: str) -> str:
     This reads these columns, unless Spark wrote the file: its timestamps are microseconds.
     """
     with open_parquet(path) as (file, source):
-        if written_by_spark(file.metadata.metadata):
+        if SPARK_VERSION in (file.metadata.metadata or {}):
             return COARSE
         paths = int96_paths(file.schema)
         units = exact_units(file, source, paths, range(file.metadata.num_row_groups))

@@ -51,7 +51,7 @@ from bertscore_beam.dump.splits import (
 )
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
-from bertscore_beam.dump.types import COARSE, lost_types_message, null_lists_message
+from bertscore_beam.dump.types import COARSE, null_lists_message
 from bertscore_beam.files import (
     Trouble,
     in_parallel,
@@ -271,7 +271,12 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     if null_lists:
         raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
     if scores and layout.lost_types:
-        raise RejectedError(FileReason.BAD_COLUMNS, lost_types_message(layout.lost_types))
+        raise RejectedError(
+            FileReason.BAD_COLUMNS,
+            f"columns have types that would be lost: got {', '.join(layout.lost_types)}; expected "
+            "types that Arrow writes as it reads them. Cast these columns, to text for example, or "
+            "leave them out.",
+        )
     return layout
 
 
@@ -354,16 +359,8 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 
 def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
     files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
-    # The digest of one JSON text, which is never there as a whole: [[file, ...], [column, ...]].
-    digest = hashlib.sha256(b"[[")
-    for number, file in enumerate(files):
-        digest.update(b"," * (number > 0) + _json(file))
-    digest.update(b"]," + _json(columns) + b"]")
-    return digest.hexdigest()[:16]
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _identity(split: Split) -> tuple[str | int | None, ...]:

@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump.text.parsers import LARGEST, LARGEST_UNSIGNED, SMALLEST, BadLine, in_words
+from bertscore_beam.dump.text.parsers import (
+    LARGEST,
+    LARGEST_UNSIGNED,
+    SMALLEST,
+    BadLine,
+    Places,
+    in_words,
+)
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import is_utf8
 
@@ -23,8 +29,6 @@ _OWN_TYPE = {
     pa.uint64(): int,
     pa.float64(): float,
 }
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -77,11 +81,12 @@ class Found:
         if set(map(type, values)) <= {_OWN_TYPE[kind], _NULL}:
             with contextlib.suppress(OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
                 return pa.array(values, kind)  # the loop below finds which does not fit
-        number = float if pa.types.is_floating(kind) else _as_it_is
         stored = [
-            number(value) if self._fits(value, kind, path, place) else None
+            value if self._fits(value, kind, path, place) else None
             for place, value in zip(places.tolist(), values, strict=True)
         ]
+        if pa.types.is_floating(kind):  # Arrow refuses integers beyond 2^53
+            stored = [None if value is None else float(value) for value in stored]
         return pa.array(stored, kind)
 
     def _fits(self, value: Any, kind: pa.DataType, path: str, place: int) -> bool:
@@ -163,10 +168,6 @@ def text_arrays(
 def _below(path: str, name: str) -> str:
     shown = name.encode("utf-8", "backslashreplace").decode()
     return f"{path}.{shown}" if path else shown
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _nulls(values: Iterable[Any]) -> pa.Array:
