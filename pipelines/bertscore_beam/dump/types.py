@@ -113,7 +113,6 @@ def largest_in(array: pa.Array) -> int:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Return the children of a nested array: fields of structs, values of lists, keys and items."""
     if pa.types.is_struct(array.type):
         return [array.field(number) for number in range(array.type.num_fields)]
     if pa.types.is_map(array.type):
@@ -153,15 +152,9 @@ def exact_units(
     skip: int = 0,
     rows: int | None = None,
 ) -> Set[str]:
-    """Return those of `COARSE` and `FINE` in which no INT96 value of some rows changes.
+    """Return those of `COARSE` and `FINE` in which no INT96 value of some row groups changes.
 
-    Args:
-        file: The file.
-        source: Its bytes.
-        paths: The INT96 columns.
-        groups: Row groups to read.
-        skip: Rows to skip at the start of these.
-        rows: Rows to read; all if None.
+    `skip` rows at the start of these are passed over; all others are read if `rows` is None.
     """
     readings = []
     for unit in ("s", COARSE, FINE):  # in seconds no value can overflow

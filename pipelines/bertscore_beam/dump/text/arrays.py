@@ -33,12 +33,7 @@ _OWN_TYPE = {
 
 @dataclass(slots=True)
 class Found:
-    """What has been found beside the values of some rows.
-
-    Attributes:
-        bad: Rows that do not fit their columns, by position.
-        dropped: The names of the fields that are no columns, by position of the row.
-    """
+    """What is found beside the values of some rows: bad ones, and fields that are no columns."""
 
     bad: dict[int, BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
@@ -119,15 +114,7 @@ class Found:
 def object_arrays(
     rows: Sequence[dict[str, Any] | None], schema: pa.Schema
 ) -> tuple[list[pa.Array], Found]:
-    """Return the columns of parsed lines of JSON.
-
-    Args:
-        rows: Their objects; None for a line that is no row.
-        schema: The columns, of `parsers.infer_schema`.
-
-    Returns:
-        The columns, in which a row that does not fit is null, and what else was found.
-    """
+    """Return the columns of parsed lines of JSON, in which a row that does not fit is null."""
     objects = [row or {} for row in rows]
     places = np.arange(len(rows))
     found = Found()
@@ -143,13 +130,7 @@ def object_arrays(
 def text_arrays(
     widths: Sequence[int | None], cells: Sequence[str], schema: pa.Schema
 ) -> tuple[list[pa.Array], Found]:
-    """Return the columns of parsed records of CSV; see `object_arrays`.
-
-    Args:
-        widths: How many fields each record has; None for one that is no row.
-        cells: The fields of all of them.
-        schema: The columns, all of them strings.
-    """
+    """Return the columns of parsed records of CSV: the width of each, and all their fields."""
     found = Found()
     wanted = len(schema)
     squared: list[str | None] = []

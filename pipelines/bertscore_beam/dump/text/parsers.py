@@ -65,12 +65,7 @@ def fewer_names(dropped: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadLine:
-    """Why a line could not be read as a row.
-
-    Attributes:
-        reason: In one word.
-        message: In a sentence without the line's content; "" if there is no more to say.
-    """
+    """Why a line could not be read as a row; the message never holds the line's content."""
 
     reason: Reason
     message: str = ""
@@ -112,9 +107,7 @@ class Lines:
 def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
     """Return the schema of a Parquet file without what is only there if it was written from text.
 
-    Returns:
-        The columns of the text, and a digest of how it was read, 16 hexadecimal digits; the schema
-        itself and "" for any other file.
+    With it comes a digest of how the text was read, 16 hexadecimal digits; "" for any other file.
     """
     metadata = dict(schema.metadata or {})
     parser = metadata.pop(PARSER_KEY, None)
@@ -128,9 +121,7 @@ def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
 def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:
     """Split the lines off a table that was read from a Parquet file.
 
-    Returns:
-        The table without `LINE_COLUMN`, and what that says; the table itself and None if the file
-        was not written from text.
+    None stands for the lines if the file was not written from text.
     """
     schema, text = without_lines(table.schema)
     if not text:
@@ -344,13 +335,10 @@ _NOT_UTF8 = BadLine(reason=Reason.INVALID_UTF8)
 
 
 def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> Records:
-    """Parse records with quotes.
+    """Parse records with quotes, from whole lines from the beginning of a record on.
 
-    Args:
-        data: Whole lines from the beginning of a record on.
-        delimiter: What stands between two fields.
-        is_last: Whether the file ends here. If not, a record that does not end here is not taken.
-        is_full: Whether the data are as long as a record may be, so that the first one is taken.
+    Unless the file ends here, a record that does not end here is not taken; but the first one is if
+    the data are as long as a record may be (`is_full`).
     """
     if csv.field_size_limit() < _LONGEST_FIELD:  # of this process: anyone may have changed it
         csv.field_size_limit(_LONGEST_FIELD)

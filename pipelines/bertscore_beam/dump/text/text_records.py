@@ -26,10 +26,7 @@ def read_records(
 ) -> Iterator[Records]:
     """Yield all records of a file that are not blank, some at a time.
 
-    Args:
-        blocks: Its bytes, decompressed.
-        kind: Its format.
-        piece_bytes: Bytes to parse at a time, unless a record is larger; `PIECE_BYTES` by default.
+    A record may be larger than a piece.
     """
     window = _Window(blocks)
     window.fill(len(BOM))
@@ -84,12 +81,7 @@ def _too_long(window: "_Window") -> Records:
 
 @dataclass(slots=True)
 class _Window:
-    """The bytes of a file from some place on, as far as they have been read.
-
-    Attributes:
-        offset: That place.
-        line: Number of the line there.
-    """
+    """The bytes of a file from an offset on, as far as they have been read."""
 
     _blocks: Iterator[bytes]
     offset: int = 0

@@ -133,9 +133,7 @@ def texts_among(files: Iterable[InputFile], columns: Sequence[str]) -> tuple[Tex
 class TextStream(io.RawIOBase):
     """The bytes of a text file as they are stored, counted; `blocks` decompresses them.
 
-    Attributes:
-        size: How many bytes are stored; None if a server does not say.
-        count: How many of them have been read.
+    `size` is None if a server does not say it.
     """
 
     def __init__(self, text: TextFile, file: Any, size: int | None) -> None:
@@ -211,12 +209,7 @@ class TextStream(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
-    """Open a text file to be read once, and check at its end that it has not changed.
-
-    Raises:
-        InputError: It has changed since it was found.
-        OSError: It cannot be reached.
-    """
+    """Open a text file to be read once, and check at its end that it has not changed."""
     try:
         with _opened(text) as stream:
             if text.size and stream.size not in (None, text.size):

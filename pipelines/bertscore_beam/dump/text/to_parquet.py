@@ -70,10 +70,6 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     """Return the columns of a text file, and its estimated size as Parquet, by its first rows.
 
     The estimate is 0 where the size of the file is not known.
-
-    Raises:
-        InputError: It is not of its format.
-        OSError: It cannot be reached.
     """
     with open_text(text) as stream:
         first = _first_records(text, stream.blocks())
