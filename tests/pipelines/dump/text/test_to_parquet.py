@@ -397,12 +397,6 @@ def test_file_that_shrinks_while_it_is_read_is_an_error(tmp_path, monkeypatch):
         write_rows(text_file(path), io.BytesIO())
 
 
-def test_rows_come_from_memory(monkeypatch):
-    monkeypatch.setattr(text_source, "BLOCK_BYTES", 1_000)
-    write_atomically("memory://in/a b.jsonl.gz", GZ_ALL)
-    assert convert("memory://in/a b.jsonl.gz")[0].equals(pa.concat_tables([TABLE] * 3))
-
-
 @pytest.mark.process
 def test_rows_come_from_a_store_and_a_file_that_changes_there_is_told(monkeypatch):
     monkeypatch.setattr(text_source, "BLOCK_BYTES", 5_000)

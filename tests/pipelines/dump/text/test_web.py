@@ -14,7 +14,6 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.text import open_text, read_columns, text_records, text_source
-from bertscore_beam.files import NoFileError
 from bertscore_beam.run import BROKEN, DONE, UNUSABLE
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
@@ -183,12 +182,6 @@ def test_server_that_refuses_is_an_error_of_the_file(tmp_path):
         convert(f"{url}/web.csv")
     with pytest.raises(OSError, match="Cannot connect"):
         convert(f"{url}/web.csv")
-
-
-def test_fifo_is_not_opened_and_an_error(tmp_path):
-    os.mkfifo(tmp_path / "a.jsonl")
-    with pytest.raises(NoFileError):
-        convert(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize("handler", [Plain, WithoutLength])
