@@ -93,11 +93,6 @@ class SplitReader:
         return table
 
 
-def read_rows(split: Split) -> SplitRows:
-    """Read the rows of one split with all columns; see `SplitReader.read`."""
-    return SplitReader([split]).read(split)
-
-
 def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
     """Read the rows of one split; see `SplitReader`."""
     return SplitReader([split], columns).read(split).table

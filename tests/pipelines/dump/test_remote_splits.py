@@ -14,7 +14,6 @@ from bertscore_beam.dump import (
     TextFile,
     expand_inputs,
     parquet,
-    read_rows,
     read_split,
     write_part,
 )
@@ -85,11 +84,11 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told() -> No
         write_atomically(path, content(["a", "b", "c"]))
         (split,) = found_splits(path, 20)
         disturbed[0].requests = found = []
-        assert read_rows(split).table["candidate"].to_pylist() == ["a", "b", "c"]
+        assert read_split(split)["candidate"].to_pylist() == ["a", "b", "c"]
         assert [method for method, _ in found] == ["GET"]
         write_atomically(path, content(["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
-            read_rows(split)
+            read_split(split)
 
 
 def found_splits(path: str, rows: int, **columns: str) -> Sequence[Split]:
