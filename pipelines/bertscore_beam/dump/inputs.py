@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,6 +23,7 @@ from bertscore_beam.files import (
     HIDDEN_PREFIXES,
     Entry,
     Trouble,
+    is_other_version,
     mask_credentials,
     reads_one_version,
     real_path,
@@ -496,11 +497,18 @@ def file_version(path: str) -> str:
     return _version(fs, inner, fs.info(inner))
 
 
-def check_version(path: str, version: str) -> None:
-    """Raise if a file that has been read is no longer of the version that was planned.
+@contextlib.contextmanager
+def of_one_version(path: str, version: str) -> Iterator[None]:
+    """Check that what the body reads is of the version that was planned, if that is known.
 
-    Nothing is asked where every read names the version, nor if none is known ("").
+    Where the reads themselves do not tell, the file is asked for its version at the end.
     """
+    try:
+        yield
+    except OSError as error:
+        if not is_other_version(error):
+            raise
+        raise file_changed(path, "another version", f"version {version}") from error
     if version and not reads_one_version(path) and (got := file_version(path)) != version:
         raise file_changed(path, f"version {got}", f"version {version}")
 

@@ -22,13 +22,12 @@ from bertscore_beam.dump.inputs import (
     Format,
     InputFile,
     check_head,
-    check_version,
     file_changed,
     format_of,
+    of_one_version,
 )
 from bertscore_beam.dump.text.parsers import PARSER
 from bertscore_beam.files import (
-    is_other_version,
     is_web,
     mask_credentials,
     open_source,
@@ -210,16 +209,10 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    try:
-        with _opened(text) as stream:
-            if text.size and stream.size not in (None, text.size):
-                raise file_changed(text.path, f"{stream.size} bytes", f"{text.size} bytes")
-            yield stream
-    except OSError as error:
-        if not is_other_version(error):
-            raise
-        raise file_changed(text.path, "another version", f"version {text.version}") from error
-    check_version(text.path, text.version)
+    with of_one_version(text.path, text.version), _opened(text) as stream:
+        if text.size and stream.size not in (None, text.size):
+            raise file_changed(text.path, f"{stream.size} bytes", f"{text.size} bytes")
+        yield stream
 
 
 @contextlib.contextmanager
