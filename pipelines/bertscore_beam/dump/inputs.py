@@ -425,8 +425,9 @@ def expand_inputs(
     for pattern in globs:
         result = search(pattern, endings)
         if not result.found:
+            plain = [suffix for suffix in endings if suffix.count(".") == 1]
             raise InputError(
-                f"no input: {result.nothing(pattern, _shown(endings))}; expected a file, a folder "
+                f"no input: {result.nothing(pattern, plain)}; expected a file, a folder "
                 "with such files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, "
                 "and quote the glob for the shell."
             )
@@ -447,10 +448,6 @@ def expand_inputs(
     if not files:
         raise InputError("no input: got no path at all; expected at least one --input.")
     return sorted(_once(files.values(), again), key=lambda file: file.path)
-
-
-def _shown(endings: Sequence[str]) -> list[str]:
-    return [suffix for suffix in endings if suffix.count(".") == 1]
 
 
 def _outside(fs: AbstractFileSystem, matches: Iterable[Entry], folder: str | None) -> list[Entry]:

@@ -331,7 +331,7 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:
         lines.append(f"  and {len(groups) - _SHOWN} more")
-    kind = OSError if any(file.is_out_of_reach for file in rejected) else InputError
+    kind = OSError if any(file.reason.is_out_of_reach for file in rejected) else InputError
     return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
         "at least one good one.\n" + "\n".join(lines)

@@ -229,7 +229,7 @@ def conclude_import(job: ImportJob) -> Outcome:
     late = tuple(result for result in results if isinstance(result, RejectedFile))
     rows = sum(result for result in results if isinstance(result, int))
     rejected = (*plan.rejected, *late)
-    if any(file.is_out_of_reach for file in rejected):
+    if any(file.reason.is_out_of_reach for file in rejected):
         status = BROKEN
     else:
         status = TOO_MANY_REJECTS if rejected or job.orphans else DONE

@@ -66,7 +66,6 @@ def test_bad_file_is_rejected_with_its_reason_and_what_helps(bad_dump, name, rea
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_bad_files_do_not_keep_the_good_one_from_being_scored(bad_dump, tmp_path, tiny):
     summary = run_job(bad_dump, output=tmp_path / "out", max_reject_fraction=1.0, **tiny)
     assert summary["rows"] == summary["scored"] == 3
@@ -77,7 +76,6 @@ def test_bad_files_do_not_keep_the_good_one_from_being_scored(bad_dump, tmp_path
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_directory_with_the_name_of_a_file_stands_for_the_files_in_it(tmp_path, tiny):
     (tmp_path / "empty.parquet").mkdir()
     with pytest.raises(InputError, match=r"'.*empty.parquet' exists and holds no \*.parquet"):
@@ -91,7 +89,6 @@ def test_directory_with_the_name_of_a_file_stands_for_the_files_in_it(tmp_path, 
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
@@ -104,7 +101,6 @@ def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
     """Other columns, other kinds of strings, another order, lists beside single references."""
     (tmp_path / "in").mkdir()
@@ -130,7 +126,6 @@ def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_links_to_folders_whose_names_are_not_utf8_are_read_and_written(tmp_path, tiny):
     pq.write_table(pairs(), tmp_path / "x.parquet")
     for name in ("in", "out"):
@@ -194,7 +189,6 @@ def hostile_rows(tmp_path_factory, scorer):
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_every_hostile_row_is_there_in_order_with_its_bytes(hostile_rows):
     summary, output, seconds = hostile_rows
     assert output["what"].to_pylist() == [row[0] for row in ROWS]
@@ -206,7 +200,6 @@ def test_every_hostile_row_is_there_in_order_with_its_bytes(hostile_rows):
 
 
 @pytest.mark.job
-@pytest.mark.model
 @pytest.mark.parametrize("index", range(len(ROWS)), ids=[row[0] for row in ROWS])
 def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, scorer, index):
     _, output, _ = hostile_rows
@@ -228,7 +221,6 @@ def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, sc
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_bytes_that_are_no_utf8_reject_their_row_in_every_kind_of_column(tmp_path, tiny):
     (tmp_path / "in").mkdir()
     good = pa.array(["a cat"] * 4)
@@ -265,7 +257,6 @@ REFERENCES = (
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_lists_of_references(tmp_path, tiny):
     column = pa.array([references for references, _ in REFERENCES], pa.list_(pa.string()))
     table = pa.table({"candidate": ["a cat sat"] * len(column), "reference": column})
@@ -279,7 +270,6 @@ def test_lists_of_references(tmp_path, tiny):
     assert others == [scores.get(reason) for _, reason in REFERENCES[1:]]
 
 
-@pytest.mark.model
 @pytest.mark.parametrize("idf", [False, True])
 def test_lone_surrogates_in_python_texts_are_an_error_that_names_the_pair(tiny, idf):
     scorer = BertScorer(ScorerConfig(**tiny, idf=idf, device="cpu"))
@@ -317,7 +307,6 @@ NAMES = (
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_files_of_any_name_are_scored(tmp_path, tiny):
     folder = tmp_path / "in [*] %20 ü"
     folder.mkdir()
