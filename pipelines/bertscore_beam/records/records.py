@@ -116,16 +116,6 @@ _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 
 
-def foreign_records(folder: OutputFolder) -> list[str]:
-    """Return the files in the folder of records that are not named like a record.
-
-    Earlier versions named records otherwise. Nothing reads those, and globs such as **/*.parquet
-    match their folders.
-    """
-    names = folder.files(PARTS_FOLDER)
-    return [f"{PARTS_FOLDER}/{name}" for name in names if not _RECORD_FILE.fullmatch(name)]
-
-
 def delete_plans(folder: OutputFolder) -> None:
     """Delete the plans, which only the workers need; they may contain credentials in paths."""
     folder.delete(PLAN_FILE, PENDING_FILE)
@@ -186,6 +176,8 @@ class FolderRecords:
         singles: The files of single records that were read, by their path below the folder of
             records.
         doubles: Those that were not, since a pack of the run holds the same.
+        foreign: Other files in the folder of records. Earlier versions named records otherwise, and
+            globs such as **/*.parquet match their folders.
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
         is_whole: Whether all files that were listed could be read.
@@ -193,7 +185,10 @@ class FolderRecords:
 
     def __init__(self, folder: OutputFolder, generation: int | None, num_bins: int) -> None:
         self._folder = folder
-        sizes = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
+        sizes = folder.files(PARTS_FOLDER)
+        self.foreign = [name for name in sizes if not _RECORD_FILE.fullmatch(name)]
+        for name in self.foreign:
+            del sizes[name]
         self.packs = list_packs(folder)
         self.records = Records(num_bins)
         self.doubles: list[str] = []
@@ -314,7 +309,7 @@ def keep_records(
         )
     pack_records(folder, packed, found.packs)
     stay = {record_name(name) for name in (*gone, *unsure)}
-    _delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
+    delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
 
 
 def pack_records(
@@ -327,12 +322,8 @@ def pack_records(
     delete_packs(folder, packs)
 
 
-def delete_packed(folder: OutputFolder, found: FolderRecords) -> None:
-    """Delete the single records that the packs of the run hold."""
-    _delete_records(folder, found.doubles)
-
-
-def _delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
+def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
+    """Delete files of single records, by their path below the folder of records."""
     for start in range(0, len(names), _READ_AT_ONCE):
         together = names[start : start + _READ_AT_ONCE]
         folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))
@@ -346,7 +337,7 @@ def pack_written(folder: OutputFolder, records: Collection[PartRecord]) -> None:
     for record in records:
         all_of_folder.add(record)
     pack_records(folder, all_of_folder, list_packs(folder))
-    _delete_records(folder, names)
+    delete_records(folder, names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

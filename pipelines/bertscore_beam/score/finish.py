@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
+from bertscore_beam.dump import Plan, Splits, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
 from bertscore_beam.records import (
@@ -22,23 +23,34 @@ from bertscore_beam.records import (
     IDF_FILE,
     WORDS,
     Bucket,
+    Ending,
     FailedSplit,
+    FolderRecords,
     Fragment,
+    GroupedPart,
     GroupRow,
+    IndexedParts,
     PartRecord,
     PieceRun,
     ReusedPart,
     RunTotals,
     SplitResult,
+    add_merging,
+    by_bin,
     declare_index,
     delete_index,
-    delete_packed,
     delete_plans,
+    delete_records,
+    ending_of,
+    files_of_run,
+    find_records,
+    group_row,
     judge,
     num_packs,
     pack_of,
     read_groups,
     read_pieces,
+    read_sizes,
     rejected_files,
     runs_to_index,
     summary_of_languages,
@@ -48,18 +60,63 @@ from bertscore_beam.records import (
     write_pack,
 )
 from bertscore_beam.run import (
+    PLAN_FILE,
     SUCCESS_FILE,
     SUMMARY_FILE,
     Each,
     OutputFolder,
     RunStep,
+    Spread,
     declare_success,
     event,
     is_marked_by,
     pool,
 )
-from bertscore_beam.score.group_steps import GroupRun, indexed_parts, parts_of_run
 from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.steps import group_part
+from bertscore_core.stats import ScoreStatistics
+
+# The parts of a run at its end: those that are there and valid, and the splits without one.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """The parts of a run."""
+
+    plan: Plan
+    found: FolderRecords
+    ending: Ending
+
+    @property
+    def missing(self) -> Splits:
+        """The splits without a valid part."""
+        return Splits.of(self.plan.splits).where(self.ending.is_missing)
+
+    def records(self) -> Iterator[PartRecord]:
+        """Yield the records of its valid parts: in the order of the plan, bin by bin."""
+        for places, some, found in by_bin(Splits.of(self.plan.splits), self.found.records):
+            for place, split in zip(places, some, strict=True):
+                if not self.ending.is_missing[place]:
+                    yield found[split.part_name]
+
+
+def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
+    """Look at the folder of a run whose splits have all been tried."""
+    folder = spec.folder
+    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
+    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
+    fingerprint = "" if idf is None else idf.fingerprint
+    ending = ending_of(plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    return RunParts(plan=plan, found=found, ending=ending)
+
+
+def indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
+    """Return what `records.index` needs of records."""
+    return IndexedParts.of(
+        (record.part_name, record.texts_digest, record.num_rows) for record in records
+    )
+
 
 # Pack the records of a run in its pipeline, so that its end need not read a file for each part.
 
@@ -135,6 +192,65 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
     number, members = pack
     with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
         return write_pack(folder, generation, number, file.read().splitlines())
+
+
+# The statistics of the groups of a run, in its pipeline.
+#
+#     totals --> the parts --> Reshuffle --> statistics of parts --> of groups --> rows
+#
+# They are read from the parts, and not taken from the rows while these are scored. So parts of
+# earlier tries, parts that were kept and rows that were reused count like all others, and other
+# group columns need no scores. The columns that are read are a small share of a part.
+
+
+@dataclass
+class GroupRun(beam.PTransform):
+    """The totals of a run -> a row for each group, and one for all rows together.
+
+    `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
+    """
+
+    spec: ScoreSpec
+    idf: Any = None
+    packs: Any = None
+
+    @no_annotations  # Beam has no type hint for the side input
+    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
+        """Read the parts in parallel; only statistics cross a stage boundary, 100 bytes a group."""
+        spec = self.spec
+        group = partial(group_part, folder=spec.folder, by=spec.group_by)
+        step = Each(group, attrgetter("part_name"))
+        return (
+            totals
+            # GroupedPart: the parts, known when every split has been tried.
+            | "PartsOfRun" >> beam.FlatMap(_parts, self.idf, self.packs, spec=self.spec)
+            | "SpreadParts" >> Spread()
+            # (group as JSON, statistics): of one part.
+            | "GroupPart" >> beam.ParDo(RunStep(step))
+            | "MergeGroups" >> beam.CombinePerKey(merge_statistics)
+            # GroupRow: of the whole run, with its intervals.
+            | "RowOfGroup" >> beam.MapTuple(_row)
+        )
+
+
+def _parts(
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterable[GroupedPart]:
+    return map(GroupedPart.of, parts_of_run(spec, idf).records())
+
+
+def merge_statistics(statistics: Iterable[bytes]) -> bytes:
+    """Merge the statistics of one group."""
+    merging: list[ScoreStatistics] = []
+    for data in statistics:
+        add_merging(merging, ScoreStatistics.from_bytes(data))
+    return ScoreStatistics.merge(merging).to_bytes()
+
+
+def _row(key: str, data: bytes) -> GroupRow:
+    group = json.loads(key)
+    statistics = ScoreStatistics.from_bytes(data)
+    return group_row(None if group is None else tuple(group), statistics)
 
 
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.
@@ -251,12 +367,11 @@ class FinishRun(beam.PTransform):
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
         each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
-        indexed = None
+        indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
             indexed = beam.pvalue.AsList(totals | "IndexRun" >> IndexRun(self.spec, idf, packs))
-        if not self.spec.group_by:
-            return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, spec=self.spec)
-        groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))
+        if self.spec.group_by:
+            groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))
         return totals | "WriteSummary" >> beam.Map(
             _finish, idf, packs, indexed, groups, spec=self.spec
         )
@@ -316,7 +431,7 @@ def finish_run(
         index_rows(folder, parts.records())
     else:
         delete_index(folder)
-    delete_packed(folder, parts.found)
+    delete_records(folder, parts.found.doubles)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -354,7 +469,7 @@ def _finish(
     idf: IdfTables | None,
     packs: Sequence[str],
     indexed: Sequence[None] | None,
-    groups: Sequence[GroupRow] | None = None,
+    groups: Sequence[GroupRow] | None,
     *,
     spec: ScoreSpec,
 ) -> RunTotals:

@@ -23,7 +23,7 @@ from bertscore_beam.records import (
     rows_file,
 )
 from bertscore_beam.run import RUN_FILE, OutputFolder, RunLock
-from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, score_stages, start_run
+from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
 from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
@@ -298,12 +298,12 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
     first, second = job.standing.pending
     standing = replace(job.standing, pending=(second,), unsure=(first,))
-    (stage,) = score_stages(run_of(replace(job, standing=standing)))
+    (stage,) = run_of(replace(job, standing=standing)).stages
     assert len(stage.amounts) == 1
     assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
     standing = replace(job.standing, pending=(), unsure=(first, second))
-    (stage,) = score_stages(run_of(replace(job, standing=standing)))
+    (stage,) = run_of(replace(job, standing=standing)).stages
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
 
 
