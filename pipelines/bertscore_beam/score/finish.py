@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
@@ -80,39 +80,33 @@ from bertscore_core.stats import ScoreStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunParts:
-    """The parts of a run."""
-
+class _RunParts:
     plan: Plan
     found: FolderRecords
     ending: Ending
 
     @property
     def missing(self) -> Splits:
-        """The splits without a valid part."""
         return Splits.of(self.plan.splits).where(self.ending.is_missing)
 
     def records(self) -> Iterator[PartRecord]:
-        """Yield the records of its valid parts: in the order of the plan, bin by bin."""
-        for places, some, found in by_bin(Splits.of(self.plan.splits), self.found.records):
-            for place, split in zip(places, some, strict=True):
+        for places, of_bin, in_bin in by_bin(Splits.of(self.plan.splits), self.found.records):
+            for place, split in zip(places, of_bin, strict=True):
                 if not self.ending.is_missing[place]:
-                    yield found[split.part_name]
+                    yield in_bin[split.part_name]
 
 
-def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
-    """Look at the folder of a run whose splits have all been tried."""
+def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
     sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     ending = ending_of(plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels)
-    return RunParts(plan=plan, found=found, ending=ending)
+    return _RunParts(plan=plan, found=found, ending=ending)
 
 
-def indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
-    """Return what `records.index` needs of records."""
+def _indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
     return IndexedParts.of(
         (record.part_name, record.texts_digest, record.num_rows) for record in records
     )
@@ -204,7 +198,7 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 
 
 @dataclass
-class GroupRun(beam.PTransform):
+class _GroupRun(beam.PTransform):
     """The totals of a run -> a row for each group, and one for all rows together.
 
     `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
@@ -216,7 +210,6 @@ class GroupRun(beam.PTransform):
 
     @no_annotations  # Beam has no type hint for the side input
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
-        """Read the parts in parallel; only statistics cross a stage boundary, 100 bytes a group."""
         spec = self.spec
         group = partial(group_part, folder=spec.folder, by=spec.group_by)
         step = Each(group, attrgetter("part_name"))
@@ -227,7 +220,7 @@ class GroupRun(beam.PTransform):
             | "SpreadParts" >> Spread()
             # (group as JSON, statistics): of one part.
             | "GroupPart" >> beam.ParDo(RunStep(step))
-            | "MergeGroups" >> beam.CombinePerKey(merge_statistics)
+            | "MergeGroups" >> beam.CombinePerKey(_merge_statistics)
             # GroupRow: of the whole run, with its intervals.
             | "RowOfGroup" >> beam.MapTuple(_row)
         )
@@ -236,11 +229,10 @@ class GroupRun(beam.PTransform):
 def _parts(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
 ) -> Iterable[GroupedPart]:
-    return map(GroupedPart.of, parts_of_run(spec, idf).records())
+    return map(GroupedPart.of, _parts_of_run(spec, idf).records())
 
 
-def merge_statistics(statistics: Iterable[bytes]) -> bytes:
-    """Merge the statistics of one group."""
+def _merge_statistics(statistics: Iterable[bytes]) -> bytes:
     merging: list[ScoreStatistics] = []
     for data in statistics:
         add_merging(merging, ScoreStatistics.from_bytes(data))
@@ -261,7 +253,7 @@ def _row(key: str, data: bytes) -> GroupRow:
 
 
 @dataclass
-class IndexRun(beam.PTransform):
+class _IndexRun(beam.PTransform):
     """The totals of a run -> None, when its index is written.
 
     `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
@@ -273,10 +265,9 @@ class IndexRun(beam.PTransform):
 
     @no_annotations  # Beam has no type hint for the side input
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
-        """Group entries by bucket."""
         folder = self.spec.folder
         read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
-        found = (
+        pieces = (
             totals
             # PieceRun: names of parts, known when every split has been tried.
             | "PiecesOfRun" >> beam.FlatMap(_runs, self.idf, self.packs, spec=self.spec)
@@ -286,64 +277,39 @@ class IndexRun(beam.PTransform):
         )
         signatures, reasons = (
             beam.pvalue.AsList(
-                found
-                | f"{name}OfPieces" >> beam.FlatMap(words).with_output_types(str)
+                pieces
+                | f"{name}OfPieces" >> beam.FlatMap(_words, place).with_output_types(str)
                 | f"{name}Once" >> beam.Distinct()
             )
-            for name, words in (("Signatures", _signatures), ("Reasons", _reasons))
+            for name, place in (("Signatures", 1), ("Reasons", 2))
         )
         written = (
-            found
+            pieces
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             # (bucket, its rows): 48 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
-            | "WriteBucket" >> beam.Map(_write_bucket, signatures, reasons, folder=folder)
+            | "WriteBucket" >> beam.MapTuple(partial(write_bucket, folder), signatures, reasons)
         )
         return (
             written
             | "BucketsWritten" >> beam.combiners.ToList()
-            | "DeclareIndex" >> beam.Map(_declare, signatures, reasons, folder=folder)
+            # No bucket is written if the index was there, or there is no row.
+            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
         )
 
 
 def _runs(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
 ) -> Iterator[PieceRun]:
-    return runs_to_index(spec.folder, indexed_parts(parts_of_run(spec, idf).records()))
+    return runs_to_index(spec.folder, _indexed_parts(_parts_of_run(spec, idf).records()))
 
 
-def _is_of_bucket(found: tuple[Bucket, Fragment]) -> bool:
-    return found[0][2] != WORDS
+def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
+    return read[0][2] != WORDS
 
 
-def _signatures(found: tuple[Bucket, Fragment]) -> Iterable[str]:
-    return () if _is_of_bucket(found) else found[1][1].values()
-
-
-def _reasons(found: tuple[Bucket, Fragment]) -> Iterable[str]:
-    return () if _is_of_bucket(found) else found[1][2].values()
-
-
-def _write_bucket(
-    grouped: tuple[Bucket, Iterable[Fragment]],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
-    *,
-    folder: OutputFolder,
-) -> tuple[Bucket, int]:
-    bucket, fragments = grouped
-    return write_bucket(folder, bucket, fragments, sorted(signatures), sorted(reasons))
-
-
-def _declare(
-    written: Sequence[tuple[Bucket, int]],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
-    *,
-    folder: OutputFolder,
-) -> None:
-    if written:  # otherwise it was there, or there is no row
-        declare_index(folder, written, sorted(signatures), sorted(reasons))
+def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
+    return () if _is_of_bucket(read) else read[1][place].values()
 
 
 logger = logging.getLogger(__name__)
@@ -369,9 +335,9 @@ class FinishRun(beam.PTransform):
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
         indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
-            indexed = beam.pvalue.AsList(totals | "IndexRun" >> IndexRun(self.spec, idf, packs))
+            indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))
         if self.spec.group_by:
-            groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))
+            groups = beam.pvalue.AsList(totals | "GroupRun" >> _GroupRun(self.spec, idf, packs))
         return totals | "WriteSummary" >> beam.Map(
             _finish, idf, packs, indexed, groups, spec=self.spec
         )
@@ -400,7 +366,7 @@ def finish_run(
         InputError: The input has changed meanwhile, and there are too many groups.
     """
     folder = spec.folder
-    parts = parts_of_run(spec, idf)
+    parts = _parts_of_run(spec, idf)
     plan, missing = parts.plan, parts.missing
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
@@ -447,7 +413,7 @@ def index_rows(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, indexed_parts(records))
+        pool.ask(write_index, folder, _indexed_parts(records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))

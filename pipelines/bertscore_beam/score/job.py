@@ -227,7 +227,6 @@ def start_run(job: ScoreJob) -> None:
 
 
 def _signatures(settings: RunSettings) -> dict[str, object]:
-    """Return how the scores are made: one signature, or that of each language."""
     if settings.sole is not None:
         return {"signature": settings.sole.signature.format()}
     return {"signatures": settings.signatures(None)}
