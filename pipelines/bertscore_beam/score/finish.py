@@ -288,7 +288,7 @@ class _IndexRun(beam.PTransform):
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             # (bucket, its rows): 48 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
-            | "WriteBucket" >> beam.MapTuple(partial(write_bucket, folder), signatures, reasons)
+            | "WriteBucket" >> beam.Map(_write_bucket, signatures, reasons, folder=folder)
         )
         return (
             written
@@ -310,6 +310,16 @@ def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
 
 def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
     return () if _is_of_bucket(read) else read[1][place].values()
+
+
+def _write_bucket(
+    grouped: tuple[Bucket, Iterable[Fragment]],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+    *,
+    folder: OutputFolder,
+) -> tuple[Bucket, int]:
+    return write_bucket(folder, *grouped, signatures, reasons)
 
 
 logger = logging.getLogger(__name__)
