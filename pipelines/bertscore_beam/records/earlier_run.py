@@ -177,11 +177,11 @@ _DATE = re.compile(r"(?<!\d)(\d{4})([-_]?)(\d\d)\2(\d\d)(?!\d)")
 
 def folder_date(root: str) -> date | None:
     """Return the only date in the name of a folder; None without one, or with several."""
-    found = set()
+    dates = set()
     for match in _DATE.finditer(posixpath.basename(root.rstrip("/"))):
         with suppress(ValueError):
-            found.add(date(int(match[1]), int(match[3]), int(match[4])))
-    return found.pop() if len(found) == 1 else None
+            dates.add(date(int(match[1]), int(match[3]), int(match[4])))
+    return dates.pop() if len(dates) == 1 else None
 
 
 def _parsed(data: bytes | None) -> dict[str, Any]:

@@ -80,12 +80,12 @@ def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
     rows = [
         (
             language,
-            f"{found['rows']:,}",
-            f"{found['scored']:,}",
-            *(_mean(found[name]) for name in ("precision", "recall", "f1")),
-            ", ".join(f"{reason} {number:,}" for reason, number in found["reasons"].items()),
+            f"{sums['rows']:,}",
+            f"{sums['scored']:,}",
+            *(_mean(sums[name]) for name in ("precision", "recall", "f1")),
+            ", ".join(f"{reason} {number:,}" for reason, number in sums["reasons"].items()),
         )
-        for language, found in summary["languages"].items()
+        for language, sums in summary["languages"].items()
     ]
     return (Shown("Languages", columns, rows),)
 
