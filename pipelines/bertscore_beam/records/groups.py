@@ -293,8 +293,7 @@ def table_to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
-    """Return what the summary says of groups: the first `SHOWN_GROUPS` of them."""
+def _summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
     groups = [row for row in rows if row.group is not None]
     return {
         "by": list(by),
@@ -380,7 +379,7 @@ def write_groups(
     check_number([row.group for row in rows if row.group is not None], by, OPTION)
     ordered = in_order(rows)
     folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(ordered, by)))
-    return summary_of_groups(ordered, by)
+    return _summary_of_groups(ordered, by)
 
 
 # Groups as a table for people.

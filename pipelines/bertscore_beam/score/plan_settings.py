@@ -125,7 +125,6 @@ class LoadedScorers:
         return model_part(setting.config) in self._loaded
 
     def _make_room(self, setting: RowSetting) -> None:
-        """Drop models until that of a setting fits, or none is left."""
         bound = self._memory.bound(setting.config.device)
         while self._loaded and self._size() + setting.weight_bytes > bound:
             self._loaded.popitem(last=False)
@@ -147,10 +146,7 @@ def _machine_memory() -> int:
 class SettledLanguages:
     """What some languages were settled to, to be sent from one process to another.
 
-    Attributes:
-        by_language: The setting of each language; of all rows under `EVERY_LANGUAGE`.
-        missing: The reason of each language that has no setting.
-        first_error: The first error that is now a reason; "" for none.
+    `first_error` is the first one that is now a reason; "" for none.
     """
 
     by_language: Mapping[str, RowSetting] = field(default_factory=dict)
@@ -280,7 +276,6 @@ def _setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
 
 
 def _nothing_left(options: ScoreOptions, rows: Mapping[str, int], first_error: str) -> ConfigError:
-    """Return the error for a dump in which no language has a setting."""
     shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
     why = f" The first: {first_error}" if first_error else ""
     return ConfigError(

@@ -96,11 +96,7 @@ PLANS_FOLDER = "_manifest/plans"
 
 
 def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
-    """Return the name under which the plan of some files is kept.
-
-    Returns:
-        None if a change of some file could not be seen.
-    """
+    """Return the name of the plan of some files; None if a change of one could not be seen."""
     if not all(file.version and file.trouble is None for file in files):
         return None
     known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
@@ -244,7 +240,8 @@ def plan_score(
         files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        texts = texts_among(files, _named_columns(options))
+        columns = (options.candidate_column, options.reference_column)
+        texts = texts_among(files, named_columns(*columns, fields.choosing))
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = Imports(
@@ -282,11 +279,6 @@ def plan_again(planned: ScorePlan) -> ScorePlan:
     return replace(again, started=planned.started)
 
 
-def _named_columns(options: ScoreOptions) -> tuple[str, ...]:
-    choosing = table_fields(options).choosing
-    return named_columns(options.candidate_column, options.reference_column, choosing)
-
-
 def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
     return ConfigError(
         f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
@@ -303,11 +295,7 @@ def _plan_of(
     imports: Imports,
     target_rows: int | None,
 ) -> tuple[str | None, Plan]:
-    """Plan the files and count, or read the plan that an earlier run has kept of the same files.
-
-    Returns:
-        The name under which the plan is kept, None for none, and the plan.
-    """
+    """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
     choosing = table_fields(options).choosing
     output = imports.folder
     columns = (options.candidate_column, options.reference_column, choosing)

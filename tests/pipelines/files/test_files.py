@@ -16,6 +16,7 @@ from bertscore_beam.files import (
     UnlistedError,
     absolute,
     copy_atomically,
+    create_exclusively,
     delete,
     exists,
     join,
@@ -278,9 +279,11 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
     previous = os.umask(0o027)
     try:
         write_atomically(str(tmp_path / "sub" / "a"), b"x")
+        create_exclusively(str(tmp_path / "sub" / "b"), b"x")
     finally:
         os.umask(previous)
-    assert stat.S_IMODE((tmp_path / "sub" / "a").stat().st_mode) == 0o640
+    for name in ("a", "b"):
+        assert stat.S_IMODE((tmp_path / "sub" / name).stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "sub").stat().st_mode) == 0o750
 
 
