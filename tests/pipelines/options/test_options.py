@@ -295,6 +295,9 @@ def test_bad_yaml_is_an_error_with_the_place(tmp_path: Path, text: str, message:
         ("input: " + "{a: " * 3000, "got brackets within brackets beyond"),
         ("a: 2026-13-45", "got a value beyond what can be read"),
         ("workers: [" + "x" * 9000, "is not valid"),
+        ("[a, b]: 1", "got a value beyond what can be read"),
+        ("? {a: 1}\n: 2", "got a value beyond what can be read"),
+        ("languages: {[a]: 1}", "got a value beyond what can be read"),
     ],
 )
 def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(
