@@ -19,7 +19,14 @@ from bertscore_beam.dump import (
     digest_references,
 )
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from bertscore_beam.idf.counts import (
+    KeyCount,
+    Repeats,
+    SplitCount,
+    count_from_bytes,
+    count_rows,
+    count_to_bytes,
+)
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
 from bertscore_beam.run import OutputFolder, at_work, counters
@@ -250,13 +257,11 @@ def _counted(
     except UNREADABLE as error:
         logger.warning("not counted: %s", mask_credentials(str(error)))
         return SplitCount(unreadable=1)
-    counted = count_rows(tokenizers, rows, owned)
     content = counting.content_of(split, len(rows), digest_references(rows))
-    counted = replace(counted, content=content)
+    counted = replace(count_rows(tokenizers, rows, owned), content=content)
     if counting.kept is not None and not counted.too_many:
-        tables = counting.tables_of(counted)
-        kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(owned))
-        counting.kept.write(counting.count_path(split), kept.to_bytes())
+        kept = count_to_bytes(counting.tables_of(counted), counted.repeats, _digest(owned))
+        counting.kept.write(counting.count_path(split), kept)
     return counted
 
 
@@ -265,11 +270,13 @@ def _kept(split: Split, owned: Owned | None, counting: Counting) -> SplitCount |
     if counting.kept is None:
         return None
     (data,) = counting.kept.read_if_there(counting.count_path(split))
+    if data is None:
+        return None
     with suppress(IdfError):  # a damaged one is counted again
-        kept = None if data is None else KeptCount.from_bytes(data)
+        tables, repeats, digest = count_from_bytes(data)
         # With keys, a change of another file can change which rows of this one count.
-        if kept is not None and kept.owned == _digest(owned):
-            return _count_of(kept)
+        if digest == _digest(owned):
+            return _count_of(tables, repeats)
     return None
 
 
@@ -277,14 +284,13 @@ def _digest(owned: Owned | None) -> str:
     return "" if owned is None else owned.digest
 
 
-def _count_of(kept: KeptCount) -> SplitCount:
-    tables = kept.tables
+def _count_of(tables: IdfTables, repeats: Repeats) -> SplitCount:
     return SplitCount(
         by_key={
             key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
             for key, table in tables.tables.items()
         },
-        repeats=kept.repeats,
+        repeats=repeats,
         without_table=tables.without_table,
         content=split_corpus(tables.corpus)[1],
     )

@@ -277,45 +277,33 @@ def _marked(positions: np.ndarray, number: int) -> np.ndarray:
     return marks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptCount:
-    """The count of one split as a file, for a run that goes on after a kill.
+# The count of one split as a file, for a run that goes on after a kill.
 
-    Attributes:
-        tables: What is counted, as tables.
-        repeats: How often the references repeat.
-        owned: Digest of the choice of rows; "" if every row counts.
+
+def count_to_bytes(tables: IdfTables, repeats: Repeats, owned: str) -> bytes:
+    """Return the file of a count; `owned` is the digest of its choice of rows, "" for all."""
+    head = {"rows": repeats.rows, "owned": owned}
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
+        tables=np.frombuffer(tables.to_bytes(), dtype=np.uint8),
+        smallest=repeats.smallest,
+    )
+    return buffer.getvalue()
+
+
+def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
+    """Read what `count_to_bytes` wrote.
+
+    Raises:
+        IdfError: It is damaged, or of another version.
     """
-
-    tables: IdfTables
-    repeats: Repeats
-    owned: str
-
-    def to_bytes(self) -> bytes:
-        """Return the file."""
-        head = {"rows": self.repeats.rows, "owned": self.owned}
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
-            tables=np.frombuffer(self.tables.to_bytes(), dtype=np.uint8),
-            smallest=self.repeats.smallest,
-        )
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "KeptCount":
-        """Read the file.
-
-        Raises:
-            IdfError: It is damaged, or of another version.
-        """
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                head = json.loads(arrays["head"].tobytes())
-                smallest = arrays["smallest"].astype(np.uint64)
-                tables = IdfTables.from_bytes(arrays["tables"].tobytes())
-            repeats = Repeats(rows=int(head["rows"]), smallest=smallest)
-            return cls(tables=tables, repeats=repeats, owned=str(head["owned"]))
-        except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
-            raise IdfError(f"a count is damaged ({type(error).__name__})") from error
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            head = json.loads(arrays["head"].tobytes())
+            smallest = arrays["smallest"].astype(np.uint64)
+            tables = IdfTables.from_bytes(arrays["tables"].tobytes())
+        return tables, Repeats(rows=int(head["rows"]), smallest=smallest), str(head["owned"])
+    except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise IdfError(f"a count is damaged ({type(error).__name__})") from error

@@ -52,7 +52,7 @@ class CountDocumentFrequencies(beam.PTransform):
             | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
             # A global combine has a single key. The fan-out merges tables on many workers first.
             | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
-            | "LabelTable" >> beam.Map(self.counting.tables_of)
+            | "LabelTable" >> beam.Map(counting.tables_of)
         )
 
 

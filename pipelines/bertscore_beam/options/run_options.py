@@ -1,22 +1,15 @@
 """Options of all jobs: frozen, checked when they are made, read from YAML and flags."""
 
 import dataclasses
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from bertscore_beam.dump import is_code
 from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, mask_credentials
-from bertscore_beam.options.declare import COLUMNS, Options, underscored
-from bertscore_beam.options.values import (
-    check_at_least,
-    check_value,
-    fit_value,
-    load_yaml,
-    plain_value,
-)
-from bertscore_core.errors import ConfigError, unknown_key
+from bertscore_beam.options.declare import COLUMNS, Options
+from bertscore_beam.options.values import check_at_least, check_value, load_yaml, plain_value
+from bertscore_core.errors import ConfigError
 
 # The mapping of languages: what each one is scored with.
 #
@@ -32,7 +25,7 @@ OTHERS = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageOptions:
+class LanguageOptions(Options):
     """What one language is scored with.
 
     Attributes:
@@ -48,6 +41,12 @@ class LanguageOptions:
     revision: str | None = None
     max_length: int | Literal["unlimited"] | None = None
     baseline: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check_texts("model", "revision", "baseline")
+        check_at_least("num_layers", self.num_layers, 0)
+        if self.max_length != "unlimited":
+            check_at_least("max_length", self.max_length, 1)
 
     def given(self) -> dict[str, Any]:
         """Return what the entry says, by the name of the option."""
@@ -135,35 +134,12 @@ def _language(key: object, source: str) -> str:
 
 
 def _entry(name: str, value: object, source: str) -> LanguageOptions:
-    if value is None:
-        value = {}
-    if not isinstance(value, Mapping):
+    if value is not None and not isinstance(value, Mapping):
         raise ConfigError(
             f"{source} does not fit: got {type(value).__name__}; expected a mapping such as "
             f"{{model: roberta-large}}. Write {name}: {{model: ...}}."
         )
-    hints = typing.get_type_hints(LanguageOptions)
-    values: dict[str, Any] = {}
-    for key, item in value.items():
-        option = underscored(str(key))
-        if option not in hints:
-            raise unknown_key(str(key), list(hints), source)
-        if option in values:
-            raise ConfigError(f"{option!r} is given twice in {source}; expected it once.")
-        values[option] = fit_value(option, item, hints[option], source)
-    entry = LanguageOptions(**values)
-    check_at_least("num_layers", entry.num_layers, 0)
-    if entry.max_length != "unlimited":
-        check_at_least("max_length", entry.max_length, 1)
-    for option, item in entry.given().items():
-        check_value(
-            option,
-            item,
-            fine=not isinstance(item, str) or bool(item.strip()),
-            expected=f"some text in {source}",
-            cure="Leave it out for the default.",
-        )
-    return entry
+    return LanguageOptions.from_mapping(value or {}, source)
 
 
 # Nobody scores an empty dump on purpose: it means that something upstream is broken.

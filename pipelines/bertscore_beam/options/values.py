@@ -141,8 +141,6 @@ def check_group_columns(name: str, columns: Sequence[str]) -> None:
 
 # A file of options: YAML in which every key is given once.
 
-"""Characters of YAML's own message that are shown."""
-
 
 def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     """Read a file of options. An empty file has none.
@@ -171,7 +169,7 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
             f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
             "YAML with `key: value` lines. Correct that line."
         ) from error
-    except ConfigError:
+    except ConfigError:  # it is a ValueError
         raise
     except (TypeError, ValueError, RecursionError) as error:  # TypeError: a list as a key
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
