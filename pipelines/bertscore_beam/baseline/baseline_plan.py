@@ -272,8 +272,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
 def _scoring_runner(options: BaselineOptions) -> Runner:
     chosen = options.for_scoring
     runner = Runner.of(chosen)
-    runner.check_waits()
-    runner.check(chosen)
+    runner.check(chosen, may_detach=False)
     return runner
 
 
