@@ -19,7 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from bertscore_beam.options.values import alternatives, check_value, fit_value, plain_value
+from bertscore_beam.options.values import (
+    alternatives,
+    check_at_least,
+    check_value,
+    fit_value,
+    plain_value,
+)
 from bertscore_core.errors import ConfigError, nearest
 
 COLUMN = {"metavar": "COLUMN"}
@@ -148,6 +154,12 @@ class Options:
                     expected="some text",
                     cure="Leave it out for the default.",
                 )
+
+    def _check_least(self, **least: int) -> None:
+        """Check numbers that are given; a word such as `auto` is none."""
+        for name, number in least.items():
+            value = getattr(self, name)
+            check_at_least(name, value if isinstance(value, int) else None, number)
 
 
 def declared(options: type[Options]) -> tuple[Option, ...]:

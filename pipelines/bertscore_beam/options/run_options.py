@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from bertscore_beam.dump import is_code
 from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, mask_credentials
 from bertscore_beam.options.declare import COLUMNS, Options
-from bertscore_beam.options.values import check_at_least, check_value, load_yaml, plain_value
+from bertscore_beam.options.values import check_value, load_yaml, plain_value
 from bertscore_core.errors import ConfigError
 
 # The mapping of languages: what each one is scored with.
@@ -44,9 +44,7 @@ class LanguageOptions(Options):
 
     def __post_init__(self) -> None:
         self._check_texts("model", "revision", "baseline")
-        check_at_least("num_layers", self.num_layers, 0)
-        if self.max_length != "unlimited":
-            check_at_least("max_length", self.max_length, 1)
+        self._check_least(num_layers=0, max_length=1)
 
     def given(self) -> dict[str, Any]:
         """Return what the entry says, by the name of the option."""
@@ -181,10 +179,7 @@ class RunOptions(Options):
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
-        if self.workers != "auto":
-            check_at_least("workers", self.workers, 1)
-        if self.restarts is not None:
-            check_at_least("restarts", self.restarts, 0)
+        self._check_least(workers=1, restarts=0)
 
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""
@@ -252,10 +247,8 @@ class DumpOptions(RunOptions):
             expected="at least one path",
             cure="Name what to score.",
         )
-        self._check_texts(
-            *("input", "model", "language", "language_column", "reference_column", "revision")
-        )
-        self._check_texts("idf_key", "idf_group")
+        self._check_texts("input", "model", "language", "language_column", "reference_column")
+        self._check_texts("revision", "idf_key", "idf_group")
         columns = (*self.idf_key, *self.idf_group)
         check_value(
             "idf_key and idf_group",
@@ -271,11 +264,7 @@ class DumpOptions(RunOptions):
             expected=f"a number from 1 to {MOST_IN_FLIGHT}",
             cure="More threads would only get in each other's way.",
         )
-        if self.split_rows != "auto":
-            check_at_least("split_rows", self.split_rows, 1)
-        check_at_least("min_rows", self.min_rows, 0)
-        if self.max_length != "unlimited":
-            check_at_least("max_length", self.max_length, 1)
+        self._check_least(split_rows=1, min_rows=0, max_length=1)
         _check_languages(self)
 
     @classmethod
