@@ -161,8 +161,8 @@ class Counting:
         It is a digest of the split, with the version of its file, the column and the tokenizer.
         """
         settings: list[Any] = [
-            (language, one.tokenizer, one.max_length)
-            for language, one in sorted(self.vocabularies.items())
+            (language, vocabulary.tokenizer, vocabulary.max_length)
+            for language, vocabulary in sorted(self.vocabularies.items())
         ]
         settings += [self.fields.reference_column, self.fields.key, self.fields.group]
         text = json.dumps([*settings, asdict(split)], sort_keys=True)
@@ -219,7 +219,8 @@ class CountSplits:
         settled = cache(settle_tokenizer)  # languages may share a model
         vocabularies = self.counting.vocabularies
         tokenizers = {
-            language: settled(model_part(one.config)) for language, one in vocabularies.items()
+            language: settled(model_part(vocabulary.config))
+            for language, vocabulary in vocabularies.items()
         }
         return partial(_count_run, counting=self.counting, tokenizers=tokenizers)
 

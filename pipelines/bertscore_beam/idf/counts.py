@@ -52,10 +52,10 @@ class Repeats:
     @classmethod
     def merge(cls, parts: Iterable["Repeats"]) -> "Repeats":
         """Put together what was seen in several places; any order gives the same."""
-        every = list(parts)
+        seen = list(parts)
         none = np.zeros(0, dtype=np.uint64)
-        digests = np.unique(np.concatenate([none, *(part.smallest for part in every)]))
-        return cls(rows=sum(part.rows for part in every), smallest=digests[:_KEPT])
+        digests = np.unique(np.concatenate([none, *(part.smallest for part in seen)]))
+        return cls(rows=sum(part.rows for part in seen), smallest=digests[:_KEPT])
 
     @property
     def distinct(self) -> int:
@@ -207,18 +207,18 @@ class SplitCount:
     @classmethod
     def merge(cls, counts: Iterable["SplitCount"]) -> "SplitCount":
         """Add up counts; any order gives the same."""
-        every = list(counts)
+        counts = list(counts)
         parts: dict[IdfKey, list[KeyCount]] = {}
-        for count in every:
+        for count in counts:
             for key, counted in count.by_key.items():
                 parts.setdefault(key, []).append(counted)
         merged = cls(
-            by_key={key: KeyCount.merge(some) for key, some in parts.items()},
-            repeats=Repeats.merge(count.repeats for count in every),
-            without_table=sum(count.without_table for count in every),
-            unreadable=sum(count.unreadable for count in every),
-            too_many=any(count.too_many for count in every),
-            content=sum(count.content for count in every) % _CONTENT_RANGE,
+            by_key={key: KeyCount.merge(counted) for key, counted in parts.items()},
+            repeats=Repeats.merge(count.repeats for count in counts),
+            without_table=sum(count.without_table for count in counts),
+            unreadable=sum(count.unreadable for count in counts),
+            too_many=any(count.too_many for count in counts),
+            content=sum(count.content for count in counts) % _CONTENT_RANGE,
         )
         return merged.bounded()
 
@@ -239,7 +239,7 @@ def count_rows(
     chosen, conflicts, without_key = seen, np.zeros_like(seen), np.zeros_like(seen)
     if owned is not None:
         places = (owned.rows, owned.conflicts, owned.without_key)
-        chosen, conflicts, without_key = (_marked(some, len(rows)) & seen for some in places)
+        chosen, conflicts, without_key = (_marked(place, len(rows)) & seen for place in places)
     texts: dict[int, list[str]] = {}
     counted_rows: list[Sequence[str]] = []
     for row in np.flatnonzero(chosen).tolist():

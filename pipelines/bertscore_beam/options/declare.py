@@ -200,7 +200,7 @@ def _texts(options: type[Options]) -> dict[str, str]:
 
 def by_name(options: type[Options]) -> Mapping[str, Option]:
     """Return the options of a class by every name that is accepted, with underscores."""
-    return {name: one for one in declared(options) for name in (one.name, *one.others)}
+    return {name: option for option in declared(options) for name in (option.name, *option.others)}
 
 
 def summary_of(options: type[Options]) -> str:

@@ -93,7 +93,7 @@ class StrictParser(argparse.ArgumentParser):
 
     def __init__(self, options: type[Options], prog: str, *, is_full: bool = False) -> None:
         self._options, self._is_full = options, is_full
-        self._places = [one for one in declared(options) if "position" in one.metadata]
+        self._places = [place for place in declared(options) if "position" in place.metadata]
         super().__init__(
             prog=prog,
             usage=argparse.SUPPRESS,

@@ -133,7 +133,7 @@ def check_group_columns(name: str, columns: Sequence[str]) -> None:
         name,
         list(columns),
         fine=len(set(columns)) == len(columns)
-        and not any(one.startswith("bertscore_") for one in columns),
+        and not any(column.startswith("bertscore_") for column in columns),
         expected="columns of the input, each once",
         cure="Columns that begin with bertscore_ say what was scored, and make no groups.",
     )
