@@ -39,14 +39,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
-    """Return a value as the type of its field.
-
-    Args:
-        name: The field.
-        value: Its value, as YAML or a flag gives it.
-        hint: The type of the field.
-        source: Where the value comes from, for the error message.
-    """
+    """Return a value, as YAML or a flag gives it, as the type of its field."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise ConfigError(
             f"{name!r} in {source} does not fit: got a number of {value.bit_length()} bits; "
