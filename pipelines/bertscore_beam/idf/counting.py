@@ -128,7 +128,8 @@ class Counting:
         """Return a count as tables."""
         corpus = join_corpus(self.corpus, count.content)
         by_key = dict(count.by_key)
-        if self.has_one_table:  # also of a corpus without a reference
+        if not self.fields.group and self.vocabularies.keys() == {WHOLE.language}:
+            # There is one table for all rows, also of a corpus without a reference.
             nothing = CountedRows(key_columns=self.fields.key)
             by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
         return IdfTables(
@@ -145,11 +146,6 @@ class Counting:
             repeats=(count.repeats.rows, count.repeats.distinct),
             problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
         )
-
-    @property
-    def has_one_table(self) -> bool:
-        """Whether all rows have one table."""
-        return not self.fields.group and self.vocabularies.keys() == {WHOLE.language}
 
     def count_path(self, split: Split) -> str:
         """Return where the count of a split is kept."""

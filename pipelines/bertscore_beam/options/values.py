@@ -3,7 +3,7 @@
 import types
 import typing
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import yaml
 
@@ -17,14 +17,6 @@ _KINDS: Mapping[object, str] = {
     bool: "true or false",
     types.NoneType: "nothing",
 }
-
-
-@runtime_checkable
-class Described(Protocol):
-    """A value of several parts that can describe itself."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return it in the types of JSON, without credentials."""
 
 
 _MOST_BITS = 64
@@ -72,9 +64,9 @@ def _kind(choice: Any) -> str:
     return "a list of texts" if typing.get_origin(choice) is tuple else _KINDS[choice]
 
 
-def plain_value(value: object) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value in the types of JSON, without credentials."""
-    if isinstance(value, Described):
+    if hasattr(value, "describe"):
         return value.describe()
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]

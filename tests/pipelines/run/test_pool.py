@@ -135,12 +135,13 @@ def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements,
 
 
 def test_child_works_on_several_elements_at_once_with_one_opened_step(tmp_path):
-    made, answers = Pool(1, restarts=0, at_once=3), queue.SimpleQueue()
+    made, step = Pool(1, restarts=0, at_once=3), SentStep.of(Work(str(tmp_path)))
+    waiting = [queue.SimpleQueue() for _ in range(6)]
     with pool.opening(made):
-        for number in range(6):
-            made.submit(SentStep.of(Work(str(tmp_path))), f"meet {number}", answers.put)
-        done = [taken(made, answers) for _ in range(6)]
-    assert sorted(first for (first, _), _ in done) == [str(number) for number in range(6)]
+        for number, answers in enumerate(waiting):
+            made.submit(step, f"meet {number}", answers.put)
+        done = [taken(made, answers) for answers in waiting]
+    assert [first for (first, _), _ in done] == [str(number) for number in range(6)]
     assert len({process for (_, process), _ in done}) == 1
     assert [words for _, words in notes(tmp_path)].count("opened") == 1
     assert sum((counts for _, counts in done), Counter()) == {"met": 6}
