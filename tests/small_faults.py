@@ -319,7 +319,11 @@ FAULTS = (
         "final = raw",
     ),
     Fault("score", "return taken, rows[~is_found]", "return taken, rows"),
-    Fault("options", "values = kept | flags", "values = flags | kept"),
+    Fault(
+        "options",
+        "if option is None or option.name not in flags:",
+        "if option is None or key not in flags:",
+    ),
     Fault(
         "pages",
         "texts = _texts(run, places) if options.with_texts else [None] * len(places)",

@@ -232,8 +232,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         OSError: Something cannot be reached at the moment.
     """
     scoring = Runner.of(options.for_scoring)
-    scoring.check_waits()
-    scoring.check(options.for_scoring)
+    scoring.check(options.for_scoring, may_detach=False)
     source = Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)

@@ -56,7 +56,7 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
     ]
     layer, measure, difference = comparison.largest
     spearman = comparison.spearman
-    found: list[tuple[str, ...]] = [
+    result: list[tuple[str, ...]] = [
         ("largest difference", f"{difference:+.6f} ({measure}, layer {layer})"),
         ("Spearman over layers", "not defined" if spearman is None else f"{spearman:.4f}"),
         ("verdict", comparison.verdict),
@@ -64,7 +64,7 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
     return [
         Shown(comparison.title, ("", ""), sides),
         Shown("Layers", columns, layers),
-        Shown("Result", ("", ""), found),
+        Shown("Result", ("", ""), result),
     ]
 
 

@@ -203,7 +203,8 @@ def _settled(options: ScoreOptions, workers: Workers, languages: Iterable[str]) 
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
         return SettledLanguages()
-    return ask(settle_each, options, KnownWorkers.of(workers), chosen)
+    known = KnownWorkers(is_local=workers.is_local, threads=workers.threads)
+    return ask(settle_each, options, known, chosen)
 
 
 def settle_each(
