@@ -56,28 +56,7 @@ from tests.support.web import web_server
 from tests.support.wet import CRAWL, WetPage, wet_bytes, wet_name, write_crawl
 
 MODEL = "all-MiniLM-L6-v2"
-LANGUAGES = [
-    "ar",
-    "bg",
-    "cs",
-    "da",
-    "de",
-    "el",
-    "en",
-    "es",
-    "fi",
-    "fr",
-    "hi",
-    "hu",
-    "it",
-    "ja",
-    "nl",
-    "pl",
-    "pt",
-    "ru",
-    "sv",
-    "zh",
-]
+LANGUAGES = "ar bg cs da de el en es fi fr hi hu it ja nl pl pt ru sv zh".split()  # noqa: SIM905
 ROWS, COUNTS = 4, 20
 """Sentences and counts of a made-up file and language."""
 SHARES = {

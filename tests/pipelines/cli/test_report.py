@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertscore_beam import pages
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run import WORSE
 from tests.support.made_runs import SIGNATURE, made_run, scored
@@ -117,6 +118,7 @@ def test_an_unexpected_error_promises_nothing_of_a_job(runs, tmp_path, capsys, m
 
 def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
+    monkeypatch.setattr("bertscore_beam.pages", pages)  # the import below sets it anew
     for name in [name for name in sys.modules if name.startswith("bertscore_beam.pages")]:
         monkeypatch.delitem(sys.modules, name)
     command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html")]
