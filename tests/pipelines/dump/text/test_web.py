@@ -2,11 +2,8 @@
 
 import functools
 import gzip
-import http.server
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import fsspec
@@ -20,6 +17,7 @@ from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
 from tests.support.dumps import read_output
 from tests.support.text_files import to_csv, to_jsonl, write_text
+from tests.support.web import Handler, serving
 
 pytestmark = pytest.mark.process
 
@@ -28,15 +26,12 @@ CSV = to_csv([list(ROWS[0]), *(list(row.values()) for row in ROWS)])
 DATA = {".jsonl": to_jsonl(ROWS), ".jsonl.gz": to_jsonl(ROWS), ".csv": CSV, ".csv.zst": CSV}
 
 
-class Plain(http.server.BaseHTTPRequestHandler):
+class Plain(Handler):
     """Sends whole files with their length, and no ranges."""
 
     def __init__(self, *arguments, folder: Path) -> None:
         self.folder = folder
         super().__init__(*arguments)
-
-    def log_message(self, *_) -> None:
-        pass
 
     def do_HEAD(self) -> None:
         self.begin(self.body())
@@ -46,7 +41,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
         data = self.body()
         self.begin(data)
         self.end_headers()
-        self.send(data)
+        self.send_body(data)
 
     def body(self) -> bytes:
         return (self.folder / self.path[1:]).read_bytes()
@@ -55,7 +50,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(data)))
 
-    def send(self, data: bytes) -> None:
+    def send_body(self, data: bytes) -> None:
         self.wfile.write(data)
 
 
@@ -73,7 +68,7 @@ class Chunked(Plain):
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
 
-    def send(self, data: bytes) -> None:
+    def send_body(self, data: bytes) -> None:
         for start in range(0, len(data), 5_000):
             piece = data[start : start + 5_000]
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
@@ -103,19 +98,19 @@ class CallsItEncoded(Plain):
 class BreaksOff(Plain):
     """Ends in the middle, between two lines."""
 
-    def send(self, data: bytes) -> None:
+    def send_body(self, data: bytes) -> None:
         self.wfile.write(data[: data.find(b"\n", 60_000) + 1] if b"\n" in data else data[:-1])
 
 
 class BreaksOffChunked(Chunked):
-    def send(self, data: bytes) -> None:
+    def send_body(self, data: bytes) -> None:
         middle = data.find(b"\n", len(data) // 2) + 1
         self.wfile.write(b"%x\r\n%b\r\n" % (middle, data[:middle]))
         self.close_connection = True
 
 
 class BreaksOffWithoutLength(WithoutLength):
-    def send(self, data: bytes) -> None:
+    def send_body(self, data: bytes) -> None:
         self.wfile.write(data[: len(data) // 2])
 
 
@@ -125,17 +120,8 @@ class Refuses(Plain):
         self.send_header("Content-Length", str(len(data)))
 
 
-@contextmanager
-def served(folder: Path, handler: type[Plain]) -> Iterator[str]:
-    made = functools.partial(handler, folder=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), made) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def served(folder: Path, handler: type[Plain]) -> AbstractContextManager[str]:
+    return serving(functools.partial(handler, folder=folder))
 
 
 @pytest.mark.parametrize("suffix", DATA)
