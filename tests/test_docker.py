@@ -22,7 +22,7 @@ from bertscore_beam.options import ScoreOptions, declared, split_arguments
 from bertscore_core.model import resolve
 from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
 
-READ = read_dockerfile()
+STAGES = read_dockerfile()
 TARGETS = ("cpu", "gpu")
 flex_template = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "flex_template.py")))
 check_image = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "check_image.py")))
@@ -31,7 +31,7 @@ PARAMETERS = json.loads((ROOT / "docker/flex/score.json").read_text())["paramete
 
 @pytest.fixture(params=TARGETS)
 def target(request):
-    return READ.stages[request.param]
+    return STAGES[request.param]
 
 
 def test_versions_of_packages_are_only_in_the_constraints(target):
@@ -50,19 +50,19 @@ def test_targets_start_boot_without_rights_and_without_the_hub(target):
     assert target.lines[-2] == ("USER", "${RUN_AS}")
     user = target.pairs("ARG")["RUN_AS"]
     assert user not in ("root", "0")
-    assert any(f" {user} " in command for command in READ.stages["base"].values("RUN"))
+    assert any(f" {user} " in command for command in STAGES["base"].values("RUN"))
     environment = target.pairs("ENV")
     assert environment["HF_HUB_OFFLINE"] == "1"
     assert not set(check_image.STOPS_THREADS) & environment.keys()
     assert environment["RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT"] == "1"
-    home = READ.stages["base"].pairs("ENV")["HOME"]
+    home = STAGES["base"].pairs("ENV")["HOME"]
     assert not Path(environment["HF_HOME"]).is_relative_to(home)
 
 
 def test_targets_differ_in_base_and_source_of_torch_only():
-    cpu, gpu = (READ.stages[name] for name in TARGETS)
+    cpu, gpu = (STAGES[name] for name in TARGETS)
     assert (cpu.base, gpu.base) == ("base", "cuda")
-    assert READ.stages["cuda"].base == "base"
+    assert STAGES["cuda"].base == "base"
     different = [pair for pair in zip(cpu.lines, gpu.lines, strict=True) if pair[0] != pair[1]]
     names = [name for line, _ in different for name in line[1].split("=")[:1]]
     assert names == ["PIP_ARGS", "TORCH", "TORCH_CUDA"]
@@ -138,7 +138,7 @@ def test_compose_runs_the_command_on_all_gpus_and_opens_no_port():
     (service,) = compose["services"].values()
     assert service["entrypoint"] == ["bertscore-beam"]
     assert "ports" not in service
-    target = READ.stages[service["build"]["target"]]
+    target = STAGES[service["build"]["target"]]
     assert target.base == "cuda"
     assert service["build"]["args"].keys() <= target.pairs("ARG").keys()
     data, models = service["volumes"]
@@ -161,7 +161,7 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
         "--target=cpu",
     ]
     given = re.findall(r"--build-arg=(\w+)", text)
-    assert set(given) <= READ.stages["gpu"].pairs("ARG").keys()
+    assert set(given) <= STAGES["gpu"].pairs("ARG").keys()
     used = set(re.findall(r"(?<!\$)\$\{(_\w+)\}", text))
     assert used == build.substitutions.keys()
     assert "bertscore-beam --version; python -m pip check" in steps["smoke"][-1]

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from tests.support.containers import DOCKERFILE, ROOT, read_dockerfile
 from tests.support.web import Handler, serving
 
-READ = read_dockerfile()
+STAGES = read_dockerfile()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = dict(
     line.split("==")
@@ -32,9 +32,9 @@ lock, pin_images = (
 
 def test_beam_and_python_are_the_same_in_image_constraints_and_lock_files():
     assert re.match(
-        rf"apache/beam_python{lock.PYTHON}_sdk:{PINS['apache-beam']}(@|$)", READ.stages["beam"].base
+        rf"apache/beam_python{lock.PYTHON}_sdk:{PINS['apache-beam']}(@|$)", STAGES["beam"].base
     )
-    assert READ.stages["base"].base.startswith(f"python:{lock.PYTHON}-slim-bookworm@sha256:")
+    assert STAGES["base"].base.startswith(f"python:{lock.PYTHON}-slim-bookworm@sha256:")
     assert f"{lock.PYTHON}.0" in SpecifierSet(PROJECT["requires-python"])
 
 
@@ -98,7 +98,7 @@ def test_extras_are_the_projects():
 
 
 def test_torch_of_pypi_comes_by_hash_and_for_the_cuda_that_is_checked():
-    arguments = READ.stages["gpu"].pairs("ARG")
+    arguments = STAGES["gpu"].pairs("ARG")
     assert arguments["TORCH"] == "--no-deps --require-hashes -r docker/torch.lock"
     assert locked("torch")["cuda-toolkit"].startswith(f"{arguments['TORCH_CUDA']}.")
 
@@ -110,7 +110,7 @@ def test_base_images_that_have_a_digest_have_a_whole_one():
         name, _, digest = image.partition("@")
         assert re.fullmatch(r"[\w./-]+:[\w.-]+", name)
         assert digest == "" or pin_images.DIGEST.fullmatch(digest)
-    labels = READ.stages["base"].values("LABEL")
+    labels = STAGES["base"].values("LABEL")
     assert all(any(f"${{{name}}}" in label for label in labels) for name in images)
 
 
