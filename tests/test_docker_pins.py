@@ -11,6 +11,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from tests.support.containers import DOCKERFILE, ROOT, read_dockerfile
 from tests.support.web import Handler, serving
@@ -51,12 +52,8 @@ def locked(name: str) -> dict[str, str]:
     return found
 
 
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def test_lock_files_hold_the_versions_of_the_constraints():
-    pins = {normal(name): version for name, version in PINS.items()}
+    pins = {canonicalize_name(name): version for name, version in PINS.items()}
     packages, torch = locked("requirements"), locked("torch")
     assert len(packages) > 150
     assert {name: pins.get(name) for name in packages} == packages
@@ -76,7 +73,7 @@ def test_lock_files_are_whole():
     seen = set()
     while todo:
         needed = todo.pop()
-        name, extras = normal(needed.name), ("", *sorted(needed.extras))
+        name, extras = canonicalize_name(needed.name), ("", *sorted(needed.extras))
         if (name, extras) in seen or lock.OF_TORCH.fullmatch(name):
             continue
         seen.add((name, extras))
