@@ -67,3 +67,12 @@ def test_so_few_pairs_that_there_is_no_error_can_be_drawn(pairs):
 @pytest.mark.parametrize("title", ["a_$b$_c^{", "x" * 120, "a\ufffe\x00\x1b[31m\nb"])
 def test_a_name_is_not_read_as_a_formula_and_may_be_long(title):
     assert opened(draw_distributions(moments(3, 50), title)).height == 864
+
+
+def test_long_names_are_written_smaller_so_that_they_fit():
+    name = "sentence-transformers/paraphrase-multilingual-mpnet-base-v2"
+    image = np.asarray(
+        opened(draw_distributions(moments(3, 50), f"{name}, en: 10,000 random pairs"))
+    )
+    assert (image[:60, [0, -1]] == 255).all()
+    assert (image[:60] < 128).any()

@@ -1,6 +1,7 @@
 """The transforms that sample and pair: the same result, whatever the order and the lanes."""
 
 import random
+from types import SimpleNamespace
 
 import apache_beam as beam
 import numpy as np
@@ -216,3 +217,12 @@ def test_sample_is_read_as_it_was_written(folder):
     values = np.sort(as_hashes(random.Random(1).getrandbits(64) for _ in range(50)))
     write_sample(folder, "en", values)
     np.testing.assert_array_equal(read_sample(folder, "en"), values)
+
+
+@pytest.mark.parametrize(("digest", "is_kept"), [("of this sample", True), ("of another", False)])
+def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
+    assert pairs_module._find_pairs(folder, SimpleNamespace(language="en")) is None
+    record = PairsRecord(language="en", sample="of this sample", parts=())
+    folder.write(pairs_record_path("en"), record.to_json())
+    kept = pairs_module._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
+    assert kept == (record if is_kept else None)
