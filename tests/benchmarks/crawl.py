@@ -50,8 +50,7 @@ from bertscore_beam.crawl import (
 from bertscore_beam.run import RUN_FILE, OutputFolder, Runner, Stage, hold, pool
 from bertscore_beam.run.job import _pool_of, _run_stage
 from tests.benchmarks.harness import Recorder, children_seconds, run_command
-from tests.support.crawl_texts import HEADER_CODES, page_text
-from tests.support.hosted_texts import sentences_of_hosts
+from tests.support.crawl_texts import HEADER_CODES, page_text, sentences_of_hosts
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, WetPage, wet_bytes, wet_name, write_crawl
 
