@@ -114,8 +114,7 @@ def _header_schema(text: TextFile, first: Records | None) -> pa.Schema:
     shown = mask_credentials(text.path)
     if not names:
         got = "an empty first line"
-        if first is not None and first.bad:
-            bad = first.bad[0]
+        if first is not None and (bad := first.bad.get(0)):
             is_long = bad.reason is Reason.LINE_TOO_LONG
             got = "a line that is too long" if is_long else bad.message or "no valid first line"
         raise InputError(
