@@ -20,9 +20,9 @@ from google.cloud.devtools.cloudbuild_v1 import Build
 from bertscore_beam.cli import main
 from bertscore_beam.options import ScoreOptions, declared, split_arguments
 from bertscore_core.model import resolve
-from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
+from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
 
-READ = read_dockerfile()
+STAGES = read_dockerfile()
 TARGETS = ("cpu", "gpu")
 flex_template = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "flex_template.py")))
 check_image = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "check_image.py")))
@@ -31,7 +31,7 @@ PARAMETERS = json.loads((ROOT / "docker/flex/score.json").read_text())["paramete
 
 @pytest.fixture(params=TARGETS)
 def target(request):
-    return READ.stages[request.param]
+    return STAGES[request.param]
 
 
 def test_versions_of_packages_are_only_in_the_constraints(target):
@@ -50,30 +50,23 @@ def test_targets_start_boot_without_rights_and_without_the_hub(target):
     assert target.lines[-2] == ("USER", "${RUN_AS}")
     user = target.pairs("ARG")["RUN_AS"]
     assert user not in ("root", "0")
-    assert any(f" {user} " in command for command in READ.stages["base"].values("RUN"))
+    assert any(f" {user} " in command for command in STAGES["base"].values("RUN"))
     environment = target.pairs("ENV")
     assert environment["HF_HUB_OFFLINE"] == "1"
     assert not set(check_image.STOPS_THREADS) & environment.keys()
     assert environment["RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT"] == "1"
-    home = READ.stages["base"].pairs("ENV")["HOME"]
+    home = STAGES["base"].pairs("ENV")["HOME"]
     assert not Path(environment["HF_HOME"]).is_relative_to(home)
 
 
 def test_targets_differ_in_base_and_source_of_torch_only():
-    cpu, gpu = (READ.stages[name] for name in TARGETS)
+    cpu, gpu = (STAGES[name] for name in TARGETS)
     assert (cpu.base, gpu.base) == ("base", "cuda")
-    assert READ.stages["cuda"].base == "base"
+    assert STAGES["cuda"].base == "base"
     different = [pair for pair in zip(cpu.lines, gpu.lines, strict=True) if pair[0] != pair[1]]
     names = [name for line, _ in different for name in line[1].split("=")[:1]]
     assert names == ["PIP_ARGS", "TORCH", "TORCH_CUDA"]
     assert cpu.pairs("ARG")["TORCH_CUDA"] == ""
-
-
-def test_code_is_copied_after_what_takes_long_to_install(target):
-    commands = [value for name, value in target.lines if name in ("COPY", "RUN")]
-    code = commands.index("pipelines pipelines")
-    assert [word for value in commands[code:] for word in value.split() if word == "--no-deps"]
-    assert not any("${PIP_ARGS}" in value or "${MODELS}" in value for value in commands[code:])
 
 
 def test_what_is_copied_is_in_the_context_whole_and_nothing_else(target):
@@ -145,10 +138,8 @@ def test_compose_runs_the_command_on_all_gpus_and_opens_no_port():
     (service,) = compose["services"].values()
     assert service["entrypoint"] == ["bertscore-beam"]
     assert "ports" not in service
-    target = READ.stages[service["build"]["target"]]
+    target = STAGES[service["build"]["target"]]
     assert target.base == "cuda"
-    context = ROOT / "docker" / service["build"]["context"]
-    assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
     assert service["build"]["args"].keys() <= target.pairs("ARG").keys()
     data, models = service["volumes"]
     assert data["source"] == data["target"]
@@ -169,21 +160,13 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
         "--target=gpu",
         "--target=cpu",
     ]
-    flags = dict(
-        arg[2:].split("=", 1) for args in steps.values() for arg in args if "=" in arg[:20]
-    )
-    for flag in ("file", "metadata-file"):
-        assert (ROOT / flags[flag]).is_file()
     given = re.findall(r"--build-arg=(\w+)", text)
-    assert set(given) <= READ.stages["gpu"].pairs("ARG").keys()
+    assert set(given) <= STAGES["gpu"].pairs("ARG").keys()
     used = set(re.findall(r"(?<!\$)\$\{(_\w+)\}", text))
     assert used == build.substitutions.keys()
     assert "bertscore-beam --version; python -m pip check" in steps["smoke"][-1]
     # A single dollar is a substitution of Cloud Build's.
     assert not re.search(r"(?<!\$)\$(?![{$])", text.partition("steps:")[2])
-    assert build.substitutions["_GPU_CUDA"] == "12.6"
-    assert build.substitutions["_GPU_PIP_ARGS"].endswith("/cu126")
-    assert 'gpu) cuda="${_GPU_CUDA}"' in steps["smoke"][-1]
     # Every step waits for what it needs.
     assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
 
@@ -205,9 +188,8 @@ def test_template_is_what_dataflow_takes():
 def test_template_offers_every_option_of_the_score_job_that_makes_sense_there():
     fields = {option.name: option for option in declared(ScoreOptions)}
     offered = [parameter["name"] for parameter in PARAMETERS]
-    assert len(offered) == len(set(offered))
     assert flex_template.LEFT_OUT.keys() <= fields.keys()
-    assert set(offered) == (fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"}
+    assert sorted(offered) == sorted((fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"})
     required = {name for name, option in fields.items() if option.is_needed}
     assert {p["name"] for p in PARAMETERS if not p.get("isOptional")} == required
 

@@ -1,13 +1,11 @@
 """The files around the code: pins, licence, changelog, the demo's sample and the configs."""
 
-import importlib.util
 import os
 import re
+import runpy
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +14,6 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from bertscore_beam.options import ScoreOptions, load_yaml
 
@@ -28,32 +25,19 @@ JOB_CONFIGS = [path for path in CONFIGS if path.name != "sentences.yaml"]
 SCORE_CONFIGS = [path for path in JOB_CONFIGS if path.parent.name in ("demo", "score")]
 
 
-def read_pyproject() -> dict:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-def read_pins() -> dict[str, Version]:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
-    return {canonicalize_name(name): Version(version) for name, version in pins.items()}
-
-
-def direct_requirements() -> list[Requirement]:
-    project = read_pyproject()["project"]
-    extras = project["optional-dependencies"]
-    lines = [*project["dependencies"], *(line for name in TESTED_EXTRAS for line in extras[name])]
-    return [Requirement(line) for line in lines]
-
-
-def load_make_sample() -> ModuleType:
-    path = ROOT / "configs" / "demo" / "make_sample.py"
-    spec = importlib.util.spec_from_file_location("make_sample", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+REQUIREMENTS = [
+    Requirement(line)
+    for lines in (PROJECT["dependencies"], *(EXTRAS[name] for name in TESTED_EXTRAS))
+    for line in lines
+]
+PINS = [
+    line
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+VERSIONS = {canonicalize_name(name): version for name, version in (p.split("==") for p in PINS)}
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +46,9 @@ def sample() -> dict[str, pa.Table]:
 
 
 def test_the_extra_all_is_all_that_users_may_want() -> None:
-    extras = read_pyproject()["project"]["optional-dependencies"]
-    (all_of_it,) = map(Requirement, extras["all"])
-    assert all_of_it.name == read_pyproject()["project"]["name"]
-    assert all_of_it.extras == extras.keys() - {"all", "test", "dev"}
+    (all_of_it,) = map(Requirement, EXTRAS["all"])
+    assert all_of_it.name == PROJECT["name"]
+    assert all_of_it.extras == EXTRAS.keys() - {"all", "test", "dev"}
 
 
 def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
@@ -80,30 +63,25 @@ def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
         assert b"bertscore-beam[" not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize("requirement", direct_requirements(), ids=lambda r: r.name)
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda r: r.name)
 def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
-    pin = read_pins().get(canonicalize_name(requirement.name))
-    assert pin is not None, f"{requirement.name} is not in constraints.txt"
-    assert requirement.specifier.contains(pin)
+    assert requirement.specifier.contains(VERSIONS[canonicalize_name(requirement.name)])
 
 
 @pytest.mark.parametrize("name", ["apache-beam", "torch", "transformers"])
 def test_the_libraries_that_move_scores_have_one_range(name: str) -> None:
-    ranges = {str(line.specifier) for line in direct_requirements() if line.name == name}
+    ranges = {str(line.specifier) for line in REQUIREMENTS if line.name == name}
     assert len(ranges - {""}) == len(ranges) == 1
 
 
 def test_constraints_are_exact_pins_only() -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
-    assert pins == sorted(pins, key=str.casefold)
-    assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
+    assert sorted(PINS, key=str.casefold) == PINS
+    assert [line for line in PINS if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
 
 
 def test_the_changelog_knows_the_version_and_what_it_does_to_scores() -> None:
-    version = read_pyproject()["project"]["version"]
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## [{version}]" in text
+    assert f"## [{PROJECT['version']}]" in text
     assert "### Scores" in text
 
 
@@ -124,7 +102,7 @@ def test_make_explains_an_interpreter_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_the_committed_sample_is_what_the_script_makes(sample: dict[str, pa.Table]) -> None:
-    made = load_make_sample().make_tables()
+    made = runpy.run_path(str(SAMPLE.with_name("make_sample.py")))["make_tables"]()
     assert sorted(made) == sorted(sample)
     for name, table in made.items():
         assert table.schema.equals(sample[name].schema), name

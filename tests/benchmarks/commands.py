@@ -28,7 +28,6 @@ from tests.benchmarks.harness import (
 )
 from tests.benchmarks.texts import Pairs, mixed
 from tests.support.crawl_texts import sentences
-from tests.support.dumps import write_dump
 from tests.support.made_runs import made_run, many_rows
 from tests.support.workers import start_pool
 
@@ -65,38 +64,6 @@ def write_short_pairs(folder: Path, rows: int, rows_per_file: int = 50_000) -> N
         }
         path = folder / f"shard-{start:09d}.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=10_000)
-
-
-def resume_cost(
-    recorder: Recorder,
-    *,
-    parts: int = 10_000,
-    rows_per_part: int = 10,
-    done: float = 0.95,
-    workers: int = 2,
-) -> None:
-    """What going on with a run costs when most of it is done.
-
-    Takes a share of the parts of a finished run away, evenly spread, as if it had been killed.
-    """
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        shards = [10 * rows_per_part] * -(-parts // 10)
-        dump = write_dump(folder / "dump", shards, row_group_size=rows_per_part)
-        words = ["score", "--input", dump, "--output", folder / "out", "--device", "cpu"]
-        words += ["--split-rows", rows_per_part, "--workers", workers]
-        record = partial(recorder.command, n=sum(shards))
-        record("the full run", words=words)
-        written = sorted((folder / "out").glob("*.parquet/part-*.parquet"))
-        for part in written[:: round(1 / (1 - done))]:
-            part.unlink()
-        for end in ("_SUCCESS", "_summary.json"):
-            (folder / "out" / end).unlink()
-        record("planning alone", words=[*words, "--dry-run"])
-        record("going on", words=words)
-        record("nothing left to do", words=words)
-        if not all(part.exists() for part in written):
-            raise SystemExit("parts are missing in the output")
 
 
 def nights(

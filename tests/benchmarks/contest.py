@@ -34,6 +34,7 @@ def peer(
     rounds: int = 3,
     peer_batches: Sequence[int] = (64,),
     ours: Sequence[str] = ("float32", "bfloat16"),
+    device: str = "cpu",
 ) -> None:
     """This library against bert-score 0.3.13, in turn, in one run.
 
@@ -42,9 +43,10 @@ def peer(
     excluded; see `Shape.flops`) as a share of the peak of the same number format, the share of
     padding, each process's peak memory, and how far F1 is from that of the first contestant
     (`f1_*`; bert-score's padding moves its own scores) and from our float32 (`drift_*`).
-    `--ours float32:torch` asks for a backend by name.
+    `--ours float32:torch` asks for a backend by name. On `--device cuda` a plain loop stands in for
+    bert-score where that is not installed, and the line says so.
     """
-    with contest(prepare(model), recorder, peer_batches, ours) as run:
+    with contest(prepare(model), recorder, peer_batches, ours, device) as run:
         run({"": mixed(pairs or DEFAULT_PAIRS[model])}, rounds)
 
 
@@ -221,7 +223,11 @@ Seconds = dict[str, dict[str, list[float]]]
 
 @contextmanager
 def contest(
-    model: BenchModel, recorder: Recorder, peer_batches: Sequence[int], ours: Sequence[str]
+    model: BenchModel,
+    recorder: Recorder,
+    peer_batches: Sequence[int],
+    ours: Sequence[str],
+    device: str = "cpu",
 ) -> Iterator[Callable[[Mapping[str, Pairs], int], Seconds]]:
     """Load the contestants; yield what lets them score texts in turn and records the results.
 
@@ -231,27 +237,28 @@ def contest(
         peer_batches: Batch sizes of bert-score, a process each. The first is what ratios compare
             with.
         ours: Number formats of this library, each with `:backend` behind it if one is wanted.
+        device: Where all of them compute.
     """
     contestants: dict[str, Contestant] = {}
     with ExitStack() as stack:
         for batch in peer_batches:
-            worker = stack.enter_context(Worker("peer", model))
+            worker = stack.enter_context(Worker("peer", model, device))
             recorder.facts["peer"] = worker.loaded["versions"]
-            contestants[f"peer, batch {batch}"] = Contestant(
-                worker, "float32", {"batch_size": batch}
-            )
+            name = f"{worker.loaded['name']}, batch {batch}"
+            contestants[name] = Contestant(worker, "float32", {"batch_size": batch})
         for asked in ours:
             dtype, _, backend = asked.partition(":")
             options = {"dtype": dtype} | ({"backend": backend} if backend else {})
-            worker = stack.enter_context(Worker("ours", model, **options))
+            worker = stack.enter_context(Worker("ours", model, device, **options))
             contestants[f"ours, {asked}"] = Contestant(worker, dtype, {}, worker.loaded["backend"])
-        yield partial(_run, model, recorder, contestants)
+        yield partial(_run, model, recorder, contestants, device)
 
 
 def _run(
     model: BenchModel,
     recorder: Recorder,
     contestants: Mapping[str, Contestant],
+    device: str,
     cases: Mapping[str, Pairs],
     rounds: int,
 ) -> Seconds:
@@ -266,7 +273,7 @@ def _run(
     def measure_peaks() -> float:
         started = time.perf_counter()
         for dtype in peaks:
-            peaks[dtype] = max(peaks[dtype], gemm.measure(dtype, seconds=0.2).best)
+            peaks[dtype] = max(peaks[dtype], gemm.measure(dtype, device, seconds=0.2).best)
         return time.perf_counter() - started
 
     with TemporaryDirectory() as folder:

@@ -50,34 +50,12 @@ from bertscore_beam.crawl import (
 from bertscore_beam.run import RUN_FILE, OutputFolder, Runner, Stage, hold, pool
 from bertscore_beam.run.job import _pool_of, _run_stage
 from tests.benchmarks.harness import Recorder, children_seconds, run_command
-from tests.support.crawl_texts import HEADER_CODES, page_text
-from tests.support.hosted_texts import sentences_of_hosts
+from tests.support.crawl_texts import HEADER_CODES, page_text, sentences_of_hosts
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, WetPage, wet_bytes, wet_name, write_crawl
 
 MODEL = "all-MiniLM-L6-v2"
-LANGUAGES = [
-    "ar",
-    "bg",
-    "cs",
-    "da",
-    "de",
-    "el",
-    "en",
-    "es",
-    "fi",
-    "fr",
-    "hi",
-    "hu",
-    "it",
-    "ja",
-    "nl",
-    "pl",
-    "pt",
-    "ru",
-    "sv",
-    "zh",
-]
+LANGUAGES = "ar bg cs da de el en es fi fr hi hu it ja nl pl pt ru sv zh".split()  # noqa: SIM905
 ROWS, COUNTS = 4, 20
 """Sentences and counts of a made-up file and language."""
 SHARES = {

@@ -1,287 +1,199 @@
-"""roberta-large, layer 17, about 30 tokens a text, on a CUDA device.
-
-    python -m tests.benchmarks.gpu --out build/bench/gpu.jsonl
-
-Nothing is downloaded: weights are random, the tokenizer is made here. Needed are torch with CUDA,
-transformers, safetensors and numpy, and this checkout; Beam is not. Results: the matrix product
-peaks; bert-score on the same device (the package when it can be imported, else `plain_loop`, and
-the line says which) against this library in every number format, in turn; useful FLOP/s as a share
-of the bfloat16 peak; the rate with texts tokenised beforehand, as the job does beside the device;
-shares of time; F1's drift; device memory; and a sweep of the batch budget.
+"""First contact with a new GPU: nine parts in two calls of less than ten minutes each.
 
     python -m tests.benchmarks.gpu --first-contact --only first
     python -m tests.benchmarks.gpu --first-contact --only second
 
-On a machine that has just been given a GPU: nine parts in two calls of less than ten minutes each.
-Every part passes or fails, from the card's facts to what a job does when the device breaks. See
-`first_contact.kit` for what to bring to a machine without network. The findings are printed, and
-are in `first_contact.json` in the folder that `--out` names; a table of the rates, measured and
-predicted, and sentences for the docs come last.
+Every part passes or fails, from the card's facts to what a job does when the device breaks; each
+runs in a process and a time of its own. Needed are torch with CUDA, transformers, safetensors,
+numpy, and this checkout; see `first_contact.kit` for what to bring to a machine without network.
+The findings are printed, and are in `first_contact.json` in the folder that `--out` names; a table
+of the rates, measured and predicted, and sentences for the docs come last.
+
+`python -m tests.benchmarks peer --model roberta-large --device cuda` compares with bert-score.
 """
 
 import argparse
+import json
+import os
+import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+import tomllib
+import zipfile
+from dataclasses import asdict
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
-import torch
+from tests.benchmarks.first_contact.given import Given
+from tests.benchmarks.first_contact.kit import KIT, ROOT
+from tests.benchmarks.first_contact.report import (
+    FAIL,
+    Checks,
+    Finding,
+    conclusion,
+    read_findings,
+    verdict,
+)
+from tests.benchmarks.harness import BUILD, machine
 
-from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.match import kernel
-from tests.benchmarks import gemm
-from tests.benchmarks.first_contact import launch
-from tests.benchmarks.harness import Recorder, interleave, version_of
-from tests.benchmarks.models import BenchModel, prepare
-from tests.benchmarks.plain_loop import PlainLoop
-from tests.benchmarks.texts import Pairs, mixed
+PARTS: dict[str, int] = {
+    "card": 40,
+    "gpu_tests": 110,
+    "families": 80,
+    "profiled": 60,
+    "rates": 70,
+    "sweep": 130,
+    "threads": 90,
+    "faults": 110,
+    "compiled": 150,
+}
+"""Seconds that each part may take, start of the process included."""
 
-MEAN_TOKENS = 30
-PAPER_PAIRS_PER_SECOND = 192.5
-"""Zhang et al. 2020, on a GTX-1080Ti."""
-
-
-Score = Callable[[Pairs], np.ndarray]
-"""Scores pairs and returns their F1."""
-
-
-def load_peer(model: BenchModel, device: str) -> tuple[str, Score]:
-    """Return bert-score, or what stands in for it, and its name."""
-    layers = model.shape.layers
-    if version_of("bert-score") is None:
-        loop = PlainLoop(model.path, layers, device, prefix_space=True)
-        return "peer (plain loop)", lambda pairs: np.array(
-            loop.score(pairs.candidates, pairs.references)
-        )
-    from bert_score import BERTScorer
-
-    scorer = BERTScorer(model_type=str(model.path), num_layers=layers, device=device)
-
-    def score(pairs: Pairs) -> np.ndarray:
-        return scorer.score(pairs.candidates, pairs.references, batch_size=64)[2].numpy()
-
-    return f"peer (bert-score {version_of('bert-score')})", score
+HALVES = {"first": list(PARTS)[:5], "second": list(PARTS)[5:]}
+"""Parts that together stay below ten minutes, by the name that `--only` takes."""
 
 
-def load_ours(model: BenchModel, dtype: str, device: str, **options: Any) -> BertScorer:
-    """Load this library's scorer."""
-    layers = model.shape.layers
-    config = ScorerConfig(
-        model=str(model.path), num_layers=layers, dtype=dtype, device=device, **options
+def main() -> int:
+    """Run the parts, or one part in this process; return 1 if any has failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    return BertScorer(config)
-
-
-def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Run something on the device to its end; return the seconds and its result."""
-    _wait()
-    started = time.perf_counter()
-    result = action()
-    _wait()
-    return time.perf_counter() - started, result
-
-
-def _wait() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-class Bench:
-    """One model, its texts, and the results so far."""
-
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
-        self.recorder = Recorder("gpu", given.out)
-        self.model = prepare(given.model)
-        self.pairs = mixed(given.pairs, mean_tokens=MEAN_TOKENS)
-        few = given.peer_pairs
-        self.few = Pairs(self.pairs.candidates[:few], self.pairs.references[:few])
-        self.scorers = {dtype: load_ours(self.model, dtype, given.device) for dtype in given.dtypes}
-        any_scorer = next(iter(self.scorers.values()))
-        self.tokens = any_scorer.tokenize(self.pairs.candidates, self.pairs.references)
-        self.work = self.model.shape.flops(self.tokens.texts.lengths.tolist())
-        self.peaks: dict[str, float] = {}
-
-    def run(self) -> None:
-        """Measure everything."""
-        self._measure_peaks()
-        self._against_peer()
-        for dtype in self.given.dtypes:
-            self._phases(dtype)
-        for batch_tokens in self.given.batch_tokens:
-            self._try_budget(batch_tokens)
-
-    def _add(self, what: str, seconds: list[float], dtype: str, **more: Any) -> None:
-        """Record a run over all pairs."""
-        useful = self.work / median(seconds)
-        rate = len(self.pairs) / median(seconds)
-        self.recorder.add(
-            model=self.model.name,
-            what=what,
-            n=len(self.pairs),
-            seconds=seconds,
-            pairs_per_second=rate,
-            to_paper=rate / PAPER_PAIRS_PER_SECOND,
-            useful_tflops=useful / 1e12,
-            share_of_peak=useful / self.peaks[dtype],
-            share_of_bfloat16_peak=useful / self.peaks.get("bfloat16", float("inf")),
-            **more,
-        )
-
-    def _measure_peaks(self) -> None:
-        for dtype in self.given.dtypes:
-            peak = gemm.measure(dtype, self.given.device, seconds=1.0).best
-            self.peaks[dtype] = peak
-            self.recorder.add(
-                model="-", what=f"GEMM peak, {dtype}", n=1, seconds=[], peak_tflops=peak / 1e12
-            )
-
-    def _against_peer(self) -> None:
-        name, peer = load_peer(self.model, self.given.device)
-        f1: dict[str, np.ndarray] = {}
-        memory: dict[str, float] = {}
-
-        def score_peer() -> float:
-            seconds, f1["peer"] = timed(lambda: peer(self.few))
-            return seconds
-
-        def score_ours(dtype: str) -> Callable[[], float]:
-            def run() -> float:
-                before = _reset_memory()
-                scorer = self.scorers[dtype]
-                texts = (self.pairs.candidates, self.pairs.references)
-                seconds, scores = timed(lambda: scorer.score(*texts))
-                f1[dtype], memory[dtype] = scores.f1, _peak_memory() - before
-                return seconds
-
-            return run
-
-        runs = {"peer": score_peer, **{dtype: score_ours(dtype) for dtype in self.given.dtypes}}
-        interleave(runs, 1)  # warm-up
-        seconds = interleave(runs, self.given.rounds)
-        peer_rate = len(self.few) / median(seconds["peer"])
-        self.recorder.add(
-            model=self.model.name,
-            what=f"{name}, batch 64",
-            n=len(self.few),
-            seconds=seconds["peer"],
-            ratio=1.0,
-            pairs_per_second=peer_rate,
-        )
-        for dtype in self.given.dtypes:
-            drift = f1[dtype] - f1.get("float32", f1[dtype])
-            to_peer = f1[dtype][: len(self.few)] - f1["peer"]
-            self._add(
-                f"ours, {dtype}",
-                seconds[dtype],
-                dtype,
-                ratio=len(self.pairs) / median(seconds[dtype]) / peer_rate,
-                drift_max=float(np.abs(drift).max()),
-                drift_mean=float(np.abs(drift).mean()),
-                drift_bias=float(drift.mean()),
-                f1_max=float(np.abs(to_peer).max()),
-                working_memory_mb=memory[dtype] / 1e6,
-            )
-
-    def _phases(self, dtype: str) -> None:
-        """Time the parts of a run one after the other, the device waited for in between."""
-        scorer = self.scorers[dtype]
-        weights = scorer.token_weights(None)
-        tokenizing, tokens = timed(
-            lambda: scorer.tokenize(self.pairs.candidates, self.pairs.references)
-        )
-
-        def score() -> float:
-            return timed(lambda: scorer.score_tokenized(tokens, weights))[0]
-
-        encoding: list[float] = []
-        embed = kernel.embed
-
-        def watched(*args: Any, **options: Any) -> Any:
-            seconds, result = timed(lambda: embed(*args, **options))
-            encoding.append(seconds)
-            return result
-
-        kernel.embed = watched
-        try:
-            scoring = score()
-        finally:
-            kernel.embed = embed
-        whole = tokenizing + scoring
-        self._add(
-            f"ours, {dtype}, tokenised beforehand",
-            [score() for _ in range(self.given.rounds)],
-            dtype,
-            share_tokenizing=tokenizing / whole,
-            share_encoding=sum(encoding) / whole,
-            share_matching=(scoring - sum(encoding)) / whole,
-            tokenizing_texts_per_second=len(tokens.texts) / tokenizing,
-        )
-
-    def _try_budget(self, batch_tokens: int) -> None:
-        """Score in bfloat16 with a batch budget."""
-        scorer = load_ours(self.model, "bfloat16", self.given.device, max_batch_tokens=batch_tokens)
-        weights = scorer.token_weights(None)
-
-        def score() -> float:
-            return timed(lambda: scorer.score_tokenized(self.tokens, weights))[0]
-
-        score()  # warm-up
-        before = _reset_memory()
-        seconds = [score() for _ in range(self.given.rounds)]
-        self._add(
-            f"ours, bfloat16, tokenised beforehand, {batch_tokens} tokens a batch",
-            seconds,
-            "bfloat16",
-            working_memory_mb=(_peak_memory() - before) / 1e6,
-        )
-
-
-def _reset_memory() -> int:
-    """Start counting device memory; return the bytes in use, which are the models' weights."""
-    if not torch.cuda.is_available():
-        return 0
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    return int(torch.cuda.memory_allocated())
-
-
-def _peak_memory() -> int:
-    return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else 0
-
-
-def main() -> None:
-    """Measure on the first CUDA device."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="roberta-large")
-    parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--peer-pairs", type=int, default=2_000)
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16", "float16"])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--batch-tokens", type=int, nargs="*", default=[4096, 8192, 16384, 32768, 65536]
-    )
+    parser.add_argument("--first-contact", action="store_true", required=True)
     parser.add_argument("--device", default="cuda", help="cpu serves to try the script only")
-    parser.add_argument("--out", type=Path, help="append the JSON lines to this file too")
-    launch.add_flags(parser)
-    given = parser.parse_args()
-    if given.first_contact:
-        raise SystemExit(launch.run(given))
-    if given.device != "cpu" and not torch.cuda.is_available():
-        raise SystemExit(
-            f"no CUDA device: torch {torch.__version__} finds none (built for CUDA "
-            f"{torch.version.cuda}). This benchmark needs one; for the CPU run "
-            "python -m tests.benchmarks."
+    parser.add_argument("--out", type=Path, default=BUILD / "first-contact", help="folder")
+    parser.add_argument("--kit", type=Path, default=KIT, help="what was brought along (see kit.py)")
+    parser.add_argument("--only", nargs="+", choices=[*HALVES, *PARTS], default=list(PARTS))
+    parser.add_argument("--quick", action="store_true", help="tiny sizes; figures mean nothing")
+    parser.add_argument(
+        "--time-factor", type=float, default=1.0, help="stretches every part's time"
+    )
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    return run(flags) if flags.part is None else run_here(flags)
+
+
+def given_of(flags: argparse.Namespace) -> Given:
+    """Return what a part is given."""
+    paths = flags.kit.resolve(), flags.out.resolve()
+    return Given(flags.device, *paths, flags.quick, flags.seconds)
+
+
+def run_here(flags: argparse.Namespace) -> int:
+    """Run a part in this process."""
+    checks = Checks(flags.part, flags.out / f"{flags.part}.jsonl")
+    with checks.guarded("runs to its end"):
+        import_module(f"tests.benchmarks.first_contact.{flags.part}").run(checks, given_of(flags))
+    return int(verdict(checks.findings) == FAIL)
+
+
+def run(flags: argparse.Namespace) -> int:
+    """Run the parts, each in a process of its own; return 1 if any has failed.
+
+    What earlier calls have found is kept beside, unless a part is run again.
+    """
+    flags.out.mkdir(parents=True, exist_ok=True)
+    flags.seconds = 0.0
+    environment = _environment(flags.kit, flags.out)
+    results = flags.out / "first_contact.json"
+    earlier = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    document: dict[str, Any] = {
+        "machine": dict(machine()),
+        "device": flags.device,
+        "parts": earlier.get("parts", {}),
+    }
+    chosen = [part for name in flags.only for part in HALVES.get(name, [name])]
+    models = given_of(flags)
+    models.minilm(), models.large()  # built before any clock starts
+    started = time.monotonic()
+    for number, name in enumerate(PARTS, start=1):
+        if name not in chosen:
+            continue
+        limit = PARTS[name] * flags.time_factor
+        print(f"{number}. {name} (at most {limit:.0f} s)", flush=True)
+        begun = time.monotonic()
+        findings = _run_part(name, flags, environment, limit)
+        seconds = round(time.monotonic() - begun, 1)
+        status = verdict(findings)
+        print(f"{status} {name}, {seconds} s", flush=True)
+        document["parts"][name] = {
+            "status": status,
+            "seconds": seconds,
+            "findings": [asdict(finding) for finding in findings],
+        }
+        document["seconds"] = round(time.monotonic() - started, 1)
+        results.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
+    statuses = {name: document["parts"][name]["status"] for name in chosen}
+    print(conclusion(document["parts"]))
+    print("  ".join(f"{name}={status}" for name, status in statuses.items()))
+    print(f"{document['seconds']} s; the figures are in {results}")
+    return int(FAIL in statuses.values())
+
+
+def _run_part(
+    name: str, flags: argparse.Namespace, environment: dict[str, str], limit: float
+) -> list[Finding]:
+    lines = flags.out / f"{name}.jsonl"
+    lines.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "tests.benchmarks.gpu", "--first-contact", "--part", name]
+    command += ["--device", flags.device, "--kit", str(flags.kit.resolve())]
+    command += ["--out", str(flags.out.resolve()), "--seconds", str(limit)]
+    command += ["--quick"] if flags.quick else []
+    ended = ""
+    with (flags.out / f"{name}.log").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stderr=log, start_new_session=True
         )
-    bench = Bench(given)
-    if torch.cuda.is_available():
-        bench.recorder.facts["device"] = torch.cuda.get_device_name()
-    print(f"measuring on {bench.recorder.facts.get('device', 'cpu')}", file=sys.stderr)
-    bench.run()
+        try:
+            status = process.wait(limit)
+            if status not in (0, 1):
+                ended = f"the process ended with status {status}; expected 0"
+        except subprocess.TimeoutExpired:
+            ended = f"took more than its {limit:.0f} s"
+            os.killpg(process.pid, 9)  # its own children as well
+            process.wait()
+    findings = read_findings(lines)
+    if ended:
+        last = Finding(name, "runs to its end", FAIL, f"{ended}; see {log.name}")
+        print(f"  {last.line()}", flush=True)
+        findings.append(last)
+    return findings
+
+
+def _environment(kit: Path, folder: Path) -> dict[str, str]:
+    """Return the variables of a part: no network, and imports from this checkout and the kit."""
+    site = folder.resolve() / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    if find_spec("apache_beam") is None:
+        for wheel in sorted(kit.glob("wheels/*.whl")):
+            with zipfile.ZipFile(wheel) as packed:
+                packed.extractall(site)
+    write_metadata(site)
+    paths = [str(ROOT), str(ROOT / "pipelines"), str(site), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def write_metadata(site: Path) -> None:
+    """Say which version of this project a checkout is, as its installation would.
+
+    Signatures name it. The file is looked for on the path of imports.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    folder = site / f"bertscore_beam-{project['version']}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n",
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -94,7 +94,7 @@ def prepare_narrow(name: str) -> BenchModel:
     """
     layers = BUILDERS[name][1].layers
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
-    build = _roberta_large if name == "roberta-large" else _bert_base
+    build = roberta if name == "roberta-large" else _bert_base
     folder = FOLDER.resolve() / "narrow"
     _once(folder / name, partial(build, num_hidden_layers=layers, **sizes))
     return BenchModel(name, folder, Shape(layers, 16, 16))
@@ -139,7 +139,8 @@ def _bert_base(target: Path, **sizes: int) -> None:
     _save(target, config | sizes, tokenizer_config)
 
 
-def _roberta_large(target: Path, **sizes: int) -> None:
+def roberta(target: Path, **sizes: int) -> None:
+    """Write roberta-large with random weights, or a model like it of other sizes."""
     write_word_bpe(target, WORDS)
     config = {
         "model_type": "roberta",
@@ -206,6 +207,6 @@ def _save(target: Path, config: dict[str, Any], tokenizer_config: dict[str, Any]
 BUILDERS: dict[str, tuple[Callable[[Path], None], Shape]] = {
     "embedded": (_embedded, Shape(6, 384, 1536)),
     "bert-base": (_bert_base, Shape(9, 768, 3072)),
-    "roberta-large": (_roberta_large, Shape(17, 1024, 4096)),
+    "roberta-large": (roberta, Shape(17, 1024, 4096)),
 }
 """How each model is made, and the layers scored: 6 of 6, 9 of 12, 17 of 24."""

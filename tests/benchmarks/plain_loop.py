@@ -25,7 +25,6 @@ class PlainLoop:
         folder: Folder of the model.
         num_layers: Layer to score.
         device: Where it computes.
-        batch_size: Texts, and pairs, a batch.
         prefix_space: Put a space before every text, as the reference does for RoBERTa.
     """
 
@@ -35,7 +34,6 @@ class PlainLoop:
         num_layers: int,
         device: str,
         *,
-        batch_size: int = 64,
         prefix_space: bool = False,
     ) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -44,23 +42,30 @@ class PlainLoop:
         cut(model, num_layers)
         self._model = model.to(device).eval()
         self._device = device
-        self._batch_size = batch_size
 
     @torch.no_grad()
-    def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[float]:
-        """Return the F1 of every pair."""
+    def score(
+        self, candidates: Sequence[str], references: Sequence[str], batch_size: int = 64
+    ) -> tuple[None, None, Tensor]:
+        """Return the F1 of every pair, in the place that bert-score has it.
+
+        Args:
+            candidates: Texts, N.
+            references: Texts, N.
+            batch_size: Texts, and pairs, a batch.
+        """
         texts = sorted({*candidates, *references}, key=lambda text: -len(text.split(" ")))
         states: dict[str, Tensor] = {}
         weights: dict[str, Tensor] = {}
-        for batch in _batches(texts, self._batch_size):
+        for batch in _batches(texts, batch_size):
             ids = [self._encode(text) for text in batch]
             hidden = self._forward(ids).cpu()
             for text, row, tokens in zip(batch, hidden, ids, strict=True):
                 states[text] = row[: len(tokens)]
                 weights[text] = torch.ones(len(tokens))
                 weights[text][[0, -1]] = 0.0  # the special tokens
-        scores: list[float] = []
-        for batch in _batches(list(zip(candidates, references, strict=True)), self._batch_size):
+        scores: list[Tensor] = []
+        for batch in _batches(list(zip(candidates, references, strict=True)), batch_size):
             sides = [[pair[side] for pair in batch] for side in (0, 1)]
             vectors = [self._pad([states[text] for text in side]) for side in sides]
             lengths = [torch.tensor([len(states[text]) for text in side]) for side in sides]
@@ -70,8 +75,8 @@ class PlainLoop:
                 *[one.to(self._device) for one in lengths],
                 *token_weights,
             )
-            scores += matched.f1.cpu().tolist()
-        return scores
+            scores.append(matched.f1.cpu())
+        return None, None, torch.cat(scores)
 
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(self._prefix + text.strip(), truncation=True))

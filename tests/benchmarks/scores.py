@@ -36,8 +36,7 @@ from bertscore_beam.score import LoadedScorers, score_table
 from bertscore_core import BertScorer, ScorerConfig, Signature, settle
 from bertscore_core.tokens import Work
 from tests.benchmarks.harness import Recorder, interleave, peak_mb
-from tests.support.crawl_texts import sentences
-from tests.support.hosted_texts import sentences_of_hosts
+from tests.support.crawl_texts import sentences, sentences_of_hosts
 from tests.support.mixed import LANGUAGES, mixed_table, of_language
 from tests.support.nights import SHAPES, coverage as simulate_coverage
 from tests.support.tiny_models import build_tiny_model

@@ -11,17 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.benchmarks import gpu
 from tests.benchmarks.first_contact import (
     card,
     families,
     gpu_tests,
     kit,
-    launch,
     profiled,
     rates,
-    sweep,
 )
-from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.kit import in_8_bits, spread_out
 from tests.benchmarks.first_contact.report import (
     FAIL,
@@ -35,12 +33,6 @@ from tests.benchmarks.first_contact.report import (
 )
 from tests.benchmarks.harness import Shape
 from tests.support import tiny_models
-
-
-@pytest.fixture
-def given(tmp_path):
-    """Return what a part is given for a try on the CPU."""
-    return Given("cpu", tmp_path / "kit", tmp_path, quick=True, seconds=600)
 
 
 def test_part_fails_with_any_failure_and_passes_if_anything_was_seen(tmp_path):
@@ -61,9 +53,9 @@ def test_part_fails_with_any_failure_and_passes_if_anything_was_seen(tmp_path):
 
 
 def test_each_half_stays_below_ten_minutes_and_both_are_all_parts():
-    assert [part for half in launch.HALVES.values() for part in half] == list(launch.PARTS)
-    for parts in launch.HALVES.values():
-        assert sum(launch.PARTS[part] for part in parts) < 10 * 60
+    assert [part for half in gpu.HALVES.values() for part in half] == list(gpu.PARTS)
+    for parts in gpu.HALVES.values():
+        assert sum(gpu.PARTS[part] for part in parts) < 10 * 60
 
 
 @pytest.mark.parametrize(
@@ -127,7 +119,7 @@ def test_families_that_transformers_does_not_know_are_named(monkeypatch, family,
 
 
 def test_checkout_says_its_version_without_being_installed(tmp_path):
-    launch.write_metadata(tmp_path)
+    gpu.write_metadata(tmp_path)
     (found,) = distributions(path=[str(tmp_path)])
     (installed,) = distributions(name="bertscore-beam", path=[str(tmp_path)])
     assert found.metadata["Name"] == "bertscore-beam"
@@ -214,24 +206,6 @@ def test_families_beyond_their_tolerance_fail():
     assert [finding.status for finding in checks.findings] == [PASS, FAIL, FAIL]
 
 
-@pytest.mark.model
-def test_families_agree_with_themselves_on_the_cpu(given, monkeypatch):
-    monkeypatch.setattr(families, "QUICK", ("bert",))
-    checks = Checks("families")
-    families.run(checks, given)
-    assert [(found.what, found.status) for found in checks.findings] == [
-        ("bert, float32", PASS),
-        ("bert, bfloat16", PASS),
-    ]
-
-
-def test_card_is_skipped_where_there_is_none(given, monkeypatch):
-    monkeypatch.setattr(card, "measure_product", lambda *_: None)
-    checks = Checks("card")
-    card.run(checks, given)
-    assert {finding.status for finding in checks.findings} == {SKIP}
-
-
 @pytest.mark.parametrize(
     ("capability", "expected"),
     [((9, 0), True), ((8, 9), True), ((8, 0), True), ((7, 5), False), ((10, 0), False)],
@@ -239,12 +213,6 @@ def test_card_is_skipped_where_there_is_none(given, monkeypatch):
 def test_device_runs_code_of_its_own_generation(capability, expected):
     built = ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_103", "compute_120"]
     assert card.is_built_for(capability, built) is expected
-
-
-def test_each_switch_is_tried_beside_the_default(given):
-    names = [name for name, _ in sweep.variants(given)]
-    assert names[0] == "as by default"
-    assert "texts padded" in names
 
 
 def arguments(out, *only, **options):
@@ -255,7 +223,7 @@ def arguments(out, *only, **options):
 @pytest.mark.process
 def test_part_that_takes_too_long_is_ended_and_fails(tmp_path):
     begun = time.monotonic()
-    assert launch.run(arguments(tmp_path, "card", time_factor=1e-3)) == 1
+    assert gpu.run(arguments(tmp_path, "card", time_factor=1e-3)) == 1
     assert time.monotonic() - begun < 60
     part = json.loads((tmp_path / "first_contact.json").read_text())["parts"]["card"]
     assert part["status"] == FAIL
@@ -266,7 +234,7 @@ def test_part_that_takes_too_long_is_ended_and_fails(tmp_path):
 @pytest.mark.process
 def test_all_parts_run_on_a_cpu_as_far_as_they_go(tmp_path, capfd):
     """With times that a busy machine keeps to."""
-    status = sum(launch.run(arguments(tmp_path, half, time_factor=10)) for half in launch.HALVES)
+    status = sum(gpu.run(arguments(tmp_path, half, time_factor=10)) for half in gpu.HALVES)
     said = capfd.readouterr().out
     document = json.loads((tmp_path / "first_contact.json").read_text())
     failed = [
@@ -277,6 +245,6 @@ def test_all_parts_run_on_a_cpu_as_far_as_they_go(tmp_path, capfd):
     ]
     assert failed == []
     assert status == 0
-    assert list(document["parts"]) == list(launch.PARTS)
-    assert all(f"PASS {name}, " in said for name in launch.PARTS)
+    assert list(document["parts"]) == list(gpu.PARTS)
+    assert all(f"PASS {name}, " in said for name in gpu.PARTS)
     assert "SKIP the card  no CUDA device was asked for" in said

@@ -3,7 +3,8 @@
     python -m tests.benchmarks.worker ours|peer
 
 answers requests on its standard input; `Worker` starts it and asks. Its peak memory is its own.
-The peer is bert-score as people use it: BERTScorer with slow tokenizers, threads as they come.
+The peer is bert-score as people use it: BERTScorer with slow tokenizers, threads as they come. On a
+GPU it needs to be installed beside torch; a plain loop of the same steps stands in where it is not.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ class Worker:
     Args:
         side: `ours`, or `peer` for bert-score.
         model: The model, loaded at once.
+        device: Where it computes.
         options: What else goes with the request to load: for ours, fields of ScorerConfig.
     """
 
-    def __init__(self, side: str, model: BenchModel, **options: Any) -> None:
-        python = PEER_PYTHON if side == "peer" else Path(sys.executable)
+    def __init__(self, side: str, model: BenchModel, device: str = "cpu", **options: Any) -> None:
+        own = side == "ours" or device != "cpu"
+        python = Path(sys.executable) if own else PEER_PYTHON
         if not python.exists():
             raise SystemExit(f"{python} is missing; make the reference's environment: make golden")
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -52,7 +55,8 @@ class Worker:
             env={**os.environ, **offline, "PYTHONPATH": str(ROOT)},
         )
         name = model.name if side == "peer" else str(model.path)  # the peer looks into the path
-        self.loaded = self.ask("load", model=name, num_layers=model.shape.layers, **options)
+        options |= {"model": name, "num_layers": model.shape.layers, "device": device}
+        self.loaded = self.ask("load", **options)
 
     def __enter__(self) -> Worker:
         return self
@@ -118,10 +122,13 @@ class Ours:
 class Peer:
     """bert-score."""
 
-    def load(self, model: str, num_layers: int) -> dict[str, Any]:
+    def load(self, model: str, num_layers: int, device: str) -> dict[str, Any]:
         """Load a model by its folder, and let the forward pass count what it computes."""
-        import bert_score
-        import bert_score.utils
+        try:
+            import bert_score
+            import bert_score.utils
+        except ImportError:
+            return self._load_stand_in(model, num_layers, device)
 
         encode = bert_score.utils.bert_encode
 
@@ -131,10 +138,17 @@ class Peer:
 
         bert_score.utils.bert_encode = counting
         self._scorer = bert_score.BERTScorer(
-            model_type=model, num_layers=num_layers, batch_size=64, device="cpu"
+            model_type=model, num_layers=num_layers, batch_size=64, device=device
         )
         names = ("bert-score", "torch", "transformers")
-        return {"versions": {name: version(name) for name in names}}
+        return {"name": "peer", "versions": {name: version(name) for name in names}}
+
+    def _load_stand_in(self, model: str, num_layers: int, device: str) -> dict[str, Any]:
+        from tests.benchmarks.plain_loop import PlainLoop
+
+        prefix = "roberta" in model
+        self._scorer = PlainLoop(Path(model), num_layers, device, prefix_space=prefix)
+        return {"name": "plain loop", "versions": {"torch": version("torch")}}
 
     def score(
         self, path: str, start: int = 0, stop: int | None = None, batch_size: int = 64

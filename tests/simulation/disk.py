@@ -76,7 +76,7 @@ class DiskCalls:
 def open_disk(world: World, root: Path, patch: pytest.MonkeyPatch) -> DiskCalls:
     """Put a world's steps in front of the calls that reach a disk."""
     calls = DiskCalls(world, root)
-    for module in (write, write, listing):
+    for module in (write, listing):
         patch.setattr(module, "os", calls)
     cat_file, rm_file, exists = (
         getattr(LocalFileSystem, name) for name in ("cat_file", "rm_file", "exists")

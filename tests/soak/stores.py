@@ -8,7 +8,7 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -20,65 +20,36 @@ _OBSERVER = "observer"
 """Access key of our own requests, which no fault meets."""
 
 
-class Store(Protocol):
-    """A place for dumps and outputs.
-
-    Attributes:
-        name: "local" or "s3".
-        poll_seconds: How often to look at an output.
-    """
-
-    name: str
-    poll_seconds: float
-
-    def make(self, folder: str) -> None:
-        """Make a folder."""
-
-    def drop(self, folder: str) -> None:
-        """Remove a folder and all it holds."""
-
-    def place(self, name: str) -> str:
-        """Return the path or URL of a name."""
-
-    def environment(self, client: str) -> dict[str, str]:
-        """Return what a command needs to get there under a name of its own."""
-
-    def versions(self, name: str) -> dict[str, str]:
-        """Return all files below a folder, hidden ones included, with what tells their versions."""
-
-    def read(self, name: str, file: str) -> bytes:
-        """Return the content of a file."""
-
-    def write(self, name: str, file: str, data: bytes) -> None:
-        """Make a file."""
-
-
 @dataclass
 class LocalStore:
-    """Folders on this machine."""
+    """Folders on this machine.
+
+    Attributes:
+        poll_seconds: How often to look at an output.
+    """
 
     root: Path
     name: str = "local"
     poll_seconds: float = 0.03
 
     def make(self, folder: str) -> None:
-        """Make it."""
+        """Make a folder."""
         (self.root / folder).mkdir(parents=True)
 
     def drop(self, folder: str) -> None:
-        """Remove it."""
+        """Remove a folder and all it holds."""
         shutil.rmtree(self.root / folder)
 
     def place(self, name: str) -> str:
-        """Return its path."""
+        """Return the path of a name."""
         return str(self.root / name)
 
     def environment(self, client: str) -> dict[str, str]:
-        """Nothing is needed."""
+        """Return what a command needs to get there under a name of its own: nothing."""
         return {}
 
     def versions(self, name: str) -> dict[str, str]:
-        """Walk the folder."""
+        """Return all files below a folder, hidden ones included, with what tells their versions."""
         top = self.root / name
         found = {}
         for folder, _, files in os.walk(top):
@@ -92,11 +63,11 @@ class LocalStore:
         return found
 
     def read(self, name: str, file: str) -> bytes:
-        """Read it."""
+        """Return the content of a file."""
         return (self.root / name / file).read_bytes()
 
     def write(self, name: str, file: str, data: bytes) -> None:
-        """Write it."""
+        """Make a file."""
         (self.root / name / file).write_bytes(data)
 
 
@@ -161,6 +132,9 @@ class S3Store:
     def disturb(self, client: str, **rule: Any) -> None:
         """Let requests of one client go wrong for a while."""
         set_faults(self.url, client=client, **rule)
+
+
+Store = LocalStore | S3Store
 
 
 def _bucket_and_prefix(name: str) -> tuple[str, str]:

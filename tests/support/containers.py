@@ -95,19 +95,6 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dockerfile:
-    """A Dockerfile, read.
-
-    Attributes:
-        arguments: Build arguments before the first stage, with their defaults.
-        stages: Stages by name, in order.
-    """
-
-    arguments: Mapping[str, str]
-    stages: Mapping[str, Stage]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """What stands in for a container: an environment, and nothing of the one the tests run in.
 
@@ -145,9 +132,9 @@ class Container:
         )
 
 
-def read_dockerfile(path: Path = DOCKERFILE) -> Dockerfile:
-    """Read a Dockerfile; build arguments are filled in where stages start."""
-    parser = DockerfileParser(fileobj=io.BytesIO(path.read_bytes()))
+def read_dockerfile() -> dict[str, Stage]:
+    """Read the stages by name, in order; build arguments are filled in where they start."""
+    parser = DockerfileParser(fileobj=io.BytesIO(DOCKERFILE.read_bytes()))
     lines = [
         (line["instruction"], line["value"])
         for line in parser.structure
@@ -159,7 +146,7 @@ def read_dockerfile(path: Path = DOCKERFILE) -> Dockerfile:
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         base, _, name = lines[start][1].partition(" AS ")
         stages[name] = Stage(base=_fill(base, arguments), lines=tuple(lines[start + 1 : end]))
-    return Dockerfile(arguments=arguments, stages=stages)
+    return stages
 
 
 def context_files() -> list[str]:

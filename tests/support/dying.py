@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 KILLED, CUDA, HELD = "killed", "cuda", "held"
-"""By the kernel, as for lack of memory; by an error of CUDA; and no death, but an endless wait."""
+"""By the kernel, as for lack of memory; by an error of CUDA, on a GPU by an illegal access to its
+memory; and no death, but an endless wait."""
 
 PLANNING = "bertscore_beam.dump.inputs:expand_inputs"
 LOADING = "bertscore_core.model.encoder:load_encoder"
@@ -73,6 +74,8 @@ def die(how):
     if how == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     import torch
+    if torch.cuda.is_available():
+        torch.zeros(4, device="cuda")[torch.full((64,), 1 << 30, device="cuda")].cpu()
     raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered\\nadvice")
 
 

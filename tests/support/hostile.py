@@ -46,8 +46,10 @@ def _bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     return lambda path: (path.write_bytes(change(parquet_bytes(pairs()))), None)[1]
 
 
-def _table(**columns: object) -> Callable[[Path], None]:
-    table = pa.table(columns)
+def _changed(**changes: object) -> Callable[[Path], None]:
+    """Write good columns, some of them replaced, added, or left out where it is None."""
+    columns = {"candidate": _GOOD, "reference": _GOOD} | changes
+    table = pa.table({name: values for name, values in columns.items() if values is not None})
     return lambda path: pq.write_table(table, path)
 
 
@@ -57,90 +59,50 @@ _DEEP = pa.array([[["a"]], [["b"]]])
 _TWICE = pa.Table.from_arrays([pa.array(_GOOD)] * 3, names=["candidate", "candidate", "reference"])
 _WHOLE = "expected a whole, undamaged Parquet file"
 
-BAD_FILES: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
-    # name, how it is made, reason, part of the message
-    ("truncated", _bytes(lambda data: data[: len(data) // 2]), "not_parquet", _WHOLE),
-    ("last byte missing", _bytes(lambda data: data[:-1]), "not_parquet", _WHOLE),
-    ("first magic alone", _bytes(lambda data: data[:4]), "not_parquet", _WHOLE),
-    ("both magics alone", _bytes(lambda data: b"PAR1PAR1"), "not_parquet", _WHOLE),
-    ("empty", _bytes(lambda data: b""), "not_parquet", _WHOLE),
-    ("text", _bytes(lambda data: b"candidate,reference\n" * 99), "not_parquet", _WHOLE),
-    (
-        "footer length beyond the file",
-        _bytes(lambda data: data[:-8] + b"\xff\xff\xff\x7fPAR1"),
-        "not_parquet",
-        _WHOLE,
-    ),
-    (
-        "no footer length",
-        _bytes(lambda data: data[:-8] + bytes(4) + b"PAR1"),
-        "not_parquet",
-        _WHOLE,
-    ),
-    (
-        "garbage footer",
-        _bytes(lambda data: data[:-80] + b"\x5a" * 72 + data[-8:]),
-        "not_parquet",
-        _WHOLE,
-    ),
-    ("encrypted footer", _encrypted, "not_parquet", _WHOLE),
-    ("no reference", _table(candidate=_GOOD), "bad_columns", "no reference column 'reference'"),
-    (
-        "near name",
-        _table(candidate=_GOOD, references=_GOOD),
-        "bad_columns",
-        "Did you mean 'references'?",
-    ),
-    ("numbers", _table(candidate=[1, 2], reference=_GOOD), "bad_columns", "got type int64"),
-    (
-        "bytes",
-        _table(candidate=pa.array([b"a", b"b"]), reference=_GOOD),
-        "bad_columns",
-        "got type binary",
-    ),
-    (
-        "list of candidates",
-        _table(candidate=[["a"], ["b"]], reference=_GOOD),
-        "bad_columns",
-        "'candidate' holds no texts",
-    ),
-    (
-        "lists of lists",
-        _table(candidate=_GOOD, reference=_DEEP),
-        "bad_columns",
-        "expected a string type or a list of it",
-    ),
-    (
-        "structs",
-        _table(candidate=_GOOD, reference=[{"text": "a"}] * 2),
-        "bad_columns",
-        "got type struct",
-    ),
-    (
-        "column twice",
-        lambda path: pq.write_table(_TWICE, path),
-        "bad_columns",
-        "'candidate' is not unique: got 2 columns",
-    ),
-    (
-        "null in lists of fixed size",
-        _table(candidate=_GOOD, reference=_NULL_PAIRS),
-        "bad_columns",
+_NOT_PARQUET: dict[str, Callable[[Path], None]] = {
+    "truncated": _bytes(lambda data: data[: len(data) // 2]),
+    "last byte missing": _bytes(lambda data: data[:-1]),
+    "first magic alone": _bytes(lambda data: data[:4]),
+    "both magics alone": _bytes(lambda data: b"PAR1PAR1"),
+    "empty": _bytes(lambda data: b""),
+    "text": _bytes(lambda data: b"candidate,reference\n" * 99),
+    "footer length beyond the file": _bytes(lambda data: data[:-8] + b"\xff\xff\xff\x7fPAR1"),
+    "no footer length": _bytes(lambda data: data[:-8] + bytes(4) + b"PAR1"),
+    "garbage footer": _bytes(lambda data: data[:-80] + b"\x5a" * 72 + data[-8:]),
+    "encrypted footer": _encrypted,
+}
+_BAD_COLUMNS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no reference": (_changed(reference=None), "no reference column 'reference'"),
+    "near name": (_changed(reference=None, references=_GOOD), "Did you mean 'references'?"),
+    "numbers": (_changed(candidate=[1, 2]), "got type int64"),
+    "bytes": (_changed(candidate=pa.array([b"a", b"b"])), "got type binary"),
+    "list of candidates": (_changed(candidate=[["a"], ["b"]]), "'candidate' holds no texts"),
+    "lists of lists": (_changed(reference=_DEEP), "expected a string type or a list of it"),
+    "structs": (_changed(reference=[{"text": "a"}] * 2), "got type struct"),
+    "null in lists of fixed size": (
+        _changed(reference=_NULL_PAIRS),
         "lists of fixed size cannot be read where one of them is null",
     ),
-    (
-        "null in another column's lists of fixed size",
-        _table(candidate=_GOOD, reference=_GOOD, other=_NULL_PAIRS),
-        "bad_columns",
+    "null in another column's lists of fixed size": (
+        _changed(other=_NULL_PAIRS),
         "got such a list in 'other'",
     ),
+    "column twice": (
+        lambda path: pq.write_table(_TWICE, path),
+        "'candidate' is not unique: got 2 columns",
+    ),
+}
+BAD_FILES: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
+    *((name, make, "not_parquet", _WHOLE) for name, make in _NOT_PARQUET.items()),
+    *((name, make, "bad_columns", words) for name, (make, words) in _BAD_COLUMNS.items()),
     (
         "our columns",
-        _table(candidate=_GOOD, reference=_GOOD, bertscore_f1=[0.5, 0.5]),
+        _changed(bertscore_f1=[0.5, 0.5]),
         "column_collision",
         "already has score columns: got bertscore_f1",
     ),
 )
+"""By name how each is made, the reason, and a part of the message."""
 
 
 def not_utf8(kind: str) -> pa.Array:

@@ -19,7 +19,6 @@ from bertscore_beam.dump import (
     RowDigests,
     Rows,
     TableFields,
-    column_of,
     columns,
     part_name,
     write_part,
@@ -228,12 +227,7 @@ def _summary(table: pa.Table) -> ScoreSummary:
     measures = [
         table[name].to_numpy()[there] for name in (columns.PRECISION, columns.RECALL, columns.F1)
     ]
-    reasons = Counter(
-        reason for reason in column_of(table, columns.ERROR).unique().to_pylist() if reason
-    )
-    errors = np.array(table[columns.ERROR].to_pylist(), dtype=object) if reasons else None
-    counts = {word: int((errors == word).sum()) for word in reasons}
-    rejected = {word: int(((errors == word) & ~there).sum()) for word in reasons}
+    rejected = table.filter(pa.array(~there))
     truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
     return ScoreSummary.of(
         np.stack(measures),
@@ -241,8 +235,8 @@ def _summary(table: pa.Table) -> ScoreSummary:
         truncated=truncated,
         windowed=np.zeros(len(truncated), dtype=np.bool_),
         rows=len(table),
-        reasons=counts,
-        rejected_reasons={word: count for word, count in rejected.items() if count},
+        reasons=Counter(filter(None, table[columns.ERROR].to_pylist())),
+        rejected_reasons=Counter(filter(None, rejected[columns.ERROR].to_pylist())),
     )
 
 

@@ -57,14 +57,27 @@ def notes(folder: Path) -> list[tuple[int, str]]:
     return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
 
 
-def _echo(_: Work, rest: str) -> Iterator[Any]:
+Act = Callable[[Work, str], Iterator[Any]]
+ACTS: dict[str, Act] = {}
+"""What a child does, by the word that an element begins with."""
+
+
+def act(function: Act) -> Act:
+    """Add what a child may do, under its name."""
+    ACTS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+@act
+def echo(_: Work, rest: str) -> Iterator[Any]:
     counters.count("echoes")
     counters.observe("lengths", len(rest))
     yield rest
     yield os.getpid()
 
 
-def _die_once(work: Work, rest: str) -> Iterator[Any]:
+@act
+def die_once(work: Work, rest: str) -> Iterator[Any]:
     flag = Path(work.folder) / f"died-{rest}"
     if not flag.exists():
         flag.touch()
@@ -72,7 +85,8 @@ def _die_once(work: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
-def _die_after(work: Work, rest: str) -> Iterator[Any]:
+@act
+def die_after(work: Work, rest: str) -> Iterator[Any]:
     """Die once, when the launcher has had time to take some of the results."""
     flag = Path(work.folder) / f"died-{rest}"
     for number in range(6):
@@ -84,26 +98,30 @@ def _die_after(work: Work, rest: str) -> Iterator[Any]:
         yield number
 
 
-def _die(_: Work, rest: str) -> Iterator[Any]:
+@act
+def die(_: Work, rest: str) -> Iterator[Any]:
     os.kill(os.getpid(), getattr(signal, rest or "SIGKILL"))
     yield rest
 
 
-def _lose_the_device(_: Work, rest: str) -> Iterator[Any]:
+@act
+def lose(_: Work, rest: str) -> Iterator[Any]:
     raise DeviceLostError("the GPU does not answer") from RuntimeError("CUDA error: unspecified")
 
 
 _meeting = threading.Barrier(3)
 
 
-def _meet(_: Work, rest: str) -> Iterator[Any]:
+@act
+def meet(_: Work, rest: str) -> Iterator[Any]:
     _meeting.wait(60)  # for two others in this process
     counters.count("met")
     yield rest
     yield os.getpid()
 
 
-def _meet_and_die(work: Work, rest: str) -> Iterator[Any]:
+@act
+def meet_and_die(work: Work, rest: str) -> Iterator[Any]:
     flag = Path(work.folder) / "met-and-died"
     if _meeting.wait(60) == 0 and not flag.exists():
         flag.touch()
@@ -113,12 +131,14 @@ def _meet_and_die(work: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
-def _refuse(_: Work, rest: str) -> Iterator[Any]:
+@act
+def refuse(_: Work, rest: str) -> Iterator[Any]:
     yield rest  # a result before the error is no excuse
     raise ConfigError(f"got {rest}")
 
 
-def _raise_a_local_error(_: Work, rest: str) -> Iterator[Any]:
+@act
+def local_error(_: Work, rest: str) -> Iterator[Any]:
     class Local(Exception):
         pass
 
@@ -126,23 +146,27 @@ def _raise_a_local_error(_: Work, rest: str) -> Iterator[Any]:
     yield
 
 
-def _wait(_: Work, rest: str) -> Iterator[Any]:
+@act
+def wait(_: Work, rest: str) -> Iterator[Any]:
     with at_work.doing(f"wait {rest}", lambda: 0.25):
         time.sleep(600)
     yield rest
 
 
-def _hold(_: Work, rest: str) -> Iterator[Any]:
+@act
+def hold(_: Work, rest: str) -> Iterator[Any]:
     ctypes.PyDLL(None).sleep(600)  # with the lock of the interpreter, as native code may
     yield rest
 
 
-def _exit(_: Work, rest: str) -> Iterator[Any]:
+@act
+def exit(_: Work, rest: str) -> Iterator[Any]:
     sys.exit(rest)
     yield
 
 
-def _leave(work: Work, rest: str) -> Iterator[Any]:
+@act
+def leave(work: Work, rest: str) -> Iterator[Any]:
     """Die, and leave a process behind that has all that was open."""
     flag = Path(work.folder) / "left"
     if not flag.exists():
@@ -155,18 +179,21 @@ def _leave(work: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
-def _log(_: Work, rest: str) -> Iterator[Any]:
+@act
+def log(_: Work, rest: str) -> Iterator[Any]:
     logging.getLogger("library").warning("%d rows", rest)
     yield rest
 
 
-def _say(_: Work, rest: str) -> Iterator[Any]:
+@act
+def say(_: Work, rest: str) -> Iterator[Any]:
     warnings.warn(rest, stacklevel=1)
     print("what a library prints")
     yield rest
 
 
-def _tell(_: Work, rest: str) -> Iterator[Any]:
+@act
+def tell(_: Work, rest: str) -> Iterator[Any]:
     child = subprocess.run([sys.executable, "-c", "pass"], check=True)
     yield {
         "modules": sorted(name for name in sys.modules if "." not in name),
@@ -175,23 +202,3 @@ def _tell(_: Work, rest: str) -> Iterator[Any]:
         "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
         "child": child.returncode,
     }
-
-
-ACTS: dict[str, Callable[[Work, str], Iterator[Any]]] = {
-    "die": _die,
-    "die-after": _die_after,
-    "die-once": _die_once,
-    "echo": _echo,
-    "exit": _exit,
-    "hold": _hold,
-    "leave": _leave,
-    "local-error": _raise_a_local_error,
-    "log": _log,
-    "lose": _lose_the_device,
-    "meet": _meet,
-    "meet-and-die": _meet_and_die,
-    "refuse": _refuse,
-    "say": _say,
-    "tell": _tell,
-    "wait": _wait,
-}

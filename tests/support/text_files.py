@@ -20,10 +20,10 @@ def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> b
     return b"".join(json.dumps(row, ensure_ascii=ascii_only).encode() + b"\n" for row in rows)
 
 
-def to_csv(rows: Sequence[Sequence[str]], delimiter: str = ",", end: str = "\r\n") -> bytes:
+def to_csv(rows: Sequence[Sequence[str]], delimiter: str = ",") -> bytes:
     """Return records, the header first, as the csv module writes them."""
     sink = io.StringIO(newline="")
-    csv.writer(sink, delimiter=delimiter, lineterminator=end).writerows(rows)
+    csv.writer(sink, delimiter=delimiter).writerows(rows)
     return sink.getvalue().encode()
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,17 @@ def write_tokenizer(family: str, folder: Path) -> tuple[dict[str, Any], dict[str
 
 def lacks(family: str) -> str:
     """Say what this environment lacks to load a family; "" for nothing."""
-    kind = {**_TABLE["golden"], **_TABLE["modern"]}[family]["config"]["model_type"]
+    row = {**_TABLE["golden"], **_TABLE["modern"]}[family]
+    kind = row["config"]["model_type"]
     if kind not in CONFIG_MAPPING:
         return f"transformers {transformers.__version__} does not know {kind}"
     if kind == "xlm" and find_spec("sacremoses") is None:
         return "sacremoses is not installed"
+    if row.get("vocabulary", {}).get("kind") == "unigram":
+        try:
+            import_module("sentencepiece.sentencepiece_model_pb2")
+        except Exception as error:  # protobuf's VersionError, by any of its names
+            return f"sentencepiece and protobuf do not fit each other: {error}"
     return ""
 
 

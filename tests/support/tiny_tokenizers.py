@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -176,113 +174,76 @@ def _write_bpe(
     (folder / "merges.txt").write_text(header + lines, encoding="utf-8")
 
 
-def write_unigram(folder: Path, *, file: str, rule: str = "nmt_nfkc", **specials: Any) -> None:
+def write_unigram(
+    folder: Path,
+    *,
+    file: str,
+    rule: str = "nmt_nfkc",
+    control: Sequence[str] = (),
+    user_defined: Sequence[str] = (),
+    **roles: tuple[int, str],
+) -> None:
     """Write a sentencepiece unigram model made from the corpus.
 
     The model is put together by hand, not trained: trainers of different sentencepiece versions
-    order pieces differently. Only the normalisation table, named by `rule`, comes from the library.
+    order pieces differently. Only the normalisation table comes from the library.
+
+    Args:
+        folder: Where the file goes.
+        file: Its name.
+        rule: Name of the normalisation table.
+        control: Pieces that no text can contain.
+        user_defined: Pieces that are cut out of texts whole.
+        **roles: Id and piece of `unk`, `bos`, `eos` and `pad`; `unk` is `<unk>`, 0 by default.
     """
-    named, ids = _unigram_specials(**specials)
+    from sentencepiece import sentencepiece_model_pb2
+
+    roles = {"unk": (0, "<unk>"), **roles}
+    model = sentencepiece_model_pb2.ModelProto()
+    kinds = model.SentencePiece
+    named = {
+        piece: kinds.UNKNOWN if piece == roles["unk"][1] else kinds.CONTROL
+        for _, piece in sorted(map(tuple, roles.values()))
+    }
+    named |= dict.fromkeys(control, kinds.CONTROL) | dict.fromkeys(user_defined, kinds.USER_DEFINED)
+    for piece, kind in named.items():
+        model.pieces.add(piece=piece, score=0.0, type=kind)
     words = [["▁", *word] for sentence in CORPUS for word in sentence.split(" ") if word]
     merges = [a + b for a, b in learn_merges(words, MERGES)]
-    chars = ["▁", *_characters(lower=False)]
     # Distinct scores, exact in float32, better for frequent and for longer pieces.
-    scored = [(piece, -2 - rank / 64) for rank, piece in enumerate(merges)]
-    scored += [(piece, -8 - rank / 64) for rank, piece in enumerate(chars)]
-    taken = {piece for piece, _ in named}
-    pieces = [_piece(piece, 0.0, kind) for piece, kind in named]
-    pieces += [_piece(piece, score, _NORMAL) for piece, score in scored if piece not in taken]
-    trainer = b"".join([_number(3, 1), _number(4, len(pieces)), *ids])
-    body = b"".join(_bytes(1, piece) for piece in pieces)
-    (folder / file).write_bytes(body + _bytes(2, trainer) + _normalizer_spec(rule))
-
-
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
-
-
-def _unigram_specials(
-    *,
-    unk: tuple[int, str] = (0, "<unk>"),
-    bos: tuple[int, str] | None = None,
-    eos: tuple[int, str] | None = None,
-    pad: tuple[int, str] | None = None,
-    control: Sequence[str] = (),
-    user_defined: Sequence[str] = (),
-) -> tuple[list[tuple[str, int]], list[bytes]]:
-    """List the special pieces with their types, and the trainer settings that name them.
-
-    The first four are id and piece. No text can contain `control` pieces; `user_defined` ones are
-    cut out of texts whole.
-    """
-    roles = [(40, 45, unk), (41, 46, bos), (42, 47, eos), (43, 48, pad)]
-    settings = []
-    for id_field, piece_field, role in roles:
-        settings.append(_number(id_field, -1 if role is None else role[0]))
-        if role is not None:
-            settings.append(_bytes(piece_field, role[1].encode()))
-    first = sorted((*role, _UNKNOWN if role is unk else _CONTROL) for _, _, role in roles if role)
-    pieces = [(piece, kind) for _, piece, kind in first]
-    pieces += [(piece, _CONTROL) for piece in control]
-    pieces += [(piece, _USER_DEFINED) for piece in user_defined]
-    return pieces, settings
+    for start, pieces in ((-2, merges), (-8, ["▁", *_characters(lower=False)])):
+        for rank, piece in enumerate(pieces):
+            if piece not in named:
+                model.pieces.add(piece=piece, score=start - rank / 64, type=kinds.NORMAL)
+    model.trainer_spec.model_type = model.trainer_spec.UNIGRAM
+    model.trainer_spec.vocab_size = len(model.pieces)
+    for role in ("unk", "bos", "eos", "pad"):
+        number, piece = roles.get(role, (-1, None))
+        setattr(model.trainer_spec, f"{role}_id", number)
+        if piece is not None:
+            setattr(model.trainer_spec, f"{role}_piece", piece)
+    model.normalizer_spec.ParseFromString(_normalizer_spec(rule))
+    (folder / file).write_bytes(model.SerializeToString())
 
 
 @lru_cache
 def _normalizer_spec(rule: str) -> bytes:
-    """Cut the normaliser's settings (field 3), as sentencepiece compiles them, from a model."""
+    """Return the settings of a normaliser, as sentencepiece compiles them into a model."""
     import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
 
-    model = io.BytesIO()
+    trained = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a b c"] * 9),
-        model_writer=model,
+        model_writer=trained,
         vocab_size=8,
         hard_vocab_limit=False,
         normalization_rule_name=rule,
         minloglevel=2,
     )
-    data = model.getvalue()
-    position = 0
-    while position < len(data):
-        tag, start = _read_varint(data, position)
-        size, content = _read_varint(data, start)
-        if tag == (3 << 3 | 2):
-            return data[position : content + size]
-        position = content + size
-    raise ValueError("the sentencepiece model holds no normalizer settings")
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, position
-
-
-def _varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    parts = bytearray()
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _piece(piece: str, score: float, kind: int) -> bytes:
-    number = _varint(2 << 3 | 5) + struct.pack("<f", score)
-    return _bytes(1, piece.encode()) + number + _number(3, kind)
+    model = sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
+    spec: bytes = model.normalizer_spec.SerializeToString()
+    return spec
 
 
 WRITERS: dict[str, Callable[..., None]] = {

@@ -28,8 +28,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -111,14 +112,22 @@ def web_server(
 ) -> Iterator[Web]:
     """Run a server in a thread, and end it with all its connections."""
     web = Web(url="", content=content, faults={p: list(f) for p, f in (faults or {}).items()})
-    server = _Server(("127.0.0.1", 0), lambda *given: _Handler(web, *given))
-    web.url = f"http://127.0.0.1:{server.server_port}"
+    with serving(partial(_Handler, web)) as web.url:
+        try:
+            yield web
+        finally:
+            web.closing.set()
+
+
+@contextlib.contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Answer requests by a handler in a thread; yield the address, without a slash at the end."""
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield web
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        web.closing.set()
         server.shutdown()
         thread.join()
         server.server_close()
@@ -131,15 +140,37 @@ class _Server(ThreadingHTTPServer):
         """Keep quiet: clients that go away are what the tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests without a word on standard error."""
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+    def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a whole answer; of one to HEAD no body."""
+        self.start(status, {**headers, "Content-Length": str(len(body))})
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head of an answer."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def end_headers(self) -> None:
+        """Close the connection after the answer, so that no thread waits for another request."""
+        self.send_header("Connection", "close")
+        super().end_headers()
+
+
+class _Handler(Handler):
     protocol_version = "HTTP/1.1"
 
     def __init__(self, web: Web, *given: Any) -> None:
         self.web = web
         super().__init__(*given)
-
-    def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
 
     def do_GET(self) -> None:
         """Answer as the script says."""
@@ -159,10 +190,10 @@ class _Handler(BaseHTTPRequestHandler):
             kind = "ok"
         with contextlib.suppress(OSError):
             if body is None:
-                self._say(404, {}, b"nothing here")
+                self.send(404, {}, b"nothing here")
             elif kind[:3].isdigit():
                 name, _, value = kind[4:].partition(": ")
-                self._say(int(kind[:3]), {name: value} if name else {}, b"made up by a test")
+                self.send(int(kind[:3]), {name: value} if name else {}, b"made up by a test")
             else:
                 self._send(kind, body)
 
@@ -172,25 +203,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
             self._leave_off("drip")
         elif kind == "drip chunk":
-            self._start(200, {"Transfer-Encoding": "chunked"})
+            self.start(200, {"Transfer-Encoding": "chunked"})
             half = body[: len(body) // 2]
             self.wfile.write(b"%x\r\n%s\r\n5;" % (len(half), half))
             self._leave_off("drip")
         elif kind.startswith("no length"):
-            self._start(200, {"Transfer-Encoding": "chunked"})
+            self.start(200, {"Transfer-Encoding": "chunked"})
             half = len(body) // 2
             for part in (body[:half], body[half:]):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             self.wfile.write(b"0\r\n\r\n" if kind == "no length" else b"")
         elif kind == "until close":
-            self._start(200, {})
+            self.start(200, {})
             self.wfile.write(body)
         elif kind in _INSTEAD:
-            self._say(200, {}, _INSTEAD[kind])
+            self.send(200, {}, _INSTEAD[kind])
         elif kind in ("ok", "encoded"):
-            self._say(200, {"Content-Encoding": "gzip"} if kind == "encoded" else {}, body)
+            self.send(200, {"Content-Encoding": "gzip"} if kind == "encoded" else {}, body)
         else:
-            self._start(200, {"Content-Length": str(len(body))})
+            self.start(200, {"Content-Length": str(len(body))})
             self.wfile.write(body[: len(body) // 2])
             self.wfile.flush()
             self._leave_off(kind)
@@ -209,15 +240,3 @@ class _Handler(BaseHTTPRequestHandler):
         """Wait a moment; tell whether there is nobody left to wait for."""
         readable, _, _ = select.select([self.connection], [], [], _LOOK_SECONDS)
         return self.web.closing.is_set() or bool(readable and not self.connection.recv(1))
-
-    def _say(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a whole answer."""
-        self._start(status, {**headers, "Content-Length": str(len(body))})
-        self.wfile.write(body)
-
-    def _start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Send the head of an answer."""
-        self.send_response(status)
-        for name, value in {**headers, "Connection": "close"}.items():
-            self.send_header(name, value)
-        self.end_headers()

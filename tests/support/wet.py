@@ -27,7 +27,7 @@ class WetPage:
     languages: tuple[str, ...] = ()
 
 
-def some_pages(number: int, *, start: int = 0) -> list[WetPage]:
+def some_pages(number: int) -> list[WetPage]:
     """Return short pages, all different, some with no text, no language or another script."""
     kinds = [
         (("eng",), "The ferry leaves at noon.\nPage {} was written by hand.\n"),
@@ -42,7 +42,7 @@ def some_pages(number: int, *, start: int = 0) -> list[WetPage]:
             languages=kinds[i % len(kinds)][0],
             text=kinds[i % len(kinds)][1].format(i),
         )
-        for i in range(start, start + number)
+        for i in range(number)
     ]
 
 

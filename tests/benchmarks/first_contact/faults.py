@@ -19,49 +19,10 @@ from tests.benchmarks.first_contact.report import Checks
 from tests.benchmarks.first_contact.threads import part_files
 from tests.benchmarks.overhead import write_dump
 from tests.benchmarks.texts import mixed
+from tests.support.dying import CUDA, dying_environment
 
 TOLERANCE = 1e-5
 """How far F1 in float32 may move with other batches."""
-
-_POISON = '''
-"""Breaks the device of one process, once, as an illegal access does."""
-
-import importlib.abc, importlib.machinery, os, sys
-from pathlib import Path
-
-
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "bertscore_core.scorer":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        run = spec.loader.exec_module
-        spec.loader.exec_module = lambda module: (run(module), arm(module))[0]
-        return spec
-
-
-def arm(scorer):
-    score = scorer.score_pairs
-
-    def scoring(engine, *args, **options):
-        found = score(engine, *args, **options)
-        try:
-            Path(os.environ["POISON_ONCE"]).touch(exist_ok=False)
-        except FileExistsError:
-            return found
-        import torch
-        device = engine.encoder.device
-        if device.type == "cpu":
-            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-        table = torch.zeros(4, device=device)
-        table[torch.full((64,), 1 << 30, device=device)].cpu()
-        return found
-
-    scorer.score_pairs = scoring
-
-
-sys.meta_path.insert(0, Finder())
-'''
 
 
 def run(checks: Checks, given: Given) -> None:
@@ -119,16 +80,13 @@ def broken_device(checks: Checks, given: Given) -> None:
     write_dump(folder / "rows.parquet", mixed(rows), 10)
     plain = score(given, folder, "plain", {}, [])
     checks.check("a job that nothing happens to", plain.returncode == 0, _why(plain))
-    (folder / "sitecustomize.py").write_text(_POISON, encoding="utf-8")
-    once = folder / "once"
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    poisoned = {"PYTHONPATH": path, "POISON_ONCE": str(once)}
-    done = score(given, folder, "broken", poisoned, ["--restarts", "2"])
+    dying = dying_environment(folder, folder / "broken", [CUDA])
+    done = score(given, folder, "broken", dying, ["--restarts", "2"])
     summary = folder / "broken" / "_summary.json"
     restarts = json.loads(summary.read_text()).get("restarts", 0) if summary.exists() else 0
     checks.check(
         "a broken device: the process leaves and the run goes on",
-        done.returncode == 0 and once.exists() and restarts == 1,
+        done.returncode == 0 and (folder / "death-0").exists() and restarts == 1,
         f"{restarts} restarts, expected 1; {_why(done)}",
     )
     same = scores_of(folder / "plain") == scores_of(folder / "broken")
@@ -140,14 +98,8 @@ def score(
 ) -> "subprocess.CompletedProcess[str]":
     """Run a small job."""
     model = given.minilm()
-    command = [
-        sys.executable,
-        "-m",
-        "bertscore_beam",
-        "score",
-        "--input",
-        str(folder / "rows.parquet"),
-    ]
+    command = [sys.executable, "-m", "bertscore_beam", "score"]
+    command += ["--input", str(folder / "rows.parquet")]
     command += ["--output", str(folder / name), "--model", str(model.path), "--split-rows", "10"]
     command += ["--num-layers", str(model.shape.layers), "--device", given.device, "--json"]
     return subprocess.run(

@@ -1,6 +1,5 @@
 """What every part of first contact is given, and the models that several use."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,17 @@ import torch
 from bertscore_core import BertScorer, ScorerConfig
 from tests.benchmarks.first_contact.kit import spread_out
 from tests.benchmarks.harness import Shape
-from tests.benchmarks.models import BenchModel, prepare, write_word_bpe
-from tests.benchmarks.texts import WORDS
+from tests.benchmarks.models import BenchModel, prepare, roberta
 
 MINILM = Shape(6, 384, 1536)
+RANDOM = {
+    "vocab_size": 30522,
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+}
+"""The sizes of the model that stands in for MiniLM where none was brought along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,8 @@ class Given:
             if (self.kit / "model" / "config.json").is_file():
                 spread_out(self.kit / "model", folder / "minilm")
             else:
-                _save_random_minilm(folder / "minilm")
+                (folder / "minilm").mkdir()
+                roberta(folder / "minilm", **RANDOM)
         return BenchModel("minilm", folder, MINILM)
 
     def large(self) -> BenchModel:
@@ -68,25 +75,3 @@ class Given:
         if self.on_gpu and torch.cuda.is_bf16_supported(including_emulation=False):
             return ("float32", "bfloat16", "float16")
         return ("float32", "float16") if self.on_gpu else ("float32", "bfloat16")
-
-
-def _save_random_minilm(folder: Path) -> None:
-    """Save an encoder of MiniLM's shape whose tokenizer makes one token of a word."""
-    from transformers import RobertaConfig, RobertaModel
-
-    folder.mkdir(parents=True)
-    write_word_bpe(folder, WORDS)
-    torch.manual_seed(0)
-    config = RobertaConfig(
-        vocab_size=30522,
-        hidden_size=384,
-        num_hidden_layers=6,
-        num_attention_heads=12,
-        intermediate_size=1536,
-        max_position_embeddings=514,
-        type_vocab_size=1,
-        pad_token_id=1,
-    )
-    RobertaModel(config).save_pretrained(folder)
-    settings = {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")

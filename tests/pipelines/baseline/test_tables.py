@@ -13,11 +13,11 @@ from tests.support.crawls import description
 from tests.support.wet import CRAWL
 
 
-def scored(pairs: int, hosts: int | None = 200) -> Moments:
+def scored(pairs: int, hosts: int | None = 200, shifts: tuple[float, ...] = (0, 0, 0)) -> Moments:
     rng = np.random.default_rng(0)
     precision, recall = rng.normal(0.5, 0.03, (2, 4, pairs))
     f1 = 2 * precision * recall / (precision + recall)
-    scores = np.stack([precision, recall, f1], axis=-1).astype(np.float32)
+    scores = (np.stack([precision, recall, f1], axis=-1) + shifts).astype(np.float32)
     return Moments.of(scores, None if hosts is None else rng.integers(0, hosts, (pairs, 2)))
 
 
@@ -47,6 +47,20 @@ def test_few_hosts_are_said(hosts, passed, found):
     assert all(check.passed for check in others)
     assert about_hosts.passed is passed
     assert about_hosts.found.startswith(found)
+
+
+@pytest.mark.parametrize(
+    ("shifts", "failed"),
+    [
+        ((0.02, 0, 0.01), 0),  # precision above recall
+        ((0, 0.02, 0.01), 0),
+        ((0, 0, 0.01), 1),  # F1 above the mean of both
+        ((0, 0, -0.03), 1),
+    ],
+)
+def test_scores_that_random_pairs_cannot_have_fail_a_check(shifts, failed):
+    checks = check_moments(scored(FEW_PAIRS, shifts=shifts))
+    assert [check.passed for check in checks].index(False) == failed
 
 
 def opened(png: bytes) -> Image.Image:
@@ -105,6 +119,14 @@ def test_so_few_pairs_that_there_is_no_error_can_be_drawn(pairs):
 @pytest.mark.parametrize("title", ["a_$b$_c^{", "x" * 120, "a\ufffe\x00\x1b[31m\nb"])
 def test_a_name_is_not_read_as_a_formula_and_may_be_long(title):
     assert opened(draw_distributions(moments(0, rows=3, pairs=50), title)).height == 864
+
+
+def test_long_names_are_written_smaller_so_that_they_fit():
+    name = "sentence-transformers/paraphrase-multilingual-mpnet-base-v2"
+    drawn = moments(0, rows=3, pairs=50)
+    image = np.asarray(opened(draw_distributions(drawn, f"{name}, en: 10,000 random pairs")))
+    assert (image[:60, [0, -1]] == 255).all()
+    assert (image[:60] < 128).any()
 
 
 def test_description_says_where_it_comes_from(finished, names):

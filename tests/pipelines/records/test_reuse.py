@@ -1,9 +1,7 @@
 """Input that has changed is noticed, and input that has not is not scored again."""
 
-import http.server
 import os
 import re
-import threading
 from functools import partial
 from types import SimpleNamespace
 
@@ -29,6 +27,7 @@ from tests.support.jobs import (
     run_prepared,
     start,
 )
+from tests.support.web import Handler, serving
 
 pytestmark = pytest.mark.job
 
@@ -152,7 +151,7 @@ def test_change_with_size_and_time_kept_is_noticed(tmp_path):
     assert after["bertscore_f1"][3] != before["bertscore_f1"][3]
 
 
-class Unversioned(http.server.BaseHTTPRequestHandler):
+class Unversioned(Handler):
     """Serves ranges of files, and says nothing by which another version could be told."""
 
     def __init__(self, *given, folder):
@@ -162,21 +161,14 @@ class Unversioned(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         data = (self._folder / self.path[1:]).read_bytes()
         size, asked = len(data), re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        self.send_response(206 if asked else 200)
+        headers = {"Accept-Ranges": "bytes"}
         if asked:
             first, last = int(asked[1]), min(int(asked[2] or size), size - 1)
             data = data[first : last + 1]
-            self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data)
+            headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+        self.send(206 if asked else 200, headers, data)
 
     do_HEAD = do_GET
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture
@@ -184,11 +176,8 @@ def web(tmp_path):
     """Serve a folder; return it and its address."""
     folder = tmp_path / "web"
     folder.mkdir()
-    handler = partial(Unversioned, folder=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with serving(partial(Unversioned, folder=folder)) as url:
+        yield folder, url
 
 
 @pytest.mark.parametrize("idf", ["none", "corpus"])

@@ -56,7 +56,7 @@ def container(tmp_path_factory) -> Iterator[Container]:
         skip(f"needs {NEEDED_BYTES / 1e9:.0f} GB of disk below {folder}: got {free / 1e9:.1f}")
     arguments = {"PIP_ARGS": os.environ.get("PIP_ARGS", ""), "MODELS": ""}
     try:
-        yield rehearse(read_dockerfile().stages["cpu"], folder, arguments)
+        yield rehearse(read_dockerfile()["cpu"], folder, arguments)
     except NoNetworkError as error:
         skip(f"pip reaches no index: {error}")
     finally:

@@ -1,0 +1,262 @@
+"""Benchmarks can be called as the docs say, and their arithmetic is right."""
+
+import inspect
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.model import resolve_model
+from bertscore_core.tokenizer import load_tokenizer
+from tests.benchmarks import gemm, roofline
+from tests.benchmarks.__main__ import CASES, SET
+from tests.benchmarks.harness import Recorder, Shape, interleave, run_case
+from tests.benchmarks.host import ElsewhereBackend
+from tests.benchmarks.overhead import steady_seconds
+from tests.benchmarks.plain_loop import PlainLoop
+from tests.benchmarks.table import read_results, to_markdown
+from tests.benchmarks.texts import LONGEST, SPECIAL_TOKENS, fixed, mixed
+from tests.support import pretended
+from tests.support.pretended import PretendedDevice
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE = {"cpu": "A 1", "cores": 2, "torch": "2.0", "date": "2026-01-01"}
+
+
+def test_useful_work_is_what_a_count_by_hand_gives():
+    # H = 2, I = 3: 4 * 4 + 2 * 2 * 3 = 28 weights, twice for each of 4 tokens = 224;
+    # attention 4 * 2 * (3 * 3 + 1 * 1) = 80; two layers of 304.
+    assert Shape(layers=2, hidden=2, inner=3).flops([3, 1]) == 608
+
+
+def test_variants_take_turns():
+    calls = []
+    seconds = interleave(
+        {"a": lambda: calls.append("a") or 1.0, "b": lambda: calls.append("b") or 2.0}, rounds=2
+    )
+    assert calls == ["a", "b", "a", "b"]
+    assert seconds == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
+
+
+def test_a_result_is_one_json_line_with_the_median_and_the_machine(tmp_path, capsys):
+    recorder = Recorder("b", tmp_path / "new" / "lines.jsonl")
+    recorder.add(model="m", what="w", n=3, seconds=[3.0, 1.0, 2.0], ratio=1.5, note=None)
+    line = json.loads(capsys.readouterr().out)
+    assert json.loads((tmp_path / "new" / "lines.jsonl").read_text()) == line
+    assert (line["seconds"], line["all_seconds"], line["ratio"]) == (2.0, [3.0, 1.0, 2.0], 1.5)
+    assert "note" not in line
+    assert line["machine"]["torch"]
+
+
+def test_parameters_of_a_case_are_its_flags(tmp_path):
+    calls = []
+
+    def case(recorder, *, rows=5, share=0.5, sizes=(1, 2), words=(), fast=False):
+        calls.append((recorder.benchmark, recorder.out, rows, share, list(sizes), words, fast))
+
+    run_case(case, [])
+    flags = ["--rows", "7", "--share", "1", "--sizes", "3", "4", "--words", "a", "--fast"]
+    run_case(case, [*flags, "--out", str(tmp_path)])
+    assert calls == [
+        ("case", None, 5, 0.5, [1, 2], (), False),
+        ("case", tmp_path, 7, 1.0, [3, 4], ["a"], True),
+    ]
+
+
+def test_cases_can_be_called_without_flags_and_take_those_of_the_set():
+    flags = {}
+    for module, names in CASES.items():
+        for name in names.split():
+            case = getattr(import_module(f"tests.benchmarks.{module}"), name)
+            _, *others = inspect.signature(case).parameters.values()
+            assert inspect.getdoc(case)
+            assert all(other.default is not other.empty for other in others)
+            flags[name] = {other.name for other in others}
+    for words, more in SET.items():
+        case, *first = words.split()
+        named = [word for text in (*more, *first) for word in text.split() if word[:2] == "--"]
+        assert {word[2:].replace("-", "_") for word in named} <= flags[case]
+
+
+def result(**fields):
+    line = {"benchmark": "peer", "model": "m", "what": "ours", "n": 3000, "machine": MACHINE}
+    return {**line, **fields}
+
+
+def test_the_latest_of_equal_measurements_counts(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    lines = [result(seconds=1.0), result(what="peer", seconds=9.0), result(seconds=2.0)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    latest = [(line["what"], line["seconds"]) for line in read_results([path])]
+    assert latest == [("peer", 9.0), ("ours", 2.0)]
+
+
+def test_a_table_has_the_columns_that_hold_something_and_families_share_one():
+    assert to_markdown([result(ratio=2.345, share_of_peak=0.9, drift_max=0.00123)]) == (
+        "A 1; 2 cores; torch 2.0\n\n"
+        "## peer: m\n\n"
+        "|  | pairs | x | share of peak | drift max |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| ours | 3,000 | 2.35 | 90% | 1.2e-03 |\n"
+    )
+    lines = [result(benchmark="families", model=model, ratio=2.0) for model in ("bert", "t5")]
+    text = to_markdown(lines)
+    assert text.count("## families") == 1
+    assert "| bert | ours | 3,000 | 2 |\n| t5 | ours | 3,000 | 2 |" in text
+
+
+def test_the_share_of_the_product_limit_stands_above_the_tables_of_its_machine():
+    other = {**MACHINE, "cpu": "B 2"}
+    lines = [
+        result(share_of_peak=0.21, peak_gflops=515.0, what="peer"),
+        result(share_of_peak=0.098, peak_gflops=1038.4, model="n"),
+        result(share_of_peak=0.5, peak_gflops=99.0, machine=other),
+    ]
+    text = to_markdown(lines)
+    assert text.startswith(
+        "A 1; 2 cores; torch 2.0\n\n"
+        "## share of this machine's product limit\n\n"
+        "|  | m | n |\n"
+        "| --- | --- | --- |\n"
+        "| peer | 21% of 515 GFLOP/s |  |\n"
+        "| ours |  | 9.8% of 1,038 GFLOP/s |\n"
+    )
+    assert "|  | m |\n| --- | --- |\n| ours | 50% of 99 GFLOP/s |\n" in text
+
+
+def token_counts(texts):
+    """Count tokens as the models' tokenizers do: one a word or mark, and the special ones."""
+    return [len(re.findall(r"\w+|[^\w\s]", text)) + SPECIAL_TOKENS for text in texts]
+
+
+def test_made_up_pairs_have_the_lengths_that_the_figures_name():
+    pairs = mixed(3000)
+    for texts in pairs.sides:
+        assert len(texts) == 3000
+        assert mean(token_counts(texts)) == pytest.approx(25, abs=2)
+    assert 200 < max(token_counts(pairs.references)) <= LONGEST
+    assert mixed(50, seed=3) == mixed(50, seed=3) != mixed(50, seed=4)
+    assert set(token_counts([*fixed(5, 512).candidates, *fixed(5, 512).references])) == {512}
+    shared = mixed(80, systems=8)
+    assert shared.references[0:8] == [shared.references[0]] * 8
+    assert len(set(shared.references)) == 10
+
+
+@pytest.mark.parametrize(
+    ("parts", "workers", "rows", "seconds"),
+    [
+        # The first part takes long (start-up); between parts a second goes by with its files.
+        ([(100, 10, 50), (105, 10, 4), (110, 10, 4)], 1, 20, 10),
+        # The second worker starts at 4 and the first has nothing left from 12 on: 8 rows in 4 s.
+        (
+            [(end, 4, 2) for end in (2, 4, 6, 8, 10, 12)] + [(end, 4, 4) for end in (8, 12, 16)],
+            2,
+            12,
+            4,
+        ),
+    ],
+)
+def test_a_job_is_timed_while_all_its_workers_are_at_work(parts, workers, rows, seconds):
+    assert steady_seconds(sorted(parts), workers, rows) == pytest.approx(seconds)
+    with pytest.raises(SystemExit, match="too few"):
+        steady_seconds(parts[:1], workers, rows)
+
+
+@pytest.mark.parametrize("place", roofline.TABLES)
+def test_the_pages_have_the_tables_that_the_script_prints(place):
+    page = (ROOT / place.partition(",")[0]).read_text(encoding="utf-8")
+    assert roofline.TABLES[place]() in page
+
+
+def test_predictions_are_what_a_count_by_hand_gives():
+    # A token of an H100: 17 layers of 2 * 12 * 1024^2 + 4 * 28 * 1024 operations at 63% of 989e12,
+    # 17 * 44 * 1024 bytes at 85.5% of 3,350e9, and tiles of 128 * 128 for 28 tokens; 56 tokens a
+    # pair.
+    products = 17 * (24 * 1024**2 + 112 * 1024) / (0.63 * 989e12)
+    passes = 17 * 44 * 1024 / (0.855 * 3350e9)
+    attention = 17 * 4 * 128 * 128 * 1024 / 28 / (0.63 * 989e12)
+    assert roofline.token_seconds("H100") == pytest.approx((products, passes, attention))
+    seconds = 1.025 * (products + passes + attention)
+    assert roofline.rate("H100") == pytest.approx(1 / (56 * seconds), abs=250)
+    # BERT-large on TensorRT: products at the share found, and its own passes over memory.
+    for card, milliseconds in roofline.TENSORRT.items():
+        facts, share = roofline.CARDS[card], roofline.product_share(card)
+        products = roofline.ALL_LAYERS.flops([128] * 128) / (share * facts.tflops * 1e12)
+        passes = 128 * 128 * 24 * 1024 * 36 / (0.855 * facts.bandwidth * 1e9)
+        assert 1e3 * (products + passes) == pytest.approx(milliseconds)
+
+
+class Clock:
+    """A clock that only sleep moves."""
+
+    now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_device_works_in_order_and_is_idle_where_nothing_is_queued(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pretended, "time", clock)
+    device = PretendedDevice(1000)
+    device.enqueue(2.0, launches=1)
+    device.enqueue(3.0, launches=1)
+    moment = device.mark()
+    assert not moment.reached()
+    assert clock.now == 100
+    moment.wait()
+    assert clock.now == 105
+    clock.sleep(4)
+    later = device.mark()
+    device.enqueue(1.0, launches=1)
+    assert later.seconds_after(moment) == 4
+    assert (device.first_at, device.done_at, device.busy_seconds) == (100, 110, 6)
+
+
+def test_host_waits_where_too_many_launches_are_queued(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pretended, "time", clock)
+    monkeypatch.setattr(pretended, "MOST_LAUNCHES", 5)
+    device = PretendedDevice(1000)
+    for _ in range(2):
+        device.enqueue(2.0, launches=2)
+    assert clock.now == 100
+    device.enqueue(2.0, launches=2)
+    assert (clock.now, device.done_at) == (102, 106)
+
+
+@pytest.mark.model
+def test_tokens_from_elsewhere_are_the_same():
+    texts = ["a cat sat on the mat", "", "the dog barked"]
+    tokenizer = load_tokenizer(resolve_model("all-MiniLM-L6-v2"))
+    expected = tokenizer.encode(texts)
+    tokenizer._backend = ElsewhereBackend(tokenizer._backend, processors=8)
+    for _ in range(2):  # found anew, then known
+        tokens = tokenizer.encode(texts)
+        assert tokens.ids.tolist() == expected.ids.tolist()
+        assert tokens.offsets.tolist() == expected.offsets.tolist()
+
+
+@pytest.mark.model
+def test_every_path_of_a_cpu_is_timed_and_the_limit_is_the_fastest():
+    shape = (8, 16, 32)
+    assert gemm._chain_rate(shape, "float32", 0.001) > 0
+    assert gemm._chain_rate(shape, "float16", 0.001) == 0  # OpenVINO has it on no CPU
+    assert gemm.Peak(matmul=3.0, packed=4.0, chain=5.0).best == 5.0
+
+
+@pytest.mark.model
+def test_the_stand_in_for_bert_score_gives_the_same_scores():
+    pairs = mixed(12)
+    loop = PlainLoop(resolve_model("all-MiniLM-L6-v2").folder, 6, "cpu")
+    expected = BertScorer(ScorerConfig(backend="torch")).score(*pairs.sides)
+    f1 = loop.score(*pairs.sides, batch_size=5)[2]
+    np.testing.assert_allclose(f1, expected.f1, atol=1e-5)
