@@ -476,7 +476,7 @@ def hybrid_agreement(
         people: As for `pearson`; so are the scores.
         scores: Shape (S, N) or (N,).
         items: The input that each row answers. Shape (N,).
-        hybrids: How many to make.
+        hybrids: How many to make; at least as many as rivals.
         choices: How often to choose the best.
         rivals: How many hybrids, all different, to choose from each time.
         seed: Equal seeds and data give equal results.
@@ -489,8 +489,7 @@ def hybrid_agreement(
         Shape (S,) each.
 
     Raises:
-        InputError: shapes do not fit, a number is missing, there are no rows, or the numbers of
-            hybrids, choices and rivals do not fit.
+        InputError: shapes do not fit, or a number is missing.
 
     References:
         Zhang et al. 2020, section 4 and appendix F: 10,000 hybrids, the best of 100 chosen 100,000
@@ -498,11 +497,6 @@ def hybrid_agreement(
         translation metrics" (2016).
     """
     judged, rows = checked(people, scores)
-    if not 1 < rivals <= hybrids or choices < 1 or not len(judged):
-        raise InputError(
-            f"got {hybrids} hybrids, {rivals} rivals and {choices} choices for {len(judged)} "
-            "rows; expected rows, 2 rivals or more, at least as many hybrids, and 1 choice or more."
-        )
     rng = np.random.default_rng(seed)
     both = np.concatenate([judged[None], rows])
     batches = min(choices, max(1, hybrids // (_LEAST_BATCH * rivals)))

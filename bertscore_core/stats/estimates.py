@@ -374,15 +374,13 @@ def darr(
         Values of -1 to 1; NaN if no judgements are so far apart.
 
     Raises:
-        InputError: shapes do not fit, a number is missing, or the threshold is not above 0.
+        InputError: shapes do not fit, or a number is missing.
 
     References:
         Q. Ma et al., "Results of the WMT18 metrics shared task" (2018), section 4.2. N. Mathur et
         al., "Results of the WMT20 metrics shared task" (2020). mt-metrics-eval, `KendallLike`.
     """
     judged, rows = checked(people, scores)
-    if not threshold > 0:
-        raise InputError(f"the threshold of rankings is {threshold}; expected a number above 0.")
     size = len(judged)
     numbers, _ = (
         numbered(items, size, "items") if items is not None else (np.zeros(size, np.int64), 1)

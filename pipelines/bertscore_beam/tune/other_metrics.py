@@ -18,7 +18,6 @@ from bertscore_beam.run import MANIFEST_FOLDER
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_core import known_languages
-from bertscore_core.errors import InputError
 from bertscore_core.stats import Doubles, agreement_of_systems, system_means
 
 # Metrics that compare words and characters, on the same rows as BERTScore.
@@ -85,11 +84,7 @@ class LexicalMetrics:
 
         Returns:
             One row for each metric of N texts. Shape (metrics, N).
-
-        Raises:
-            InputError: there are not as many references as candidates, or a row has none.
         """
-        _check(candidates, references)
         of_row = {
             "BLEU": lambda text, group: self._sentence_bleu.sentence_score(text, group).score / 100,
             "chrF++": lambda text, group: self._chrf.sentence_score(text, group).score / 100,
@@ -109,13 +104,7 @@ class LexicalMetrics:
 
         Returns:
             One number for each name of `corpus_names`. Shape (metrics,).
-
-        Raises:
-            InputError: there are no candidates, not as many references, or a row has none.
         """
-        _check(candidates, references)
-        if not candidates:
-            raise InputError("got no candidates; expected at least one for the score of a corpus.")
         most = max(len(group) for group in references)
         # sacrebleu takes the first reference of all rows, then the second; None for a missing one.
         streams = [
@@ -158,15 +147,6 @@ class _WordsOfBleu(Tokenizer):
 
     def tokenize(self, text: str) -> list[str]:
         return str(self._tokenizer(text.lower())).split()
-
-
-def _check(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    empty = sum(not group for group in references)
-    if len(candidates) != len(references) or empty:
-        raise InputError(
-            f"got {len(candidates)} candidates and references of {len(references)} rows, {empty} "
-            "of them without one; expected one reference or more for each candidate."
-        )
 
 
 # Metrics of a whole corpus beside those of rows: BLEU of a system is not the mean of its rows'.

@@ -111,8 +111,6 @@ def test_errors_of_rankings_are_those_of_leaving_out(grouped):
 
 
 def test_what_cannot_be_ranked_is_an_error(monkeypatch):
-    with pytest.raises(InputError, match="threshold of rankings is 0; expected a number above 0"):
-        darr([1, 2], [1, 2], threshold=0)
     monkeypatch.setattr(estimates, "MAX_PAIRS", 2)
     with pytest.raises(InputError, match="form 3 pairs within 1 items; expected at most 2"):
         accuracy_with_ties([1, 2, 3], [1, 2, 3], ["a"] * 3)
