@@ -19,6 +19,7 @@ from bertscore_core.explanations.explanation import (
     ExplainedPair,
     ExplainedText,
     Explanation,
+    making_words,
 )
 from bertscore_core.tokens import FloatArray
 
@@ -214,12 +215,7 @@ def _draw(
     _draw_parts(
         figure.add_subplot(grid[1, 1], sharey=axes), pair.candidate, "precision", upright=False
     )
-    weighting = "idf weights" if explanation.idf else "equal weights"
-    figure.suptitle(
-        f"{title}\n{escape_text(explanation.model)}, layer {explanation.num_layers}, {weighting}",
-        fontsize=11,
-        parse_math=False,
-    )
+    figure.suptitle(f"{title}\n{making_words(explanation)}", fontsize=11, parse_math=False)
     _draw_key(figure.add_subplot(grid[0, 1]), missing)
 
 

@@ -18,7 +18,7 @@ from bertscore_core.explanations import (
 )
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import TEXTS, made_report
-from tests.support.report_pictures import WIDTHS, take_pictures
+from tests.support.report_pictures import WIDTHS
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -188,11 +188,3 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(
         assert seen.page.locator("td.m b").count() >= 12
         assert seen.page.evaluate(overlapping) == 0
         assert seen.requests == [path.as_uri()]
-
-
-def test_pictures_of_a_page_are_taken_at_every_width(
-    browser: Browser, page: Path, tmp_path: Path
-) -> None:
-    taken = take_pictures(browser, page, tmp_path)
-    assert {path.stem for path in taken} == {"phone", "tablet", "desktop", "dark", "print"}
-    assert all(path.stat().st_size > 10_000 for path in taken)
