@@ -445,7 +445,7 @@ def _finish(
     idf: IdfTables | None,
     packs: Sequence[str],
     indexed: Sequence[None] | None,
-    groups: Sequence[GroupRow] | None,
+    groups: Sequence[GroupRow] | None = None,
     *,
     spec: ScoreSpec,
 ) -> RunTotals:
