@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from bertscore_beam.crawl import PAGE_WORDS, ROOT, WordLimits, check_installed
+from bertscore_beam.crawl import PAGE_WORDS, WordLimits, check_installed
 from bertscore_beam.options import NAMES, ScoringOptions, check_at_least, check_share, check_value
 from bertscore_core.errors import ConfigError
 
+DEFAULT_ROOT = "https://data.commoncrawl.org/"
+"""Where Common Crawl's files can be fetched without an account."""
 DEFAULT_PAIRS = 1_000_000
 """The number in the paper; the published tables come from half of it."""
 DEFAULT_FIRST_FILES = 32
@@ -85,7 +87,7 @@ class BaselineOptions(ScoringOptions):
     models: tuple[str, ...] = field(default=(), metadata=NAMES)
     languages: tuple[str, ...] = field(default=(), metadata={**NAMES, "metavar": "CODE"})
     crawl: str | None = None
-    crawl_root: str = ROOT
+    crawl_root: str = DEFAULT_ROOT
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     min_words: int | None = None

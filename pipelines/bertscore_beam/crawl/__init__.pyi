@@ -1,6 +1,5 @@
 from .crawl_files import (
     MAX_LINE as MAX_LINE,
-    ROOT as ROOT,
     SUFFIXES as SUFFIXES,
     check_given as check_given,
     list_crawl as list_crawl,

@@ -34,8 +34,6 @@ from bertscore_core.errors import ConfigError, InputError
 # Hashes, records and resumed runs use names, so a file has the same name whether it is fetched over
 # HTTPS, from S3 or from a copy on a disk.
 
-ROOT = "https://data.commoncrawl.org/"
-"""Where Common Crawl's files can be fetched without an account."""
 FIRST_SOUND_CRAWL = (2016, 50)
 """Before it, Common Crawl misread the character sets of many pages, and their text is garbled."""
 MAX_LISTING_BYTES = 256 << 20
@@ -50,7 +48,7 @@ _CRAWL_DATA = "/crawl-data/CC-MAIN-"
 _WEB = ("http://", "https://")
 
 
-def list_crawl(crawl: str, policy: FetchPolicy, root: str = ROOT) -> dict[str, str]:
+def list_crawl(crawl: str, policy: FetchPolicy, root: str) -> dict[str, str]:
     """Return the path of each WET file of a crawl by name, sorted, as Common Crawl publishes them.
 
     `root` is where `crawl-data/` is: a URL, `s3://commoncrawl/` or a folder.

@@ -67,7 +67,7 @@ def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path: Path) -> N
 def test_an_id_of_another_form_or_of_garbled_texts_is_refused(crawls, words) -> None:
     for crawl in crawls:
         with pytest.raises(ConfigError, match=words):
-            list_crawl(crawl, QUICK)
+            list_crawl(crawl, QUICK, "unused")
 
 
 def test_the_first_sound_crawl_is_not_refused(tmp_path: Path) -> None:

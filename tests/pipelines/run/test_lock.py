@@ -368,17 +368,19 @@ def looks(monkeypatch):
     return seen
 
 
+@pytest.mark.parametrize(("output", "in_nine"), [("memory://looks/out", 1), ("{disk}/out", 9)])
 def test_on_a_store_one_look_is_good_for_some_writes_and_on_a_disk_for_one(
-    output, looks, monkeypatch
+    output, in_nine, looks, tmp_path, monkeypatch
 ):
+    output = output.format(disk=tmp_path)
     monkeypatch.setattr(locks, "LOOK_SECONDS", 600.0)
     with take(output) as lock:
         for _ in range(9):
             lock.check()
-        assert len(looks) == (1 if "://" in output else 9)
+        assert len(looks) == in_nine
         monkeypatch.setattr(locks, "LOOK_SECONDS", 0.0)
         lock.check()
-        assert len(looks) == (2 if "://" in output else 10)
+        assert len(looks) == in_nine + 1
         put(output, FAR)
         with pytest.raises(FolderLostError):
             lock.check()
