@@ -14,8 +14,8 @@ from bertscore_core.model import (
     EncoderOptions,
     ModelFiles,
     can_pack,
-    check_backend,
     check_layer,
+    check_openvino,
     choose_backend,
     choose_dtype,
     device_kind,
@@ -24,7 +24,7 @@ from bertscore_core.model import (
     resolve_device,
     resolve_model,
 )
-from bertscore_core.scorer_config import MaxLength, ScorerConfig, has_same_model
+from bertscore_core.scorer_config import MaxLength, ScorerConfig, model_part
 from bertscore_core.signature import ANY_BATCH, Signature
 from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
 
@@ -137,7 +137,7 @@ def settle(config: ScorerConfig) -> Settings:
     files = _settle_files(config)
     config = _with_dtype(config, files)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
-    num_layers = settle_layer(config.num_layers, files, all_layers=config.all_layers)
+    num_layers = _settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
     backend = _settle_backend(config, files, tokenizer)
     settings = Settings(
@@ -156,7 +156,7 @@ def settle(config: ScorerConfig) -> Settings:
 def share_model(settings: Settings, config: ScorerConfig) -> Settings:
     """Settle a configuration that differs from settled ones in language and baseline alone."""
     config = _with_dtype(config, settings.files)
-    if not has_same_model(settings.config, config):
+    if model_part(settings.config) != model_part(config):
         raise ConfigError(
             f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
             "a configuration that differs in more than language and baseline; expected the rest to "
@@ -198,7 +198,7 @@ def _settle_files(config: ScorerConfig) -> ModelFiles:
 
 
 def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
-    check_positions(config.max_length, files)
+    _check_positions(config.max_length, files)
     return load_tokenizer(
         files,
         max_length=config.max_length,
@@ -218,15 +218,15 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
             max_length=tokenizer.longest_input,
             own_code=config.trust_remote_code,
         )
-    if config.backend != "torch":
-        check_backend(config.backend, dtype=config.dtype, device=resolve_device(config.device))
+    if config.backend == "openvino":
+        check_openvino(config.dtype, resolve_device(config.device))
     return config.backend
 
 
 def _settle_packing(
     config: ScorerConfig, files: ModelFiles, architecture: Any, backend: str
 ) -> bool:
-    """On a CPU it does not pay: with torch it took 5% longer."""
+    # On a CPU it does not pay: with torch it took 5% longer.
     own_code = config.trust_remote_code and "auto_map" in files.config
     return (
         backend == "torch"
@@ -261,8 +261,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
 # Checks of what is asked for against what a model has: positions and layers.
 
 
-def check_positions(max_length: MaxLength, files: ModelFiles) -> None:
-    """Check that the encoder has a position for every token of the longest text asked for."""
+def _check_positions(max_length: MaxLength, files: ModelFiles) -> None:
     # Else the encoder would fail at the first long text, perhaps hours into a run.
     positions = files.positions
     if positions is None:
@@ -281,8 +280,7 @@ def check_positions(max_length: MaxLength, files: ModelFiles) -> None:
         )
 
 
-def settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool) -> int:
-    """Return the layer to score: the one asked for, or that of the registry."""
+def _settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool) -> int:
     known = files.spec.num_layers if files.spec is not None else None
     num_layers = known if num_layers is None else num_layers
     if num_layers is not None:

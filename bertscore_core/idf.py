@@ -329,7 +329,7 @@ class IdfTable:
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
-    """Read an array of an .npz archive, without trusting the size it states."""
+    # Without trusting the size that it states.
     with archive.open(f"{name}.npy") as member:
         data = member.read(_MOST_BYTES + 1)  # one more than allowed shows that there is more
     if len(data) > _MOST_BYTES:
@@ -364,7 +364,6 @@ def _counted_rows(fields: Any) -> CountedRows | None:
 
 
 def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: int) -> None:
-    """Raise ValueError for ids and counts that a corpus of so many documents cannot have."""
     for name, values in (("ids", ids), ("counts", counts)):
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(f"{name} is no list of whole numbers")

@@ -46,15 +46,13 @@ References = Sequence[str] | Sequence[Sequence[str]]
 """One text for each candidate, or a list of texts for each."""
 
 
-def as_groups(references: References) -> list[Sequence[str]]:
-    """Return a list of references for every candidate."""
+def _as_groups(references: References) -> list[Sequence[str]]:
     if isinstance(references, str):
         raise InputError("references is one text; expected a list of texts. Put it in a list.")
     return [(group,) if isinstance(group, str) else group for group in references]
 
 
-def check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None:
-    """Check that there is a text, or a list of texts, for every candidate."""
+def _check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None:
     # A text is a sequence of texts, too: its characters would be scored one by one.
     if isinstance(candidates, str):
         raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
@@ -117,10 +115,10 @@ def _no_text(position: int, candidate: object, references: Iterable[object]) -> 
     )
 
 
-def number_texts(
+def _number_texts(
     candidates: Sequence[str], groups: Sequence[Sequence[str]]
 ) -> tuple[list[str], IntArray, IntArray, IntArray]:
-    """Number the distinct texts, references first, in order of appearance."""
+    # The distinct texts, references first, in order of appearance.
     numbers: dict[str, int] = {}
     reference_ids = [numbers.setdefault(text, len(numbers)) for group in groups for text in group]
     candidate_ids = [numbers.setdefault(text, len(numbers)) for text in candidates]
@@ -159,7 +157,7 @@ def assemble(
     flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty.either, rule)
     # Each measure by itself, as bert-score does.
     raw = drop_empty(reduce_groups(np.maximum, flat, starts, axis=1), all_empty, rule)
-    is_too_long = too_long(pairs, settings)
+    is_too_long = _too_long(pairs, settings)
     raw = np.where(is_too_long[None, :, None], np.float32(np.nan), raw)
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
@@ -193,8 +191,7 @@ def assemble(
     )
 
 
-def too_long(pairs: TokenizedPairs, settings: Settings) -> BoolArray:
-    """Tell which candidates are not scored, since a text of theirs is too long. Shape (N,)."""
+def _too_long(pairs: TokenizedPairs, settings: Settings) -> BoolArray:
     if settings.config.long_text != "error":
         return np.zeros(len(pairs.counts), dtype=np.bool_)
     return pairs.over_all(np.logical_or, pairs.texts.truncated)
@@ -210,10 +207,10 @@ _CURES = {
 """What to do if numbers are not finite. bfloat16 has the range of float32."""
 
 
-def check_finite(
+def _check_finite(
     flat: FloatArray, pairs: TextPairs, weights: TokenWeights, *, model: str, dtype: str
 ) -> None:
-    """Check that no score (layers, P, 3) is NaN although the weights of its text have a sum."""
+    # No score (layers, P, 3) may be NaN although the weights of its text have a sum.
     for measure, texts in ((0, pairs.candidates), (1, pairs.references)):
         for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
             if _have_a_sum(weights.of(pairs.texts.row(int(texts[pair])))):
@@ -224,8 +221,7 @@ def check_finite(
 
 
 def _have_a_sum(weights: FloatArray) -> bool:
-    """Tell whether the sum of weights is not 0. A user's weights may be negative and cancel out."""
-    # Relative to the weights: a sum in float32 is rarely exactly 0.
+    # A user's weights may be negative and cancel out; in float32 a sum is rarely exactly 0 then.
     return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
 
 
@@ -318,7 +314,7 @@ class BertScorer:
 
     def count_idf(self, references: References, corpus: str = "") -> IdfTable:
         """Count the document frequencies of references, each a document; `corpus` names them."""
-        flat = [text for group in as_groups(references) for text in group]
+        flat = [text for group in _as_groups(references) for text in group]
         return IdfTable(
             frequencies=DocumentFrequencies.from_tokens(self.tokenizer.encode(flat)),
             tokenizer=self.tokenizer.fingerprint,
@@ -360,9 +356,9 @@ class BertScorer:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
         # Once, since a generator can be read only once, and idf is counted before scoring.
-        references = as_groups(references)
+        references = _as_groups(references)
         if idf is None and self.config.idf:
-            check_texts(candidates, references)
+            _check_texts(candidates, references)
             idf = self.count_idf(references)
         # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
@@ -384,9 +380,9 @@ class BertScorer:
 
     def tokenize(self, candidates: Sequence[str], references: References) -> TokenizedPairs:
         """Do the part of `score` that needs no encoder. Arguments and errors are the same."""
-        groups = as_groups(references)
-        check_texts(candidates, groups)
-        texts, candidate_ids, reference_ids, counts = number_texts(candidates, groups)
+        groups = _as_groups(references)
+        _check_texts(candidates, groups)
+        texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
         return TokenizedPairs(
             texts=self.tokenizer.encode(texts),
             candidates=candidate_ids,
@@ -437,7 +433,7 @@ class BertScorer:
         lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
         # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
-        chosen = has_tokens & ~np.repeat(too_long(pairs, self.settings), pairs.counts)
+        chosen = has_tokens & ~np.repeat(_too_long(pairs, self.settings), pairs.counts)
         shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
         every = np.zeros(shape, dtype=np.float32)
         work = Work() if work is None else work
@@ -449,7 +445,7 @@ class BertScorer:
             )
         results = []
         for flat, weights in zip(every, weightings, strict=True):
-            check_finite(
+            _check_finite(
                 flat,
                 flat_pairs,
                 weights,

@@ -126,8 +126,16 @@ class ScorerConfig:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        check_dtype(self.dtype)
-        check_semantics(self.layer_semantics)
+        if self.dtype not in _DTYPES:
+            raise ConfigError(
+                f"unknown dtype: got {self.dtype!r}; expected one of {', '.join(_DTYPES)}. Leave "
+                "it out for float32."
+            )
+        if self.layer_semantics not in SEMANTICS:
+            raise ConfigError(
+                f"unknown layer_semantics {self.layer_semantics!r}; expected "
+                f"{' or '.join(SEMANTICS)}."
+            )
         check_long_text(self.long_text, self.max_length)
         if self.backend not in ("auto", *BACKENDS):
             raise ConfigError(
@@ -162,28 +170,6 @@ def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
     return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
 
 
-def has_same_model(config: ScorerConfig, other: ScorerConfig) -> bool:
-    """Tell whether two configurations differ in nothing but language and baseline."""
-    return model_part(config) == model_part(other)
-
-
 def model_part(config: ScorerConfig) -> ScorerConfig:
     """Return a configuration without its language and baseline: what a loaded model depends on."""
     return replace(config, model=config.model_name, language=None, rescale=False, baseline=None)
-
-
-def check_dtype(dtype: str) -> None:
-    """Check that a number format is known."""
-    if dtype not in _DTYPES:
-        raise ConfigError(
-            f"unknown dtype: got {dtype!r}; expected one of {', '.join(_DTYPES)}. Leave it out for "
-            "float32."
-        )
-
-
-def check_semantics(layer_semantics: str) -> None:
-    """Check that the rows of all layers have a known meaning."""
-    if layer_semantics not in SEMANTICS:
-        raise ConfigError(
-            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
-        )

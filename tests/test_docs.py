@@ -215,6 +215,15 @@ def test_every_flag_named_exists(page):
     assert named - known_flags() == set()
 
 
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_is_in_the_docs(command):
+    text = " ".join(PAGES.values())
+    for option in declared(named(cli.COMMANDS[command].options)):
+        names = [option.word, f"--no-{option.word[2:]}", option.metadata.get("short", option.word)]
+        is_there = re.search(rf"(?:{'|'.join(names)})(?![\w-])", text)
+        assert is_there or option.name in flags.FILE_ONLY, option.name
+
+
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))

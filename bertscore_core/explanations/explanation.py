@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from bertscore_core.errors import ConfigError, InputError, escape_text
 from bertscore_core.idf import IdfTable, TokenWeights
@@ -195,23 +194,24 @@ def explain_weighted(
         )
     pairs = scorer.tokenize([candidate], [references])
     _check_size(pairs)
-    together = scorer.score_tokenized(pairs, weights)
-    apart = together
+    apart = together = scorer.score_tokenized(pairs, weights)
     if len(references) > 1:
         apart = scorer.score_tokenized(
             scorer.tokenize([candidate] * len(references), [[text] for text in references]), weights
         )
-    baseline = scorer.baseline
+    num_layers = scorer.settings.num_layers
+    baseline = None
+    if scorer.baseline is not None:
+        baseline = Measures(*scorer.baseline.row(num_layers).tolist())
+    scores, raw = _measures_of(together, 0)
     return Explanation(
         pairs=_explain_pairs(scorer, pairs, weights, [candidate, *references], apart),
-        scores=_scores_of(together, 0),
-        raw=_raw_of(together, 0),
-        best=_best(apart, _raw_of(together, 0)),
-        baseline=None
-        if baseline is None
-        else Measures(*baseline.row(scorer.settings.num_layers).tolist()),
+        scores=scores,
+        raw=raw,
+        best=_best(apart, raw),
+        baseline=baseline,
         model=scorer.settings.files.name,
-        num_layers=scorer.settings.num_layers,
+        num_layers=num_layers,
         idf=idf,
     )
 
@@ -259,32 +259,29 @@ def _explain_pairs(
     explanations = []
     for place in range(1, len(texts)):
         similarities = _similarities(embedded, numbers[0], numbers[place])
+        own_scores, raw = _measures_of(scores, place - 1)
         explanations.append(
             ExplainedPair(
                 candidate=explained(0, similarities),
                 reference=explained(place, similarities.T),
                 similarities=similarities,
-                raw=_raw_of(scores, place - 1),
-                scores=_scores_of(scores, place - 1),
+                raw=raw,
+                scores=own_scores,
                 rule=_rule(scores, place - 1),
             )
         )
     return tuple(explanations)
 
 
-def _similarities(embedded: EmbeddedTexts | None, candidate: int, reference: int) -> FloatArray:
+def _similarities(embedded: EmbeddedTexts | None, *texts: int) -> FloatArray:
     if embedded is None:
         return np.zeros((0, 0), dtype=np.float32)
-    left, right = (_vectors(embedded, text) for text in (candidate, reference))
+    starts, ends = embedded.starts, embedded.starts + embedded.lengths
+    candidate, reference = (embedded.vectors[-1, starts[text] : ends[text]] for text in texts)
     with torch.inference_mode():
         # Vectors have unit length, so products are cosines.
-        cosines: FloatArray = (left @ right.T).float().cpu().numpy()
+        cosines: FloatArray = (candidate @ reference.T).float().cpu().numpy()
     return cosines
-
-
-def _vectors(embedded: EmbeddedTexts, text: int) -> Tensor:
-    start = int(embedded.starts[text])
-    return embedded.vectors[-1, start : start + int(embedded.lengths[text])]
 
 
 def _rule(scores: Scores, row: int) -> str | None:
@@ -308,14 +305,14 @@ def _best(scores: Scores, raw: Measures) -> tuple[int, int, int]:
     return precision, recall, f1
 
 
-def _scores_of(scores: Scores, row: int) -> Measures:
-    measures = (scores.precision[row], scores.recall[row], scores.f1[row])
-    return Measures(*map(float, measures))
-
-
-def _raw_of(scores: Scores, row: int) -> Measures:
-    measures = (scores.raw_precision[row], scores.raw_recall[row], scores.raw_f1[row])
-    return Measures(*map(float, measures))
+def _measures_of(scores: Scores, row: int) -> tuple[Measures, Measures]:
+    """Return the scores of a row, and those before rescaling."""
+    final = (scores.precision, scores.recall, scores.f1)
+    raw = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
+    return (
+        Measures(*(float(values[row]) for values in final)),
+        Measures(*(float(values[row]) for values in raw)),
+    )
 
 
 def _plain(measures: Measures) -> dict[str, float | None]:
@@ -448,16 +445,18 @@ _LEVELS = 10
 _STYLE = """
 .bse { font: 16px/1.5 system-ui, sans-serif; color: #111; max-width: 100%; }
 .bse h2 { font-size: 1.25em; } .bse h3 { font-size: 1.1em; } .bse h4 { font-size: 1em; }
-.bse table { border-collapse: collapse; margin: .5em 0 1em; font-variant-numeric: tabular-nums; }
-.bse caption { text-align: start; font-weight: 600; padding-bottom: .3em; }
+.bse table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.bse .label { font-weight: 600; margin-bottom: .3em; }
 .bse th, .bse td { border: 1px solid #8886; padding: .1em .5em; text-align: end; }
-.bse th { font-weight: 600; } .bse th[scope=row], .bse td.w { text-align: start; }
-.bse .scroll { overflow: auto; max-height: 80vh; }
+.bse th { font-weight: 600; } .bse th[scope=row] { text-align: start; }
+.bse .scroll { overflow: auto; max-height: 80vh; margin-bottom: 1em; }
 .bse .scroll:focus-visible { outline: 3px solid #2171b5; }
-.bse .matrix td { padding: .1em .25em; } .bse .matrix sub { font-weight: 700; }
+.bse .matrix td { padding: .1em .5em; white-space: nowrap; }
+.bse .matrix b { font-size: .75em; margin-inline-start: .4em; }
 .bse .matrix td.m { outline: 2px solid currentColor; outline-offset: -2px; }
-.bse .text { line-height: 2; overflow-wrap: anywhere; }
-.bse .text span { padding: .15em .2em; margin-inline-end: .15em; border-radius: .2em; }
+.bse .written { white-space: pre-wrap; unicode-bidi: isolate; }
+.bse .tokens { line-height: 2; }
+.bse .tokens span { padding: .15em .2em; margin-inline-end: .15em; border-radius: .2em; }
 .bse p { overflow-wrap: anywhere; }
 .bse .none { font-style: italic; }
 .bse .s10 { color: #fff; }
@@ -513,7 +512,6 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
 
 
 def _scores_table(explanation: Explanation) -> str:
-    heads = ["", *Measures._fields]
     rows = [("score", explanation.scores)]
     if explanation.baseline is not None:
         rows = [
@@ -521,15 +519,16 @@ def _scores_table(explanation: Explanation) -> str:
             ("baseline", explanation.baseline),
             ("rescaled score", explanation.scores),
         ]
-    cells = [[name, *(score_words(value) for value in values)] for name, values in rows]
+    cells = [(name, _cells(map(score_words, values))) for name, values in rows]
     if len(explanation.pairs) > 1:
-        cells.append(["best reference", *(str(number + 1) for number in explanation.best)])
-    return _table("Scores", heads, cells)
+        cells.append(("best reference", _cells(str(number + 1) for number in explanation.best)))
+    return '<p class="label">Scores</p>\n' + _table("Scores", Measures._fields, cells)
 
 
 def _pair(pair: ExplainedPair, baseline: Measures | None) -> Iterator[str]:
     for name, text in (("Candidate", pair.candidate), ("Reference", pair.reference)):
-        yield f"<h4>{name}</h4>\n{_coloured(text)}"
+        written = _escape(text.text) or "(empty)"
+        yield f'<h4>{name}</h4>\n<p class="written" dir="auto">{written}</p>\n{_coloured(text)}'
         yield from (f"<p>{_escape(note)}</p>\n" for note in text_notes(text))
     if pair.rule is not None:
         yield f"<p><strong>{_escape(rule_words(pair.rule))}</strong></p>\n"
@@ -548,7 +547,7 @@ def _coloured(text: ExplainedText) -> str:
         label = f"similarity {score_words(similarity)}, weight {weight:.3f}"
         level = f"none s{_level(similarity)}" if weight == 0 else f"s{_level(similarity)}"
         spans.append(f'<span class="{level}" title="{label}">{_escape(token)}</span>')
-    return f'<p class="text" dir="auto">{" ".join(spans) or "(no tokens)"}</p>\n'
+    return f'<p class="tokens" dir="auto">{" ".join(spans) or "(no tokens)"}</p>\n'
 
 
 def _matrix(pair: ExplainedPair) -> str:
@@ -558,52 +557,55 @@ def _matrix(pair: ExplainedPair) -> str:
     if rows * columns > MOST_CELLS:
         return f"<p>The {rows:,} x {columns:,} similarities are left out: they are too many.</p>\n"
     label = "Similarities. P: match of a candidate token; R: match of a reference token."
-    head = "".join(
-        f'<th scope="col"><bdi>{_escape(token)}</bdi>' for token in pair.reference.tokens
-    )
-    parts = [
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">\n',
-        f'<table class="matrix"><caption>{label}</caption>\n<tr><td>{head}\n',
-    ]
     matches = pair.candidate.matches.tolist()
     back = pair.reference.matches.tolist()
+    lines = []
     for row, values in enumerate(pair.similarities.tolist()):
-        parts.append(f'<tr><th scope="row"><bdi>{_escape(pair.candidate.tokens[row])}</bdi>')
+        cells = []
         for column, value in enumerate(values):
             mark = ("P" if matches[row] == column else "") + ("R" if back[column] == row else "")
             level = f"s{_level(value)}" + (" m" if mark else "")
-            letters = f"<sub>{mark}</sub>" if mark else ""
-            parts.append(f'<td class="{level}">{value:.2f}{letters}')
-        parts.append("\n")
-    return "".join([*parts, "</table>\n</div>\n"])
+            letters = f"<b>{mark}</b>" if mark else ""
+            cells.append(f'<td class="{level}">{value:.2f}{letters}')
+        lines.append((pair.candidate.tokens[row], "".join(cells)))
+    table = _table(label, pair.reference.tokens, lines, "matrix")
+    return f'<p class="label">{label}</p>\n{table}'
 
 
 def _parts(caption: str, text: ExplainedText, other: ExplainedText) -> str:
-    heads = ["token", "weight", "share", "match", "similarity", "contribution"]
-    rows = [
-        [
-            token,
+    rows = []
+    for number, token in enumerate(text.tokens):
+        match = int(text.matches[number])
+        numbers = (text.similarities[number], text.contributions[number])
+        cells = (
             f"{text.weights[number]:.4f}",
             score_words(text.shares[number]),
-            other.tokens[match] if (match := int(text.matches[number])) != NO_MATCH else "",
-            score_words(text.similarities[number]),
-            score_words(text.contributions[number]),
-        ]
-        for number, token in enumerate(text.tokens)
-    ]
-    rows.append(["sum", "", "", "", "", score_words(text.total)])
-    return f"<details>\n<summary>{caption}</summary>\n{_table(caption, heads, rows)}</details>\n"
+            other.tokens[match] if match != NO_MATCH else "",
+            *map(score_words, numbers),
+        )
+        rows.append((token, _cells(cells)))
+    rows.append(("sum", _cells(("", "", "", "", score_words(text.total)))))
+    heads = ("weight", "share", "match", "similarity", "contribution")
+    table = _table(caption, heads, rows)
+    return f"<details>\n<summary>{caption}</summary>\n{table}</details>\n"
 
 
-def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{_escape(name)}' for name in heads)
-    lines = [
-        f'<tr><th scope="row"><bdi>{_escape(first)}</bdi>'
-        + "".join(f"<td><bdi>{_escape(cell)}</bdi>" for cell in others)
-        for first, *others in rows
-    ]
-    body = "\n".join(lines)
-    return f"<table><caption>{_escape(caption)}</caption>\n<tr>{head}\n{body}\n</table>\n"
+def _cells(values: Iterable[str]) -> str:
+    return "".join(f"<td><bdi>{_escape(value)}</bdi>" for value in values)
+
+
+def _table(
+    label: str, heads: Iterable[str], rows: Iterable[tuple[str, str]], kind: str = "plain"
+) -> str:
+    """Return a table in a region that scrolls. A row is its heading and its cells as HTML."""
+    head = "".join(f'<th scope="col"><bdi>{_escape(name)}</bdi>' for name in heads)
+    body = "".join(
+        f'<tr><th scope="row"><bdi>{_escape(name)}</bdi>{cells}\n' for name, cells in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">\n'
+        f'<table class="{kind}">\n<tr><td>{head}\n{body}</table>\n</div>\n'
+    )
 
 
 def _level(similarity: float) -> int:

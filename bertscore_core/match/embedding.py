@@ -24,7 +24,6 @@ from bertscore_core.model import (
     DeviceQueue,
     Encoder,
     PackedBatch,
-    Packing,
     Result,
     attempt,
 )
@@ -252,41 +251,24 @@ def _start(engine: Engine, plan: EmbeddingPlan, rows: IntArray) -> _Running:
     first, end = rows[0], rows[-1] + 1
     place = slice(int(plan.vector_ends[first]), int(plan.vector_ends[end]))
     ids, windows = plan.ids[plan.id_ends[first] : plan.id_ends[end]], plan.windows.select(rows)
-    packing = engine.encoder.packing
-    if packing is None:
-        return _start_padded(engine, ids, windows, rows, place)
-    return _start_packed(engine, packing, ids, windows, rows, place)
-
-
-def _start_padded(
-    engine: Engine, ids: TokenIds, windows: Windows, rows: IntArray, place: slice
-) -> _Running:
-    counts, queue = windows.lengths, engine.queue
-    inside = np.arange(counts[0])[None, :] < counts[:, None]
-    padded = np.full(inside.shape, engine.pad_id, dtype=np.int64)
-    padded[inside] = ids
-    places = np.flatnonzero(inside)[windows.is_kept()]
-    begun = queue.begin()
-    positions = queue.send(places)
-    hidden = engine.encoder.start(queue.send(padded), queue.send(counts))
-    return _Running(rows, place, hidden, positions, inside.size, begun)
-
-
-def _start_packed(
-    engine: Engine,
-    packing: Packing,
-    ids: TokenIds,
-    windows: Windows,
-    rows: IntArray,
-    place: slice,
-) -> _Running:
-    queue = engine.queue
-    laid_out, ends = packing.lay_out(ids, windows.lengths, filler=engine.pad_id)
+    encoder, queue, counts = engine.encoder, engine.queue, windows.lengths
     is_kept = windows.is_kept()
-    begun = queue.begin()
-    # As a rule all are kept, and then they need not be gathered.
-    positions = slice(0, len(is_kept)) if is_kept.all() else queue.send(np.flatnonzero(is_kept))
-    longest = int(windows.lengths[0])
-    batch = PackedBatch.of(queue.send(laid_out), queue.send(ends), longest)
-    hidden = engine.encoder.start_packed(batch)
-    return _Running(rows, place, hidden, positions, laid_out.shape[1], begun)
+    positions: Tensor | slice
+    if encoder.packing is None:
+        inside = np.arange(counts[0])[None, :] < counts[:, None]
+        padded = np.full(inside.shape, engine.pad_id, dtype=np.int64)
+        padded[inside] = ids
+        places, size = np.flatnonzero(inside)[is_kept], inside.size
+        begun = queue.begin()
+        positions = queue.send(places)
+        hidden = encoder.start(queue.send(padded), queue.send(counts))
+    else:
+        laid_out, ends = encoder.packing.lay_out(ids, counts, filler=engine.pad_id)
+        size = laid_out.shape[1]
+        begun = queue.begin()
+        # As a rule all are kept, and then they need not be gathered.
+        everything = slice(0, len(is_kept))
+        positions = everything if is_kept.all() else queue.send(np.flatnonzero(is_kept))
+        batch = PackedBatch.of(queue.send(laid_out), queue.send(ends), int(counts[0]))
+        hidden = encoder.start_packed(batch)
+    return _Running(rows, place, hidden, positions, size, begun)

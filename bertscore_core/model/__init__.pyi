@@ -19,7 +19,7 @@ from .encoder import (
     Encoder as Encoder,
     EncoderOptions as EncoderOptions,
     cast_weights as cast_weights,
-    check_backend as check_backend,
+    check_openvino as check_openvino,
     check_processor as check_processor,
     choose_backend as choose_backend,
     choose_dtype as choose_dtype,

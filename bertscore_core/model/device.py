@@ -195,8 +195,9 @@ def noticing_a_lost_device() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, DeviceLostError) or not is_device_lost(error):
             raise
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise DeviceLostError(
-            f"the GPU has failed: got {_first_line(error)!r}; expected scores. No later call of "
+            f"the GPU has failed: got {first_line!r}; expected scores. No later call of "
             "this process to the GPU can succeed: end the process and start a new one."
         ) from error
 
@@ -214,10 +215,6 @@ def is_device_lost(error: BaseException) -> bool:
     words = str(error).lower()
     is_of_cuda = isinstance(error, torch.AcceleratorError) or any(w in words for w in _OF_CUDA)
     return is_of_cuda and not any(part in words for part in _REFUSED)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 class Moment(Protocol):
@@ -288,13 +285,6 @@ class Begun:
     clock: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    work: Work
-    begin: Moment
-    end: Moment
-
-
 class DeviceQueue:
     """The queue of one device in this process."""
 
@@ -314,7 +304,7 @@ class DeviceQueue:
         self._mark = mark
         self._pin = pin
         self._turn = threading.Lock()
-        self._spans: deque[_Span] = deque()
+        self._spans: deque[tuple[Work, Moment, Moment]] = deque()  # begin and end of work
         self._last: Moment | None = None  # the end of the work that was settled last
         self._settling = threading.Lock()
 
@@ -369,7 +359,7 @@ class DeviceQueue:
         Work ends in the order in which it began. It may overlap; no time is counted twice.
         """
         self._settle()  # so that spans do not pile up where nothing is fetched
-        self._spans.append(_Span(work, begun.moment, self._mark()))
+        self._spans.append((work, begun.moment, self._mark()))
         # A GPU that is busy begins this work later. If it has begun already, it may have waited
         # for the rest of it.
         if self._pin is not None and begun.moment.reached():
@@ -377,19 +367,19 @@ class DeviceQueue:
 
     def _settle(self) -> None:
         with self._settling:
-            while self._spans and self._spans[0].end.reached():
-                self._count(self._spans.popleft())
+            while self._spans and self._spans[0][2].reached():
+                self._count(*self._spans.popleft())
 
-    def _count(self, span: _Span) -> None:
-        work, last = span.work, self._last
-        waited = 0.0 if last is None else span.begin.seconds_after(last)
+    def _count(self, work: Work, begin: Moment, end: Moment) -> None:
+        last = self._last
+        waited = 0.0 if last is None else begin.seconds_after(last)
         if last is None or waited >= 0:
             work.idle_seconds += waited
-            work.busy_seconds += span.end.seconds_after(span.begin)
+            work.busy_seconds += end.seconds_after(begin)
         else:
-            work.busy_seconds += max(span.end.seconds_after(last), 0.0)
-        if last is None or span.end.seconds_after(last) > 0:
-            self._last = span.end
+            work.busy_seconds += max(end.seconds_after(last), 0.0)
+        if last is None or end.seconds_after(last) > 0:
+            self._last = end
 
 
 @contextmanager

@@ -27,8 +27,7 @@ _NAMES = "encoder.xml", "encoder.bin"
 _DIGESTS = "sha256"
 
 
-def cache_folder() -> Path | None:
-    """Return where encoders are kept; None if they are not."""
+def _cache_folder() -> Path | None:
     stated = os.environ.get(CACHE_VARIABLE)
     if stated is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -43,7 +42,7 @@ def cache_key(**facts: object) -> str:
 
 def find_encoder(key: str, read: Callable[[Path], Any]) -> Any | None:
     """Read a kept encoder; None if there is none, or if its bytes are not those written."""
-    folder = cache_folder()
+    folder = _cache_folder()
     if folder is None or not (folder / key).is_dir() or not _is_ours(folder):
         return None
     entry = folder / key
@@ -85,7 +84,7 @@ def new_encoder(key: str | None, size: int) -> Iterator[Path | None]:
 
 
 def _usable_folder() -> Path | None:
-    folder = cache_folder()
+    folder = _cache_folder()
     if folder is None:
         return None
     try:

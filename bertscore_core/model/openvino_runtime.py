@@ -147,12 +147,23 @@ def compile_encoder(
     """
     name = type(module.model).__name__
     size = sum(4 * parameter.numel() for parameter in module.parameters())
+
+    def checked(model: Any) -> CompiledEncoder:
+        forward = _compiled(model, options)
+        _compare(module, forward, options, vocabulary)
+        return forward
+
     try:
         converted = _convert(module, options.longest)
-        with new_encoder(key, size) as path:
-            model = converted if path is None else _written(converted, path)
-            forward = _compiled(model, options)
-            _compare(module, forward, options, vocabulary)
+        try:
+            with new_encoder(key, size) as path:
+                if path is not None:
+                    return checked(_written(converted, path))
+        except Exception as error:
+            # The disk is full, or what was read back computes something else: on some processors
+            # DeBERTa's buckets of distances, which are rounded logarithms.
+            logger.info("The converted %s is used as it is and not kept: %s", name, error)
+        return checked(converted)
     except ModelLoadError:
         raise
     except Exception as error:
@@ -160,17 +171,12 @@ def compile_encoder(
             f"{name} cannot be converted to OpenVINO: {error}. Choose another "
             "backend (--backend torch)."
         ) from error
-    return forward
 
 
 def _written(model: Any, path: Path) -> Any:
     openvino = _import_openvino()
-    try:
-        openvino.serialize(model, path)
-        return openvino.Core().read_model(path)
-    except Exception as error:  # such as a disk that is full
-        logger.info("The converted encoder cannot be written to %s: %s", path, error)
-        return model
+    openvino.serialize(model, path)
+    return openvino.Core().read_model(path)
 
 
 def _compare(

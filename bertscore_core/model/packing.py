@@ -68,11 +68,8 @@ def attend(
 
     Queries have the shape (1, heads, T, D), keys and values (1, heads or fewer, T, D). A mask is an
     error: `cu_seq_lens_q`, (N + 1,), int32, says where the texts end, and `max_length_q` has the
-    tokens of the longest.
-
-    Returns:
-        The mixed values, shape (1, T, heads, D), and no weights. After the last text they are
-        undefined.
+    tokens of the longest. Returns the mixed values, (1, T, heads, D), undefined after the last
+    text, and no weights.
     """
     if cu_seq_lens_q is None or max_length_q is None or attention_mask is not None:
         raise RuntimeError(
@@ -90,13 +87,6 @@ def attend(
         _KERNELS[case] = choose_kernel(*case)
     kernel = _KERNELS[case]
     return kernel(queries, keys, values, cu_seq_lens_q, max_length_q, scale), None
-
-
-def register() -> None:
-    """Tell transformers of `attend`. Only those who load an encoder need its large modules."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(ATTENTION, attend)
 
 
 logger = logging.getLogger(__name__)
@@ -327,7 +317,9 @@ def pack(
     expected = as_forward(module)(ids.to(device), inside.long().to(device))[:, inside.to(device)]
     forward = as_forward(packed_forward(module))
     try:
-        register()
+        from transformers import AttentionInterface  # here, since it imports large modules
+
+        AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
         rows, ends = packing.lay_out(np.concatenate(texts), lengths, filler=0)
         batch = PackedBatch.of(

@@ -155,7 +155,7 @@ def resolve_model(
 def _describe(
     name: str, folder: Path, spec: ModelSpec | None, allow_pickle_weights: bool
 ) -> ModelFiles:
-    outer, folder = folder, encoder_folder(folder)
+    outer, folder = folder, _encoder_folder(folder)
     config = read_json(folder / "config.json")
     if not config:
         raise UnknownModelError(
@@ -184,8 +184,8 @@ def _describe(
     )
 
 
-def encoder_folder(folder: Path) -> Path:
-    """Return where the encoder of a folder is: a part of it in older sentence-transformers."""
+def _encoder_folder(folder: Path) -> Path:
+    # Older sentence-transformers have it in a part of the folder.
     modules = _modules(folder)
     inner = folder / str(modules[0].get("path", "")) if modules else folder
     return inner if (inner / "config.json").is_file() else folder
@@ -206,7 +206,6 @@ def _modules(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _weight_files(folder: Path, allow_pickle_weights: bool) -> tuple[Path, ...]:
-    """Find the weights of a folder. Pickled ones are used only if there are no others."""
     files = sorted(folder.glob("model*.safetensors"))
     if not files and allow_pickle_weights:
         files = sorted(folder.glob("pytorch_model*.bin"))
@@ -247,7 +246,7 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
                 )
             )
             # The cache may hold a part of the model, such as its tokenizer alone.
-            if not local_only or _weight_files(encoder_folder(folder), allow_pickle_weights):
+            if not local_only or _weight_files(_encoder_folder(folder), allow_pickle_weights):
                 return folder
         except HFValidationError as error:
             last = error

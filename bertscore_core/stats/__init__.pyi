@@ -1,5 +1,4 @@
 from .agreement import (
-    SystemAgreement as SystemAgreement,
     agreement_of_systems as agreement_of_systems,
     auc as auc,
     hybrid_agreement as hybrid_agreement,
@@ -16,10 +15,7 @@ from .estimates import (
     Resampled as Resampled,
     accuracy_with_ties as accuracy_with_ties,
     check_pairs as check_pairs,
-    complete_rows as complete_rows,
-    count_below as count_below,
     darr as darr,
-    dense_ranks as dense_ranks,
     within_item_kendall as within_item_kendall,
 )
 from .intervals import (

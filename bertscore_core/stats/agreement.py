@@ -6,7 +6,6 @@ items, for people and metric alike.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -29,7 +28,7 @@ from bertscore_core.stats.estimates import (
     draws,
     numbered,
 )
-from bertscore_core.tokens import IntArray
+from bertscore_core.tokens import BoolArray, IntArray
 
 _BLOCK = 2**21  # numbers held at a time
 
@@ -60,7 +59,8 @@ def pearson(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = N
         estimation and outlier detection with correlation coefficients", Biometrika 62 (1975).
     """
     judged, rows = checked(people, scores)
-    return Estimates.by_cluster(*_correlation(_standard(judged), _standard(rows)), clusters)
+    standard = _standard(judged)
+    return Estimates.of_each([_correlation(standard, row) for row in _standard(rows)], clusters)
 
 
 def spearman(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
@@ -74,17 +74,8 @@ def spearman(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = 
         and Kendall correlation measures" (2010).
     """
     judged, rows = checked(people, scores)
-    size = max(len(judged), 1)
-    grades = (rankdata(judged) - 0.5) / size - 0.5  # of mean 0, also with ties
-    values, influences = [], []
-    for row in rows:
-        own = (rankdata(row) - 0.5) / size - 0.5
-        value, influence = _rank_correlation(grades, own)
-        values.append(value)
-        influences.append(influence)
-    return Estimates.by_cluster(
-        np.array(values), np.array(influences).reshape(len(rows), len(judged)), clusters
-    )
+    grades = _grades(judged)
+    return Estimates.of_each([_rank_correlation(grades, _grades(row)) for row in rows], clusters)
 
 
 def kendall(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
@@ -98,12 +89,9 @@ def kendall(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = N
     """
     judged, rows = checked(people, scores)
     order = np.argsort(judged, kind="stable")
-    ordered = judged[order]
-    taus = [_tau(ordered, row[order]) for row in rows]
-    influences = np.zeros(rows.shape)
-    for row, (_, influence) in enumerate(taus):
-        influences[row, order] = influence
-    return Estimates.by_cluster(np.array([value for value, _ in taus]), influences, clusters)
+    back = np.argsort(order)
+    taus = [_tau(judged[order], row[order]) for row in rows]
+    return Estimates.of_each([(value, influence[back]) for value, influence in taus], clusters)
 
 
 def auc(labels: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
@@ -126,21 +114,7 @@ def auc(labels: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None)
             f"{int(wrong.sum())} of {len(judged)} labels are neither 0 nor 1, such as "
             f"{judged[wrong][0]:g}; expected labels of yes (1) and no (0)."
         )
-    yes = judged == 1
-    many, few = int(yes.sum()), int((~yes).sum())
-    if not many or not few:
-        return Estimates.by_cluster(
-            np.full(len(rows), np.nan), np.full(rows.shape, np.nan), clusters, lowest=0.0
-        )
-    shares = np.zeros(rows.shape)
-    for row, share in zip(rows, shares, strict=True):
-        everywhere = rankdata(row)
-        share[yes] = (everywhere[yes] - rankdata(row[yes])) / few
-        share[~yes] = 1 - (everywhere[~yes] - rankdata(row[~yes])) / many
-    values = shares[:, yes].mean(axis=1)
-    # Each side has a mean of its own, so a row weighs as much as its side is rare.
-    weights = np.where(yes, len(judged) / many, len(judged) / few)
-    return Estimates.by_cluster(values, (shares - values[:, None]) * weights, clusters, lowest=0.0)
+    return Estimates.of_each([_area(judged == 1, row) for row in rows], clusters, lowest=0.0)
 
 
 def correlations(first: Doubles, second: Doubles) -> Doubles:
@@ -166,11 +140,14 @@ def _standard(values: Doubles) -> Doubles:
     return np.asarray(apart / np.where(constant, np.nan, spread), dtype=np.float64)
 
 
-def _correlation(judged: Doubles, rows: Doubles) -> tuple[Doubles, Doubles]:
-    size = judged.shape[0]
-    values = np.clip(rows @ judged / size, -1, 1) if size else np.full(len(rows), np.nan)
-    influences = rows * judged - values[:, None] / 2 * (rows**2 + judged**2)
-    return values, influences
+def _correlation(judged: Doubles, row: Doubles) -> tuple[float, Doubles]:
+    value = float(np.clip(row @ judged / len(row), -1, 1)) if len(row) else np.nan
+    return value, row * judged - value / 2 * (row**2 + judged**2)
+
+
+def _grades(values: Doubles) -> Doubles:
+    """Return ranks as shares, less their mean, also with ties."""
+    return np.asarray((rankdata(values) - 0.5) / max(len(values), 1) - 0.5, dtype=np.float64)
 
 
 def _rank_correlation(first: Doubles, second: Doubles) -> tuple[float, Doubles]:
@@ -228,25 +205,22 @@ def _tau(judged: Doubles, row: Doubles) -> tuple[float, Doubles]:
     return float(np.clip(value, -1, 1)), influence
 
 
+def _area(yes: BoolArray, row: Doubles) -> tuple[float, Doubles]:
+    many, few = int(yes.sum()), int((~yes).sum())
+    if not many or not few:
+        return np.nan, np.full(len(row), np.nan)
+    everywhere, shares = rankdata(row), np.zeros(len(row))
+    shares[yes] = (everywhere[yes] - rankdata(row[yes])) / few
+    shares[~yes] = 1 - (everywhere[~yes] - rankdata(row[~yes])) / many
+    value = float(shares[yes].mean())
+    # Each side has a mean of its own, so a row weighs as much as its side is rare.
+    return value, (shares - value) * np.where(yes, len(row) / many, len(row) / few)
+
+
 # Agreement over systems: does the metric order whole systems as people do?
 #
 # A system's score is the mean over its rows, for people and metric alike. Intervals draw items, or
 # each system's rows where items are not known: systems themselves are few and stay as they are.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SystemAgreement:
-    """Agreement of S settings with people over K systems.
-
-    Attributes:
-        pearson: Pearson's correlation of the systems' scores; NaN below two systems.
-        accuracy: Share of pairs of systems that score and people order in the same way, or both
-            tie; NaN below two systems.
-    """
-
-    systems: int
-    pearson: Resampled
-    accuracy: Resampled
 
 
 def system_agreement(
@@ -257,7 +231,7 @@ def system_agreement(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> SystemAgreement:
+) -> tuple[Resampled, Resampled]:
     """Return how the systems' mean scores agree with their mean judgements.
 
     Args:
@@ -268,6 +242,10 @@ def system_agreement(
             rows of each system on their own. Shape (N,).
         resamples: How often to draw.
         seed: Equal seeds and data give equal results.
+
+    Returns:
+        Pearson's correlation of the systems' scores, and the share of pairs of systems that score
+        and people order in the same way, or both tie; NaN below two systems.
 
     References:
         T. Kocmi et al., "To ship or not to ship" (2021), for the accuracy. D. Deutsch, R. Dror, D.
@@ -283,10 +261,9 @@ def system_agreement(
     else:
         drawn, number = numbered(items, len(judged), "items")
         again = _redrawn_items(both, numbers, many, (drawn, number), resamples, seed)
-    return SystemAgreement(
-        systems=many,
-        pearson=Resampled(values=_pearson(means)[0], replicates=_pearson(again)),
-        accuracy=Resampled(values=_accuracy(means)[0], replicates=_accuracy(again)),
+    return (
+        Resampled(values=_pearson(means)[0], replicates=_pearson(again)),
+        Resampled(values=_accuracy(means)[0], replicates=_accuracy(again)),
     )
 
 
@@ -332,34 +309,35 @@ def soft_system_accuracy(
     table = _by_system_and_item(np.concatenate([judged[None], rows]), systems, items)
     known = np.isfinite(table[0])
     pairs = [(i, j) for i, j in combinations(range(len(known)), 2) if (known[i] & known[j]).any()]
-    values, replicates = np.full(len(rows), np.nan), np.full((resamples, len(rows)), np.nan)
     if not pairs:
-        return Resampled(values=values, replicates=replicates)
+        undefined = np.full((resamples, len(rows)), np.nan)
+        return Resampled(values=undefined[0], replicates=undefined)
+
+    def differences() -> Iterator[Doubles]:
+        return (np.nan_to_num(table[:, first] - table[:, second]) for first, second in pairs)
+
     rng = np.random.default_rng(seed)
     reached, differs = np.zeros((len(pairs), len(table))), np.zeros(len(table), dtype=np.bool_)
     block = max(1, _BLOCK // known.shape[1])
     for start in range(0, permutations, block):
         many = min(block, permutations - start)
         signs = rng.choice([-1.0, 1.0], (many, known.shape[1]))
-        for row, (i, j) in zip(reached, pairs, strict=True):
-            apart = np.nan_to_num(table[:, i] - table[:, j])
+        for row, apart in zip(reached, differences(), strict=True):
             differs |= apart.any(axis=1)
             least = apart.sum(axis=1) - ROUNDING * np.abs(apart).sum(axis=1)
             row += (signs @ apart.T >= least).sum(axis=0)
     values = _soft(reached / permutations).mean(axis=0)
     flat = ~(differs[0] & differs[1:])
     values[flat] = np.nan
-    start = 0
+    blocks = []
     for weights in draws(known.shape[1], resamples, seed):
         total = np.zeros((len(weights), len(rows)))
-        for i, j in pairs:
-            apart = np.nan_to_num(table[:, i] - table[:, j])
+        for apart in differences():
             with np.errstate(invalid="ignore"):
                 ratio = weights @ apart.T / np.sqrt(weights @ (apart**2).T)
             total += _soft(ndtr(-np.nan_to_num(ratio, nan=-np.inf)))  # equal systems: p = 1
-        replicates[start : start + len(weights)] = np.where(flat, np.nan, total / len(pairs))
-        start += len(weights)
-    return Resampled(values=values, replicates=replicates)
+        blocks.append(np.where(flat, np.nan, total / len(pairs)))
+    return Resampled(values=values, replicates=np.concatenate(blocks))
 
 
 def _by_system_and_item(rows: Doubles, systems: Items, items: Items) -> Doubles:
@@ -403,8 +381,7 @@ def agreement_of_systems(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[
         scores: Numbers of S settings. Shape (S, K) or (K,).
 
     Returns:
-        Pearson's correlations and the shares of pairs in the same order, as in `SystemAgreement`.
-        Shape (S,) each.
+        Pearson's correlations and the shares of pairs in the same order. Shape (S,) each.
     """
     judged, rows = checked(people, scores)
     means = np.concatenate([judged[None], rows])[None]
@@ -419,14 +396,12 @@ def _system_means(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
 def _redrawn_rows(
     rows: Doubles, numbers: IntArray, many: int, resamples: int, seed: int
 ) -> Doubles:
-    means = np.empty((resamples, len(rows), many))
+    means = []
     for system in range(many):
         own = rows[:, numbers == system]
-        start = 0
-        for weights in draws(own.shape[1], resamples, seed + system):
-            means[start : start + len(weights), :, system] = weights @ own.T / own.shape[1]
-            start += len(weights)
-    return means
+        drawn = draws(own.shape[1], resamples, seed + system)
+        means.append(np.concatenate([weights @ own.T / own.shape[1] for weights in drawn]))
+    return np.stack(means, axis=2)
 
 
 def _redrawn_items(
@@ -441,18 +416,16 @@ def _redrawn_items(
 
     A system of which no item is drawn has no mean in that resample: NaN.
     """
-    means = np.empty((resamples, len(rows), many))
-    start = 0
+    blocks = []
     for weights in draws(items[1], resamples, seed):
+        means = np.empty((len(weights), len(rows), many))
         for system in range(many):
             own = numbers == system
             shares = weights[:, items[0][own]]
             with np.errstate(invalid="ignore"):
-                means[start : start + len(weights), :, system] = (
-                    shares @ rows[:, own].T / shares.sum(axis=1, keepdims=True)
-                )
-        start += len(weights)
-    return means
+                means[..., system] = shares @ rows[:, own].T / shares.sum(axis=1, keepdims=True)
+        blocks.append(means)
+    return np.concatenate(blocks)
 
 
 def _pearson(means: Doubles) -> Doubles:
@@ -482,29 +455,6 @@ _LEAST_BATCH = 5
 """Times as many hybrids in a batch as are chosen from: of 10,000 that makes 20 batches."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HybridAgreement:
-    """How S settings choose among hybrid systems.
-
-    Attributes:
-        pearson: Pearson's correlation of the hybrids' scores with their judgements; NaN if a side
-            does not vary. Shape (S,).
-        hits_at_1: Share of the choices in which the setting's best is people's best. Shape (S,).
-        reciprocal_rank: Mean of 1 / rank, by people, of the setting's best. Shape (S,).
-        difference: Mean judgement of people's best less that of the setting's best. Shape (S,).
-        errors: Standard errors of `hits_at_1`, `reciprocal_rank` and `difference`: how far they
-            move with another seed, that is with other hybrids and choices of the same segments.
-            They come from the differences between batches; NaN with a single one. Shape (3, S).
-    """
-
-    hybrids: int
-    pearson: Doubles
-    hits_at_1: Doubles
-    reciprocal_rank: Doubles
-    difference: Doubles
-    errors: Doubles
-
-
 def hybrid_agreement(
     people: npt.ArrayLike,
     scores: npt.ArrayLike,
@@ -514,13 +464,13 @@ def hybrid_agreement(
     choices: int = CHOICES,
     rivals: int = RIVALS,
     seed: int = 0,
-) -> HybridAgreement:
+) -> dict[str, Doubles]:
     """Make hybrid systems, and see which of them each setting would choose.
 
     All settings see the same hybrids and choices. Rows are taken with equal chances among those of
     an item; so an item may lack the output of a system. Hybrids are made in batches, each five to
-    ten times as many as are chosen from, and chosen from within a batch. That changes no expected
-    value, and the batches tell how far another seed would move the results.
+    ten times as many as are chosen from, and chosen from within a batch, which changes no expected
+    value.
 
     Args:
         people: As for `pearson`; so are the scores.
@@ -530,6 +480,13 @@ def hybrid_agreement(
         choices: How often to choose the best.
         rivals: How many hybrids, all different, to choose from each time.
         seed: Equal seeds and data give equal results.
+
+    Returns:
+        `hybrid_pearson`: Pearson's correlation of the hybrids' scores with their judgements; NaN if
+        a side does not vary. `hybrid_hits_at_1`: share of the choices in which the setting's best
+        is people's best. `hybrid_reciprocal_rank`: mean of 1 / rank, by people, of the setting's
+        best. `hybrid_difference`: mean judgement of people's best less that of the setting's best.
+        Shape (S,) each.
 
     Raises:
         InputError: shapes do not fit, a number is missing, there are no rows, or the numbers of
@@ -555,16 +512,12 @@ def hybrid_agreement(
         parts.append(_hybrid_means(both, numbered(items, len(judged), "items"), many, rng))
         picks = _choices(many, chosen, rivals, rng)
         outcomes.append(sum(_outcomes(parts[-1], block).sum(axis=2) for block in picks) / chosen)
-    means, each = np.concatenate(parts, axis=1), np.array(outcomes)
-    average, undefined = each.mean(axis=0), np.full(each.shape[1:], np.nan)
-    return HybridAgreement(
-        hybrids=hybrids,
-        pearson=correlations(means[:1], means[1:]),
-        hits_at_1=average[0],
-        reciprocal_rank=average[1],
-        difference=average[2],
-        errors=each.std(axis=0, ddof=1) / np.sqrt(batches) if batches > 1 else undefined,
-    )
+    means = np.concatenate(parts, axis=1)
+    names = ("hybrid_hits_at_1", "hybrid_reciprocal_rank", "hybrid_difference")
+    return {
+        "hybrid_pearson": correlations(means[:1], means[1:]),
+        **dict(zip(names, np.mean(outcomes, axis=0), strict=True)),
+    }
 
 
 def _hybrid_means(

@@ -22,28 +22,17 @@ from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.paired import times_drawn
-from bertscore_core.tokens import BoolArray, IntArray
+from bertscore_core.stats.sums import effective_number
+from bertscore_core.tokens import IntArray
 
 # What every statistic of agreement takes, and the rule for numbers that are missing.
 #
 # Scores come as S settings (a layer, a measure, with idf or without) of the same N rows, so that
 # all settings are compared on the same segments. **Missing numbers:** a statistic takes none; leave
-# rows out with `complete_rows`, for all settings together. **Constant numbers:** a side that does
+# rows out for all settings together. **Constant numbers:** a side that does
 # not vary orders nothing, and what needs an order is NaN.
 
 Doubles = npt.NDArray[np.float64]
-
-
-def complete_rows(people: npt.ArrayLike, scores: npt.ArrayLike) -> BoolArray:
-    """Return which rows have a judgement and a score of every setting.
-
-    Args:
-        people: Judgements; NaN or infinite where there is none. Shape (N,).
-        scores: Scores of S settings. Shape (S, N) or (N,).
-    """
-    judged = np.isfinite(np.asarray(people, dtype=np.float64))
-    rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
-    return np.asarray(judged & np.isfinite(rows).all(axis=0), dtype=np.bool_)
 
 
 def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
@@ -55,11 +44,11 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
             f"judgements and scores do not fit: got shapes {judged.shape} and {rows.shape}; "
             "expected (rows,) and (settings, rows)."
         )
-    missing = int((~complete_rows(judged, rows)).sum())
+    missing = len(judged) - int((np.isfinite(judged) & np.isfinite(rows).all(axis=0)).sum())
     if missing:
         raise InputError(
             f"{missing} of {len(judged)} rows have no judgement or no score of some setting; "
-            "expected finite numbers. Leave these rows out (complete_rows finds them)."
+            "expected finite numbers. Leave these rows out."
         )
     return judged, rows
 
@@ -67,16 +56,7 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
 def numbered(
     keys: npt.NDArray[np.generic] | Sequence[object], rows: int, name: str
 ) -> tuple[IntArray, int]:
-    """Number the different keys of rows from 0, in sorted order.
-
-    Args:
-        keys: One for each row. Shape (N,).
-        rows: Number of rows, N.
-        name: What the keys are, for the message.
-
-    Returns:
-        The number of each row's key, shape (N,), and how many keys there are.
-    """
+    """Number the keys of rows from 0, in sorted order; return also how many keys there are."""
     if len(keys) != rows:
         raise InputError(f"got {len(keys)} {name} for {rows} rows; expected one for each row.")
     different, numbers = np.unique(np.asarray(keys), return_inverse=True)
@@ -97,16 +77,7 @@ def numbered(
 
 
 def count_below(values: IntArray, prefixes: IntArray, limits: IntArray) -> IntArray:
-    """Count, for each question, the values below a limit among the first few.
-
-    Args:
-        values: Whole numbers from 0. Shape (n,).
-        prefixes: How many of the first values each question looks at, 0 to n. Shape (q,).
-        limits: What these values must be below, from 0. Shape (q,).
-
-    Returns:
-        Shape (q,), int64.
-    """
+    """Count, for each of q questions, the values below a limit among the first few of n values."""
     top = int(max(values.max(initial=0), limits.max(initial=0)))
     level = values.astype(np.int64)
     begins = np.zeros(len(limits), dtype=np.int64)
@@ -137,6 +108,8 @@ RESAMPLES = 1000
 ROUNDING = 1e-12
 """Differences of correlations below this are rounding, and settings with them are equal."""
 
+_TAILS = (0.025, 0.975)
+
 _FULL = 1 - 1e-6  # greater correlations count as this, so that Fisher's z is finite
 
 _LEAST_DEGREES = 0.01  # of a single cluster, so that equal settings still have p = 0.5
@@ -163,27 +136,29 @@ class Estimates:
     effective: float | None = None
 
     @classmethod
-    def by_cluster(
+    def of_each(
         cls,
-        values: Doubles,
-        influences: Doubles,
+        estimates: Sequence[tuple[float, Doubles]],
         clusters: npt.NDArray[np.generic] | Sequence[object] | None,
         lowest: float = -1.0,
     ) -> "Estimates":
-        """Add up the influences of rows, shape (S, N), by cluster.
+        """Put settings together: the value of each, and influences of N rows, added up by cluster.
 
         Raises:
             InputError: there is not one cluster for each row.
         """
-        effective = None
+        influences, effective = np.array([influence for _, influence in estimates]), None
         if clusters is not None:
             numbers, many = numbered(clusters, influences.shape[1], "clusters")
-            squares = float((np.bincount(numbers).astype(np.float64) ** 2).sum())
-            effective = len(numbers) ** 2 / squares if squares else 0.0
+            effective = effective_number(np.bincount(numbers))
             sums = [np.bincount(numbers, row, many) for row in influences]
-            together = np.array(sums, dtype=np.float64).reshape(-1, many)
-            influences = together * (many / max(len(numbers), 1))
-        return cls(values=values, influences=influences, lowest=lowest, effective=effective)
+            influences = np.array(sums, dtype=np.float64) * (many / max(len(numbers), 1))
+        return cls(
+            values=np.array([value for value, _ in estimates], dtype=np.float64),
+            influences=influences,
+            lowest=lowest,
+            effective=effective,
+        )
 
     def of(self, settings: Sequence[int]) -> "Estimates":
         """Return these settings alone, in this order."""
@@ -205,24 +180,22 @@ class Estimates:
         """Standard errors, allowing for clusters. Shape (S,); NaN below two clusters."""
         return _errors(self.influences)
 
-    def intervals(
-        self, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-    ) -> Doubles:
-        """Return intervals by bootstrap over clusters. Shape (S, 2).
+    def intervals(self, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
+        """Return 95% intervals by bootstrap over clusters. Shape (S, 2).
 
         The terms are resampled on the logit scale of the statistic's range, so that bounds stay
         within it. A statistic at an end of its range has an interval of width 0, as in any
         bootstrap. Equal seeds and data give equal intervals.
-
-        Raises:
-            InputError: level is not between 0 and 1, or there are no resamples.
         """
-        if not 0 < level < 1 or resamples < 1:
-            raise InputError(
-                f"got an interval of level {level} from {resamples} resamples; expected a level "
-                "between 0 and 1, and 1 resample or more."
-            )
-        tails = self._tails(level, resamples, seed)
+        clusters = self.clusters
+        if clusters < 2:
+            return np.full((len(self.values), 2), np.nan)
+        means = [
+            weights @ self.influences.T / clusters for weights in draws(clusters, resamples, seed)
+        ]
+        # Few clusters spread less than the population that they are drawn from.
+        spread = np.concatenate(means) * np.sqrt(clusters / (clusters - 1))
+        tails = np.quantile(spread, _TAILS, axis=0)
         width = 1 - self.lowest
         share = np.clip((self.values - self.lowest) / width, 0, 1)
         inside = (share > 0) & (share < 1)
@@ -230,18 +203,6 @@ class Estimates:
         bounds = expit(logit(middle) + tails / (width * middle * (1 - middle)))
         bounds = np.where(inside, bounds, np.where(np.isnan(tails), np.nan, share))
         return np.asarray(self.lowest + width * bounds.T, dtype=np.float64)
-
-    def _tails(self, level: float, resamples: int, seed: int) -> Doubles:
-        clusters = self.clusters
-        if clusters < 2:
-            return np.full((2, len(self.values)), np.nan)
-        means = [
-            weights @ self.influences.T / clusters for weights in draws(clusters, resamples, seed)
-        ]
-        # Few clusters spread less than the population that they are drawn from.
-        spread = np.concatenate(means) * np.sqrt(clusters / (clusters - 1))
-        tails = np.quantile(spread, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return np.asarray(tails, dtype=np.float64)
 
     def p_below(self, best: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
         """Return p values of one setting being better than each other one, for a choice of many.
@@ -286,13 +247,9 @@ def _p_below(lags: Doubles, errors: Doubles, drawn: Doubles, shrink: Doubles) ->
     """Compare lags in errors with the greatest difference that is drawn of any two settings.
 
     Step by step (Romano and Wolf, 2005): the worst setting is compared with the differences of all,
-    each better one with those of the settings that remain.
-
-    Args:
-        lags: Of each setting behind the best. Shape (S,).
-        errors: Of the lags. Shape (S,).
-        drawn: Statistics of settings that are equally good, but for a constant. Shape (B, S).
-        shrink: What the errors of each draw are too small by. Shape (B,).
+    each better one with those of the settings that remain. `drawn` are statistics of settings that
+    are equally good, but for a constant, (B, S), and `shrink` is what their errors are too small
+    by, (B,).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(np.abs(lags) < ROUNDING, 0.0, lags / errors)
@@ -355,13 +312,12 @@ class Resampled:
         errors[defined] = np.nanstd(self.replicates[:, defined], axis=0, ddof=1)
         return errors
 
-    def intervals(self, *, level: float = 0.95) -> Doubles:
-        """Return the quantiles of the resamples as intervals. Shape (S, 2); NaN where undefined."""
+    def intervals(self) -> Doubles:
+        """Return quantiles of the resamples as 95% intervals. Shape (S, 2); NaN where undefined."""
         defined = np.isfinite(self.replicates).any(axis=0)
         bounds = np.full((len(self.values), 2), np.nan)
-        tails = [(1 - level) / 2, (1 + level) / 2]
         if defined.any():
-            bounds[defined] = np.nanquantile(self.replicates[:, defined], tails, axis=0).T
+            bounds[defined] = np.nanquantile(self.replicates[:, defined], _TAILS, axis=0).T
         return bounds
 
     def p_below(self, best: int) -> Doubles:
@@ -392,19 +348,6 @@ DARR_THRESHOLD = 25.0
 
 MAX_PAIRS = 20_000_000
 """Most pairs within items; some 100 bytes are held for each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CalibratedAccuracy:
-    """Pairwise accuracy with ties, at the best threshold of each setting.
-
-    Attributes:
-        estimates: Accuracies, from 0 to 1; items are the clusters.
-        thresholds: Scores at most this far apart count as tied. Shape (S,).
-    """
-
-    estimates: Estimates
-    thresholds: Doubles
 
 
 def darr(
@@ -449,23 +392,23 @@ def darr(
     rankings = (lower - begins) + (ends - upper)  # of each row; every pair has two rows
     total = int(rankings.sum()) // 2
     if not total:
-        return Estimates.by_cluster(*_undefined(*rows.shape), items)
-    values = np.zeros(len(rows))
-    influences = np.zeros(rows.shape)
+        return Estimates.of_each([(np.nan, np.full(size, np.nan))] * len(rows), items)
+    back = np.argsort(order)
     # A ranking within an item is wholly of one cluster; between rows, half of it is of each, but
     # the statistic is quadratic in the rows.
     weight = size / total * (1.0 if items is None else 0.5)
-    for row, ranked in enumerate(dense_ranks(line[order]) for line in rows):
+    estimates = []
+    for ranked in (dense_ranks(line[order]) for line in rows):
         counts = count_below(
             ranked,
             np.concatenate([lower, begins, ends, upper]),
             np.concatenate([ranked, ranked, ranked + 1, ranked + 1]),
         ).reshape(4, size)
         concordant = (counts[0] - counts[1]) + (ends - upper) - (counts[2] - counts[3])
-        values[row] = (int(concordant.sum()) - total) / total
-        terms = 2 * concordant - rankings - values[row] * rankings
-        influences[row, order] = terms * weight
-    return Estimates.by_cluster(values, influences, items)
+        value = (int(concordant.sum()) - total) / total
+        influence = (2 * concordant - rankings - value * rankings) * weight
+        estimates.append((value, influence[back]))
+    return Estimates.of_each(estimates, items)
 
 
 def within_item_kendall(people: npt.ArrayLike, scores: npt.ArrayLike, items: Items) -> Estimates:
@@ -489,22 +432,15 @@ def within_item_kendall(people: npt.ArrayLike, scores: npt.ArrayLike, items: Ite
     pairs = _pairs_within(items, len(judged))
     order = np.sign(judged[pairs.first] - judged[pairs.second])
     apart = pairs.sums(order != 0)
-    values, influences = _undefined(len(rows), pairs.items)
-    for row, line in enumerate(rows):
+    taus = []
+    for line in rows:
         ours = np.sign(line[pairs.first] - line[pairs.second])
-        scale = np.sqrt(apart * pairs.sums(ours != 0))
-        known = scale > 0
-        if known.any():
-            taus = pairs.sums(order * ours)[known] / scale[known]
-            values[row] = taus.mean()
-            influences[row] = 0.0
-            influences[row, known] = (taus - values[row]) * (pairs.items / known.sum())
-    return Estimates(values=values, influences=influences)
+        with np.errstate(invalid="ignore"):
+            taus.append(pairs.sums(order * ours) / np.sqrt(apart * pairs.sums(ours != 0)))
+    return _mean_over_items(np.array(taus), lowest=-1.0)
 
 
-def accuracy_with_ties(
-    people: npt.ArrayLike, scores: npt.ArrayLike, items: Items
-) -> CalibratedAccuracy:
+def accuracy_with_ties(people: npt.ArrayLike, scores: npt.ArrayLike, items: Items) -> Estimates:
     """Return the pairwise accuracy with calibrated ties, as in the WMT23 metrics task.
 
     A pair of an item's outputs is right if score and judgement order it in the same way, or both
@@ -518,7 +454,7 @@ def accuracy_with_ties(
     Takes judgements (N,), scores of S settings (S, N) or (N,), and the input that each row answers.
 
     Returns:
-        Accuracies of 0 to 1, NaN if no item has two outputs, and thresholds.
+        Accuracies of 0 to 1; NaN if no item has two outputs.
 
     Raises:
         InputError: shapes do not fit, a number is missing, or there are more than `MAX_PAIRS`
@@ -533,27 +469,25 @@ def accuracy_with_ties(
     pairs = _pairs_within(items, len(judged))
     order = np.sign(judged[pairs.first] - judged[pairs.second])
     many = pairs.sums(np.ones(len(order)))
-    used = many > 0
-    values, influences = _undefined(len(rows), pairs.items)
-    thresholds = np.full(len(rows), np.nan)
-    if not used.any():
-        return CalibratedAccuracy(
-            estimates=Estimates(values=values, influences=influences, lowest=0.0),
-            thresholds=thresholds,
-        )
     weights = 1 / many[pairs.item]
-    for row, line in enumerate(rows):
+    accuracies = []
+    for line in rows:
         gaps = line[pairs.first] - line[pairs.second]
-        thresholds[row] = _best_threshold(gaps, order, weights)
-        right = np.where(np.abs(gaps) <= thresholds[row], 0.0, np.sign(gaps)) == order
-        accuracies = pairs.sums(right)[used] / many[used]
-        values[row] = accuracies.mean()
-        influences[row] = 0.0
-        influences[row, used] = (accuracies - values[row]) * (pairs.items / used.sum())
-    return CalibratedAccuracy(
-        estimates=Estimates(values=values, influences=influences, lowest=0.0),
-        thresholds=thresholds,
-    )
+        threshold = _best_threshold(gaps, order, weights)
+        right = np.where(np.abs(gaps) <= threshold, 0.0, np.sign(gaps)) == order
+        with np.errstate(invalid="ignore"):
+            accuracies.append(pairs.sums(right) / many)
+    return _mean_over_items(np.array(accuracies), lowest=0.0)
+
+
+def _mean_over_items(parts: Doubles, *, lowest: float) -> Estimates:
+    """Return means over the items of which a setting has a value. NaN without any. Shape (S, I)."""
+    known = np.isfinite(parts)
+    share = known.mean(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        values = np.where(known, parts, 0.0).mean(axis=1, keepdims=True) / share
+        influences = np.where(known, parts - values, 0.0) / share
+    return Estimates(values=values[:, 0], influences=influences, lowest=lowest)
 
 
 def check_pairs(items: Items) -> None:
@@ -589,10 +523,6 @@ class _Pairs:
         return np.bincount(self.item, values.astype(np.float64), self.items).astype(np.float64)
 
 
-def _undefined(settings: int, clusters: int) -> tuple[Doubles, Doubles]:
-    return np.full(settings, np.nan), np.full((settings, clusters), np.nan)
-
-
 def _pairs_within(items: Items, rows: int) -> _Pairs:
     numbers, many = numbered(items, rows, "items")
     sizes = np.bincount(numbers, minlength=many)
@@ -612,7 +542,7 @@ def _best_threshold(gaps: Doubles, order: Doubles, weights: Doubles) -> float:
     by_gap = np.argsort(apart, kind="stable")
     ordered = apart[by_gap]
     gain = np.cumsum(((order == 0) * weights - right)[by_gap])
-    last = np.append(ordered[1:] != ordered[:-1], True)  # pairs equally far apart tie together
+    last = np.diff(ordered, append=np.inf) > 0  # pairs equally far apart tie together
     # Rounded, so that of thresholds with equal accuracy the least is taken.
     gains = np.round(np.append(0.0, gain[last]), 9)
     return float(np.append(0.0, ordered[last])[np.argmax(gains)])

@@ -25,7 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats.sums import Doubles, PackedHistogram, ScoreStatistics
+from bertscore_core.stats.sums import (
+    Doubles,
+    PackedHistogram,
+    ScoreStatistics,
+    effective_number,
+)
 from bertscore_core.tokens import IntArray
 
 NORMAL_ROWS = 10_000
@@ -91,9 +96,7 @@ def carriers(deviations: Doubles, counts: npt.ArrayLike = 1) -> float | None:
         deviations: How far rows are from their mean. Shape (K,).
         counts: Rows at each of these. Shape (K,) or ().
     """
-    squares = np.square(deviations)
-    fourths = float((squares**2 * counts).sum())
-    return float((squares * counts).sum()) ** 2 / fourths if fourths else None
+    return effective_number(np.square(deviations), counts) or None
 
 
 def carriers_of(histogram: PackedHistogram) -> float | None:
@@ -148,7 +151,7 @@ def interval_in_errors(
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """Return a quantile of Student's t, to about 12 digits. It does without scipy.
+    """Return a quantile of Student's t, to about 12 digits: `Scores.summary` has no scipy.
 
     Newton's method, from the normal quantile: that is too near to 0, and above 0 the distribution
     function is concave, so that every step is towards the quantile and none beyond it.

@@ -3,7 +3,7 @@
 Scores are rounded to steps of 2**-36 and added up as integers. So the same scores give the same
 bits, however they are cut into parts and in whatever order the parts are merged. A sum of floats
 would not. Sums are also kept by host, since pairs that share a host resemble each other: see
-`host_robust_errors`.
+`_host_robust_errors`.
 
     part 1 + part 2 + ... = Moments  ->  means, errors, quantiles  ->  Baseline
 """
@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError
-from bertscore_core.stats.sums import Doubles, Sums, bins_of, scores_at
+from bertscore_core.stats.sums import (
+    Doubles,
+    KeyedSums,
+    Sums,
+    bins_of,
+    effective_number,
+    scores_at,
+)
 from bertscore_core.tokens import FloatArray, IntArray
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.
@@ -67,41 +74,23 @@ HOST_BUCKETS = 1 << HOST_BITS
 """Number of buckets that hosts may belong to: 0 to 255."""
 
 
-def host_robust_errors(
-    sides: IntArray, counts: IntArray, apart: Doubles, naive: Doubles
-) -> Doubles:
-    """Return the standard error of the means of pairs that share hosts.
+def _host_robust_errors(hosts: "HostSums", means: Doubles, naive: Doubles) -> Doubles:
+    """Return the standard error of the means of pairs that share hosts, never below the naive one.
 
-    Args:
-        sides: Sentences of each bucket in the pairs. Shape (K,), sum 2 N.
-        counts: Pairs that touch each bucket. Shape (K,).
-        apart: Sum of score minus mean over the pairs that touch each bucket. Shape (K, ...).
-        naive: Standard error of the means if pairs were independent. Shape (...).
-
-    Returns:
-        Shape as `naive`; NaN where there is no error, and never below `naive`.
+    Shapes: (L + 1, 3) all; NaN where there is no error.
     """
-    pairs = int(sides.sum()) // 2
-    if pairs < 2 or len(sides) < 2 or (counts == pairs).any():
+    counts, pairs = hosts.pairs, int(hosts.sides.sum()) // 2
+    if pairs < 2 or len(counts) < 2 or (counts == pairs).any():
         return np.full(naive.shape, np.nan)
-    factor = _host_factor(sides / (2 * pairs))
+    apart = hosts.sums / _SCALE - counts[:, None, None] * means
+    factor = _host_factor(hosts.sides / (2 * pairs))
     # With independent pairs S^2 / untouched is on average (pairs of the bucket) * (their variance).
     untouched = 1 - counts / pairs
-    weights = (1 / untouched).reshape(-1, *[1] * naive.ndim)
-    shared = factor * (weights * apart**2).sum(axis=0)
+    shared = factor * (apart**2 / untouched[:, None, None]).sum(axis=0)
     # Taken away: what independent pairs would give too much. Their variance is naive^2 * pairs.
     own = (factor * counts.sum() - pairs) * pairs * naive**2
     variance = (shared - own) / pairs**2
     return np.asarray(np.sqrt(np.maximum(variance, naive**2)), dtype=np.float64)
-
-
-def effective_hosts(sides: IntArray) -> float:
-    """Return how many hosts of equal size would give the same error; NaN if hosts are not known.
-
-    It is at most `HOST_BUCKETS`. `sides` are as for `host_robust_errors`.
-    """
-    total = sides.sum()
-    return float(total**2 / (sides.astype(np.float64) ** 2).sum()) if total else float("nan")
 
 
 def _host_factor(shares: Doubles) -> float:
@@ -116,7 +105,7 @@ def _host_factor(shares: Doubles) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HostSums(Sums):
+class HostSums(KeyedSums):
     """Sums over the scores of the pairs that touch each bucket of hosts.
 
     Attributes:
@@ -145,7 +134,7 @@ class HostSums(Sums):
         first, second = hosts.astype(np.int64).T
         across = np.flatnonzero(first != second)  # a pair within one bucket touches it once
         which = np.concatenate([np.arange(number), across])
-        return cls._summed(
+        return cls.summed(
             np.concatenate([first, second[across]]),
             np.where(first == second, 2, 1)[which],
             np.ones(len(which), dtype=np.int64),
@@ -159,35 +148,6 @@ class HostSums(Sums):
         return cls(
             buckets=none, sides=none, pairs=none, sums=np.zeros((0, rows, 3), dtype=np.int64)
         )
-
-    @classmethod
-    def merge(cls, several: Sequence[Self]) -> Self:
-        """Return the sums over several sets of pairs together; at least one."""
-        return cls._summed(
-            *(np.concatenate([getattr(sums, name) for sums in several]) for name in cls.__slots__)
-        )
-
-    @classmethod
-    def _summed(cls, buckets: IntArray, sides: IntArray, pairs: IntArray, sums: IntArray) -> Self:
-        order = np.argsort(buckets, kind="stable")
-        names, starts = np.unique(buckets[order], return_index=True)
-        if len(names):  # `reduceat` adds up runs, such as those of equal buckets; it refuses none
-            sides, pairs, sums = (np.add.reduceat(v[order], starts) for v in (sides, pairs, sums))
-        return cls(buckets=names, sides=sides, pairs=pairs, sums=sums)
-
-    def check(self, rows: int, pairs: int) -> None:
-        """Check that the sums belong together, and to so many layers and pairs."""
-        number = len(self.buckets)
-        shapes = (self.sides.shape, self.pairs.shape, self.sums.shape)
-        fits = shapes == ((number,), (number,), (number, rows, 3))
-        if not (
-            fits
-            and (np.diff(self.buckets) > 0).all()
-            and ((self.buckets >= 0) & (self.buckets < HOST_BUCKETS)).all()
-            and ((self.pairs > 0) & (self.pairs <= self.sides)).all()
-            and int(self.sides.sum()) in ({2 * pairs} if number else {0})
-        ):
-            raise ValueError("its sums by host do not belong together")
 
 
 def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
@@ -330,7 +290,9 @@ class Moments(Sums):
     @property
     def means(self) -> Doubles:
         """Mean of precision, recall and F1. Shape (L + 1, 3); NaN without pairs."""
-        return _mean(self.sums, self.num_pairs)
+        if not self.num_pairs:
+            return np.full(self.sums.shape, np.nan)
+        return np.asarray(self.sums / (self.num_pairs * _SCALE), dtype=np.float64)
 
     @property
     def deviations(self) -> Doubles:
@@ -351,9 +313,7 @@ class Moments(Sums):
         naive = self.naive_errors
         if not self.knows_hosts:
             return naive
-        hosts = self.hosts
-        apart = hosts.sums / _SCALE - hosts.pairs[:, None, None] * self.means
-        return host_robust_errors(hosts.sides, hosts.pairs, apart, naive)
+        return _host_robust_errors(self.hosts, self.means, naive)
 
     @property
     def knows_hosts(self) -> bool:
@@ -362,8 +322,11 @@ class Moments(Sums):
 
     @property
     def effective_hosts(self) -> float:
-        """How many hosts of equal size would give the same error; NaN if hosts are not known."""
-        return effective_hosts(self.hosts.sides)
+        """How many hosts of equal size would give the same error, at most `HOST_BUCKETS`.
+
+        NaN if hosts are not known.
+        """
+        return effective_number(self.hosts.sides) or math.nan
 
     @property
     def gaps(self) -> Doubles:
@@ -434,23 +397,12 @@ class Moments(Sums):
                 arrays = {name: archive[name].astype(np.int64) for name in names}
             sums = {name: arrays.pop(name) for name in _shapes(0)}
             by_host = {name.removeprefix("host_"): array for name, array in arrays.items()}
-            moments = cls(**sums, hosts=HostSums(**by_host))
-            moments._check_consistent()
         except Exception as error:
             raise InputError(
                 f"{source} holds no sums of scores ({error}); expected a file written by "
                 "`bertscore-beam baseline`. Delete it and run that command again."
             ) from error
-        return moments
-
-    def _check_consistent(self) -> None:
-        rows = len(self.squares)
-        shapes = _shapes(rows)
-        if any(getattr(self, name).shape != shape for name, shape in shapes.items()) or not bool(
-            (self.histogram.sum(axis=-1) == self.num_pairs).all()
-        ):
-            raise ValueError("its sums do not belong together")
-        self.hosts.check(rows, self.num_pairs)
+        return cls(**sums, hosts=HostSums(**by_host))
 
 
 def _check(scores: FloatArray) -> None:
@@ -486,11 +438,6 @@ def _histogram(values: Doubles) -> IntArray:
     cells = np.arange(rows)[:, None, None] * 3 + np.arange(3)
     flat = np.bincount((cells * BINS + bins).ravel(), minlength=rows * 3 * BINS)
     return flat.reshape(rows, 3, BINS).astype(np.int64)
-
-
-def _mean(total: IntArray, pairs: int) -> Doubles:
-    """Divide sums of steps by a number of pairs. Shape as given; NaN for 0."""
-    return total / (pairs * _SCALE) if pairs else np.full(total.shape, np.nan)
 
 
 def _deviation(squares: IntArray, means: Doubles, pairs: int) -> Doubles:

@@ -69,7 +69,7 @@ import numpy.typing as npt
 
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats.intervals import carriers, check_confidence
-from bertscore_core.stats.sums import Sums
+from bertscore_core.stats.sums import KeyedSums, effective_number
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -102,13 +102,9 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
-    """What is resampled: rows or clusters, some of them one by one, and a rest.
+    """What is resampled: the differences of rows or clusters, some of them one by one, and a rest.
 
-    Attributes:
-        kept: The differences that are resampled one by one. Shape (K,).
-        sizes: Weight of each kept unit in the mean, where it is not the same for all; only without
-            a rest. Shape (K,) or None.
-        rest: Number of the others, and mean and sum of squares of their differences.
+    `sizes` are the weights of the kept ones in the mean, where these differ; only without a rest.
     """
 
     kept: Doubles
@@ -139,10 +135,7 @@ def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> flo
 
 
 def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doubles:
-    """Return the sum of differences, where units have sizes the mean, of units drawn again.
-
-    Of each of R samples, drawn with replacement. Shape (R,).
-    """
+    """Return the sums of R samples of units drawn with replacement, or means if they have sizes."""
     kept, sizes = units.kept, units.sizes
     n = len(kept) + units.rest
     samples = []
@@ -153,28 +146,20 @@ def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doub
         sums = times @ kept
         if sizes is not None:
             sums = sums / (times @ sizes)
-        samples.append(sums + _rest(units, n - drawn, random))
+        if units.rest_squares:
+            spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
+            noise = random.normal(size=count)
+            sums += (n - drawn) * units.rest_mean + np.sqrt((n - drawn) * spread) * noise
+        samples.append(sums)
     return np.concatenate(samples)
 
 
 def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Generator) -> Doubles:
-    """Draw from a number of units with replacement, and return how often each is drawn.
-
-    `drawn` says how many are drawn in each sample, (B,). Shape (B, K).
-    """
+    """Return how often each of K units is drawn if so many are, in B samples. Shape (B, K)."""
     chosen = random.integers(0, max(1, number), int(drawn.sum()))
     chosen += np.repeat(np.arange(len(drawn)) * number, drawn)
     times = np.bincount(chosen, minlength=len(drawn) * number)
     return times.reshape(len(drawn), number).astype(np.float64)
-
-
-def _rest(units: Units, drawn: npt.NDArray[np.int64], random: np.random.Generator) -> Doubles:
-    if not units.rest_squares:
-        return np.zeros(len(drawn))
-    spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
-    noise = random.normal(size=len(drawn))
-    sums: Doubles = drawn * units.rest_mean + np.sqrt(drawn * spread) * noise
-    return sums
 
 
 def _batches(resamples: int, width: int) -> list[int]:
@@ -247,7 +232,7 @@ def _largest(d: Doubles) -> Doubles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterSums(Sums):
+class ClusterSums(KeyedSums):
     """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
 
     Attributes:
@@ -265,40 +250,16 @@ class ClusterSums(Sums):
         cls, differences: npt.NDArray[np.floating[Any]], clusters: npt.NDArray[np.uint64]
     ) -> Self:
         """Return the sums over differences, none of them NaN, and their clusters. Shape (N,)."""
-        return cls._summed(clusters, differences, np.ones(len(clusters), dtype=np.int64))
-
-    @classmethod
-    def _summed(
-        cls,
-        clusters: npt.NDArray[np.uint64],
-        totals: npt.NDArray[np.floating[Any]],
-        counts: npt.NDArray[np.int64],
-    ) -> Self:
-        names, places = np.unique(clusters, return_inverse=True)
-        return cls(
-            clusters=names,
-            totals=np.asarray(
-                np.bincount(places, weights=totals, minlength=len(names)), dtype=np.float64
-            ),
-            # Counts are added as doubles, which hold whole numbers up to 2**53.
-            counts=np.bincount(places, weights=counts, minlength=len(names)).astype(np.int64),
-        )
+        ones = np.ones(len(clusters), dtype=np.int64)
+        return cls.summed(clusters, differences.astype(np.float64), ones)
 
     def __len__(self) -> int:
         return len(self.clusters)
 
-    @classmethod
-    def merge(cls, every: Sequence[Self]) -> Self:
-        """Return the sums over several sets of pairs together; at least one."""
-        return cls._summed(
-            *(np.concatenate([getattr(one, name) for one in every]) for name in cls.__slots__)
-        )
-
     @property
     def effective(self) -> float:
         """Number of equal clusters that would weigh as much as these (Kish); 0 without any."""
-        squares = float(np.square(self.counts.astype(np.float64)).sum())
-        return float(self.counts.sum()) ** 2 / squares if squares else 0.0
+        return effective_number(self.counts)
 
 
 POWER = 0.8
@@ -387,7 +348,9 @@ def paired_result(
     )
     if mean is None or units < LEAST_UNITS:
         return known
-    variance = _row_variance(sums) if clusters is None else _cluster_variance(clusters, n, mean)
+    variance, number_of_carriers = (
+        _of_rows(sums, mean) if clusters is None else _of_clusters(clusters, n, mean)
+    )
     error = math.sqrt(variance)
     degrees = units - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
@@ -400,7 +363,7 @@ def paired_result(
         upper=mean + _reach(confidence, error, degrees),
         detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
-        carriers=_carriers(sums, mean) if clusters is None else carriers(_moves(clusters, n, mean)),
+        carriers=number_of_carriers,
         **tests,
     )
 
@@ -488,31 +451,22 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _row_variance(sums: PairedSums) -> float:
-    n = sums.count
-    return max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
-
-
-def _cluster_variance(clusters: ClusterSums, n: int, mean: float) -> float:
-    moves = _moves(clusters, n, mean)
-    groups = len(clusters)
-    return (groups - 1) / groups * float(moves @ moves)
-
-
-def _moves(clusters: ClusterSums, n: int, mean: float) -> Doubles:
-    """Return how far the mean moves without each cluster. Shape (G,)."""
-    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
-    return np.asarray(moves, dtype=np.float64)
-
-
-def _carriers(sums: PairedSums, mean: float) -> float | None:
-    """Return how many pairs carry the variance; exact up to `KEPT` changed pairs.
+def _of_rows(sums: PairedSums, mean: float) -> tuple[float, float | None]:
+    """Return the variance of the mean, and how many pairs carry it: exact up to `KEPT` of them.
 
     Of more, those that are not kept are far more than few, and lie near their mean.
     """
-    units = sums.units()
+    n, units = sums.count, sums.units()
+    variance = max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
     counts = np.append(np.ones(len(units.kept)), units.rest)
-    return carriers(np.append(units.kept, units.rest_mean) - mean, counts)
+    return variance, carriers(np.append(units.kept, units.rest_mean) - mean, counts)
+
+
+def _of_clusters(clusters: ClusterSums, n: int, mean: float) -> tuple[float, float | None]:
+    # How far the mean moves without each cluster.
+    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
+    number = len(clusters)
+    return (number - 1) / number * float(moves @ moves), carriers(moves)
 
 
 def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:

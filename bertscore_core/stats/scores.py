@@ -170,13 +170,9 @@ class Scores:
 
         Without any set they are the scores of one layer of no pairs.
         """
-        every = parts or [cls._of_no_pairs()]
-        return cls(
-            **{
-                f.name: np.concatenate([getattr(part, f.name) for part in every], axis=-1)
-                for f in fields(cls)
-            }
-        )
+        parts = parts or [cls._of_no_pairs()]
+        columns = {name: [getattr(part, name) for part in parts] for name in cls.__slots__}
+        return cls(**{name: np.concatenate(arrays, axis=-1) for name, arrays in columns.items()})
 
     @classmethod
     def _of_no_pairs(cls) -> "Scores":
@@ -185,7 +181,7 @@ class Scores:
 
     def select(self, pairs: npt.NDArray[Any]) -> "Scores":
         """Return the scores of pairs, by their positions in the order wanted or by a mask, (N,)."""
-        return Scores(**{f.name: getattr(self, f.name)[..., pairs] for f in fields(Scores)})
+        return Scores(**{name: getattr(self, name)[..., pairs] for name in self.__slots__})
 
     def __len__(self) -> int:
         return len(self.candidate_tokens)
@@ -257,7 +253,7 @@ class Scores:
                 f"to_pandas() needs pandas ({error}); expected the packages of the extra "
                 "'results'. Install it, or pandas alone."
             ) from error
-        return pd.DataFrame({field.name: getattr(self, field.name) for field in fields(self)})
+        return pd.DataFrame({name: getattr(self, name) for name in self.__slots__})
 
     def __repr__(self) -> str:
         if not len(self):

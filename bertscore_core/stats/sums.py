@@ -22,8 +22,7 @@ class Sums:
 
     A number is added, in the order given; each number of a tuple by itself; counts by name, for
     each name; anything else by its own `merge`. What is not known of one set (None) is not known of
-    all. Without any set, the fields have their defaults. Where fields belong together, such as keys
-    and the sums of each, a class has its own `merge`, and `+` follows it.
+    all. Without any set, the fields have their defaults.
     """
 
     __slots__: tuple[str, ...] = ()
@@ -50,6 +49,37 @@ def _added(parts: Sequence[Any]) -> Any:
         names = sorted({name for part in parts for name in part})
         return {name: sum(part.get(name, 0) for part in parts) for name in names}
     return type(first).merge(parts)
+
+
+class KeyedSums(Sums):
+    """Sums by key: the first field has the keys, ascending, the others what is added up of each."""
+
+    __slots__: tuple[str, ...] = ()
+
+    @classmethod
+    def summed(cls, keys: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> Self:
+        """Add up columns by key. Shape (N,) for keys, (N, ...) for each column."""
+        order = np.argsort(keys, kind="stable")
+        names, starts = np.unique(keys[order], return_index=True)
+        if len(names):  # `reduceat` adds up runs, such as those of equal keys; it refuses none
+            columns = tuple(np.add.reduceat(column[order], starts) for column in columns)
+        return cls(**dict(zip(cls.__slots__, (names, *columns), strict=True)))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self]) -> Self:
+        """Return the sums over several sets of rows together; at least one."""
+        fields = ([getattr(part, name) for part in parts] for name in cls.__slots__)
+        return cls.summed(*map(np.concatenate, fields))
+
+
+def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> float:
+    """Return how many equal weights would weigh as much (Kish): (sum of w)^2 / sum of w^2.
+
+    Each weight is there `counts` times. 0 without a weight.
+    """
+    own, times = weights.astype(np.float64), np.asarray(counts, dtype=np.float64)
+    squares = float((own**2 * times).sum())
+    return float((own * times).sum()) ** 2 / squares if squares else 0.0
 
 
 # Histograms of raw scores over bins of equal width from -1 to 1, dense and packed.
@@ -88,9 +118,7 @@ class PackedHistogram:
     packed_counts: bytes = b""
 
     @classmethod
-    def of(
-        cls, bins: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]
-    ) -> "PackedHistogram":
+    def of(cls, bins: npt.NDArray[np.integer], counts: npt.NDArray[Any]) -> "PackedHistogram":
         """Pack bins that are not empty, ascending, and the pairs in each. Shape (K,) both."""
         return cls(bins.astype(_BIN_TYPE).tobytes(), counts.astype(_COUNT_TYPE).tobytes())
 
@@ -113,13 +141,9 @@ class PackedHistogram:
     @classmethod
     def merge(cls, parts: Sequence["PackedHistogram"]) -> "PackedHistogram":
         """Return the histogram of several sets of pairs together."""
-        filled = [part for part in parts if part.packed_bins]
-        if len(filled) < 2:
-            return filled[0] if filled else cls()
-        bins, where = np.unique(np.concatenate([part.bins for part in filled]), return_inverse=True)
-        counts = np.zeros(len(bins), dtype=np.int64)
-        np.add.at(counts, where, np.concatenate([part.counts for part in filled]))
-        return cls.of(bins, counts)
+        bins, where = np.unique(np.concatenate([part.bins for part in parts]), return_inverse=True)
+        # Doubles hold whole numbers up to 2**53.
+        return cls.of(bins, np.bincount(where, np.concatenate([part.counts for part in parts])))
 
 
 # Statistics of the rows of one group: counts, means, errors and quantiles, exact in any order.
@@ -150,7 +174,6 @@ _LARGEST = 2.0**26
 _EMPTY = PackedHistogram()
 # The doubles of `np.bincount` add up so many numbers below 2**32 without rounding.
 _EXACT_ROWS = 2**20
-_HALF = 2.0**32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,24 +224,14 @@ class ScoreStatistics(Sums):
         return _means(self.raw_sums, self.scored)
 
     @property
-    def deviations(self) -> Doubles:
-        """Sample standard deviation of the final scores. Shape (3,); NaN below two scored rows."""
-        return _deviations(self.sums, self.squares, self.scored)
-
-    @property
-    def raw_deviations(self) -> Doubles:
-        """The same of the raw scores."""
-        return _deviations(self.raw_sums, self.raw_squares, self.scored)
-
-    @property
     def standard_errors(self) -> Doubles:
-        """Standard error of `means` if rows are independent. Shape (3,)."""
-        return np.asarray(self.deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
+        """Standard error of `means` if rows are independent. Shape (3,); NaN below two of them."""
+        return _standard_errors(self.sums, self.squares, self.scored)
 
     @property
     def raw_standard_errors(self) -> Doubles:
-        """Standard error of `raw_means` if rows are independent. Shape (3,)."""
-        return np.asarray(self.raw_deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
+        """The same of the raw scores."""
+        return _standard_errors(self.raw_sums, self.raw_squares, self.scored)
 
     @property
     def has_unbounded_f1(self) -> bool:
@@ -270,20 +283,23 @@ class ScoreStatistics(Sums):
 
     @classmethod
     def _of_fields(cls, fields: Any) -> "ScoreStatistics":
-        name, counts, sums, reasons, rejected, histograms = fields
+        name, (rows, scored, truncated, reused), sums, reasons, rejected, histograms = fields
         if name != FORMAT:
             raise ValueError(f"format {name}")
-        packed = [PackedHistogram.of(np.array(b), np.array(c)) for b, c in histograms]
+        final_sums, squares, raw_sums, raw_squares = map(tuple, sums)
+        first, second, third = (
+            PackedHistogram.of(np.array(bins), np.array(counts)) for bins, counts in histograms
+        )
         return cls(
-            rows=counts[0],
-            scored=counts[1],
-            truncated=counts[2],
-            reused=counts[3],
-            sums=_three(sums[0]),
-            squares=_three(sums[1]),
-            raw_sums=_three(sums[2]),
-            raw_squares=_three(sums[3]),
-            histograms=(packed[0], packed[1], packed[2]),
+            rows=rows,
+            scored=scored,
+            truncated=truncated,
+            reused=reused,
+            sums=final_sums,
+            squares=squares,
+            raw_sums=raw_sums,
+            raw_squares=raw_squares,
+            histograms=(first, second, third),
             reasons=reasons,
             rejected_reasons=rejected,
         )
@@ -326,34 +342,34 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
     raw_sums = sums if same else _sums(raw, groups, number)
     raw_squares = squares if same else _sums(raw**2, groups, number)
     histograms = [_histograms(raw[:, measure], groups, number) for measure in range(3)]
-    reasons, rejected = _reasons(rows, scored)
-    counts = np.stack(
-        [
-            np.bincount(rows.groups, minlength=number),
-            np.bincount(groups, minlength=number),
-            np.bincount(groups[rows.truncated[scored]], minlength=number),
-        ],
-        axis=1,
-    ).tolist()
-    reused: list[int | None] = [None] * number
-    if rows.reused is not None:
-        reused = np.bincount(rows.groups[rows.reused], minlength=number).tolist()
-    return [
-        ScoreStatistics(
-            rows=counts[group][0],
-            scored=counts[group][1],
-            truncated=counts[group][2],
-            reused=reused[group],
-            sums=sums[group],
-            squares=squares[group],
-            raw_sums=raw_sums[group],
-            raw_squares=raw_squares[group],
-            histograms=(histograms[0][group], histograms[1][group], histograms[2][group]),
-            reasons=_counted(reasons[group]),
-            rejected_reasons=_counted(rejected[group]),
-        )
-        for group in range(number)
-    ]
+    reasons, rejected = (
+        [Counter[str]() for _ in range(number)],
+        [Counter[str]() for _ in range(number)],
+    )
+    for row, reason in rows.reasons.items():
+        reasons[rows.groups[row]][reason] += 1
+        if not scored[row]:
+            rejected[rows.groups[row]][reason] += 1
+
+    def count(own: IntArray) -> list[int]:
+        counts: list[int] = np.bincount(own, minlength=number).tolist()
+        return counts
+
+    columns: dict[str, Sequence[Any]] = {
+        "rows": count(rows.groups),
+        "scored": count(groups),
+        "truncated": count(groups[rows.truncated[scored]]),
+        "reused": [None] * number if rows.reused is None else count(rows.groups[rows.reused]),
+        "sums": sums,
+        "squares": squares,
+        "raw_sums": raw_sums,
+        "raw_squares": raw_squares,
+        "histograms": list(zip(*histograms, strict=True)),
+        "reasons": [dict(sorted(counter.items())) for counter in reasons],
+        "rejected_reasons": [dict(sorted(counter.items())) for counter in rejected],
+    }
+    by_group = zip(*columns.values(), strict=True)
+    return [ScoreStatistics(**dict(zip(columns, values, strict=True))) for values in by_group]
 
 
 def _bounded(scores: npt.NDArray[np.floating]) -> Doubles:
@@ -368,20 +384,17 @@ def _sums(values: Doubles, groups: IntArray, number: int) -> list[Three]:
 def _exact_sums(values: Doubles, groups: IntArray, number: int) -> list[int]:
     totals = [0] * number
     for first in range(0, len(values), _EXACT_ROWS):
-        some = slice(first, first + _EXACT_ROWS)
-        steps = np.rint(values[some] * float(_SCALE))
-        large = np.floor(np.abs(steps) / 2.0**63)
-        beyond = np.flatnonzero(large)  # squares of huge scores
-        for row in beyond.tolist():
-            totals[int(groups[some][row])] += int(steps[row])
-        steps[beyond] = 0.0
-        # In two halves, so that doubles hold the sums of each without rounding.
-        high = np.floor(steps / _HALF)
-        low = steps - high * _HALF
-        highs = np.bincount(groups[some], weights=high, minlength=number).tolist()
-        lows = np.bincount(groups[some], weights=low, minlength=number).tolist()
-        for group in range(number):
-            totals[group] += (int(highs[group]) << 32) + int(lows[group])
+        chunk = slice(first, first + _EXACT_ROWS)
+        steps = np.rint(values[chunk] * float(_SCALE))
+        # In pieces of 32 bits, so that doubles hold the sums of each without rounding.
+        for shift in (0, 32, 64):
+            above = np.floor(steps / 2.0**32)
+            piece = steps - above * 2.0**32 if shift < 64 else steps
+            sums = np.bincount(groups[chunk], weights=piece, minlength=number).tolist()
+            totals = [
+                total + (int(added) << shift) for total, added in zip(totals, sums, strict=True)
+            ]
+            steps = above
     return totals
 
 
@@ -397,32 +410,12 @@ def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHi
     ]
 
 
-def _reasons(rows: GroupedRows, scored: BoolArray) -> tuple[list[Counter[str]], list[Counter[str]]]:
-    every: list[Counter[str]] = [Counter() for _ in range(rows.number)]
-    rejected: list[Counter[str]] = [Counter() for _ in range(rows.number)]
-    for row, reason in rows.reasons.items():
-        group = int(rows.groups[row])
-        every[group][reason] += 1
-        if not scored[row]:
-            rejected[group][reason] += 1
-    return every, rejected
-
-
-def _counted(counter: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counter.items()))
-
-
-def _three(values: Sequence[int]) -> Three:
-    first, second, third = values
-    return first, second, third
-
-
 def _means(sums: Three, number: int) -> Doubles:
     values = [total / (number * _SCALE) if number else math.nan for total in sums]
     return np.array(values, dtype=np.float64)
 
 
-def _deviations(sums: Three, squares: Three, number: int) -> Doubles:
+def _standard_errors(sums: Three, squares: Three, number: int) -> Doubles:
     if number < 2:
         return np.full(3, np.nan)
     variances = [
@@ -430,4 +423,4 @@ def _deviations(sums: Three, squares: Three, number: int) -> Doubles:
         max(square * number * _SCALE - total**2, 0) / (number * (number - 1) * _SCALE**2)
         for total, square in zip(sums, squares, strict=True)
     ]
-    return np.sqrt(np.array(variances, dtype=np.float64))
+    return np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)

@@ -170,7 +170,7 @@ def _python_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) -> Leg
 
 
 def _lower_second_separator(text: str) -> str:
-    """Keep ProphetNet's second separator text: in transformers 4 it was not an added token."""
+    # Keep ProphetNet's second separator text: in transformers 4 it was not an added token.
     return text.replace("[X_SEP]", "[x_sep]")
 
 

@@ -32,18 +32,15 @@ _WORD_END = re.compile(
 )
 
 
-def beginning_of(text: str, size: int) -> str:
-    """Return the beginning of a long text, up to the first end of a word after `size` characters.
-
-    Return the whole text if it is not much longer, or if there is no such place.
-    """
+def _beginning_of(text: str, size: int) -> str:
+    # Up to the first end of a word after `size` characters; all of a text that is not much longer.
     if len(text) <= 2 * size:
         return text
     end = _WORD_END.search(text, size)
     return text if end is None else text[: end.end()]
 
 
-def reads_word_by_word(tokenizer: Any) -> bool:
+def _reads_word_by_word(tokenizer: Any) -> bool:
     """Tell whether text after a space never changes the tokens before it.
 
     True if the backend normalises character by character, splits at every space before its model
@@ -60,7 +57,6 @@ def reads_word_by_word(tokenizer: Any) -> bool:
 
 
 def _keeps_spaces(step: Mapping[str, Any] | None) -> bool:
-    """Tell whether a normaliser, given by its saved state, never looks across a space."""
     match step:
         case None | {"type": "BertNormalizer" | "Precompiled" | "Lowercase" | "StripAccents"}:
             return True
@@ -136,11 +132,8 @@ class TextTokenizer:
         self.max_length = None if in_windows else max_length
         self.adds_prefix_space = adds_prefix_space
         self.pad_id: int = tokenizer.pad_token_id
-        self.zero_weight_ids: tuple[int, ...] = tuple(
-            sorted(
-                {tokenizer.sep_token_id, tokenizer.cls_token_id} - {None},
-            )
-        )
+        separators = {tokenizer.sep_token_id, tokenizer.cls_token_id} - {None}
+        self.zero_weight_ids: tuple[int, ...] = tuple(sorted(separators))
         if self._backend is not None:
             self._backend.no_padding()
             self._backend.no_truncation()
@@ -148,7 +141,7 @@ class TextTokenizer:
         self.fingerprint = self._fingerprint()
         if self._backend is not None and self.max_length is not None:
             self._backend.enable_truncation(self.max_length, direction=tokenizer.truncation_side)
-        self._reads_heads = self._backend is not None and reads_word_by_word(tokenizer)
+        self._reads_heads = self._backend is not None and _reads_word_by_word(tokenizer)
         self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
         self.windows = self._window_shape(max_length) if in_windows and max_length else None
 
@@ -233,7 +226,7 @@ class TextTokenizer:
         if self.max_length is None or not self._reads_heads:
             return list(self._backend.encode_batch_fast(prepared))  # type: ignore[union-attr]
         size = self.max_length * _HEAD_CHARACTERS
-        heads = [beginning_of(text, size) for text in prepared]
+        heads = [_beginning_of(text, size) for text in prepared]
         for head, text in zip(heads, prepared, strict=True):
             if len(head) < len(text):
                 text.encode()  # finds lone surrogates in the rest of the text, too
@@ -241,7 +234,7 @@ class TextTokenizer:
         for index, text in enumerate(prepared):
             # Too short, if no token was cut off: try with more of the text.
             while len(heads[index]) < len(text) and not encodings[index].overflowing:
-                heads[index] = beginning_of(text, 4 * len(heads[index]))
+                heads[index] = _beginning_of(text, 4 * len(heads[index]))
                 (encodings[index],) = self._backend.encode_batch_fast(  # type: ignore[union-attr]
                     [heads[index]]
                 )
@@ -337,9 +330,8 @@ def load_tokenizer(
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: {error}"
         ) from error
-    if len(tokenizer) <= len(
-        tokenizer.all_special_ids
-    ):  # transformers 5 makes this if there are no files
+    # transformers 5 makes a tokenizer of nothing else if there are no files.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no "
             "vocabulary beside the special tokens; expected tokenizer.json, vocab.txt or the like "
@@ -347,15 +339,14 @@ def load_tokenizer(
         )
     # Of the same backend, since transformers 5 has only one tokenizer for both.
     apply_rule = apply_fast_rule if fast else apply_legacy_rule
-    rule = apply_rule(
-        tokenizer, folder=files.folder, stated=files.tokenizer_config()
-    )  # first, since it may change how many special tokens there are
+    # First, since it may change how many special tokens there are.
+    rule = apply_rule(tokenizer, folder=files.folder, stated=files.tokenizer_config())
+    if adds_prefix_space is None:
+        adds_prefix_space = files.adds_prefix_space()
     return TextTokenizer(
         tokenizer,
         max_length=_settle_length(files, tokenizer, max_length),
-        adds_prefix_space=(
-            files.adds_prefix_space() if adds_prefix_space is None else adds_prefix_space
-        ),
+        adds_prefix_space=adds_prefix_space,
         rule=rule,
         in_windows=in_windows,
     )

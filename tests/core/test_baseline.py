@@ -46,13 +46,6 @@ def test_missing_baseline_lists_what_there_is():
         find_baseline("xx", "roberta-large")
 
 
-def test_rescale_maps_baseline_to_zero_and_keeps_one():
-    scores = np.float32([[0.25, 1.0], [0.0, 0.625]])
-    rescaled = rescale(scores, np.float32(0.25))
-    assert rescaled.dtype == np.float32
-    np.testing.assert_allclose(rescaled, [[0, 1], [-1 / 3, 0.5]], rtol=1e-6)
-
-
 def test_own_table_is_read():
     baseline = parse_baseline(TABLE, "b.csv")
     assert baseline.name == "custom"
@@ -120,17 +113,6 @@ def test_refusal_does_not_quote_what_the_file_holds(text):
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.model
-def test_table_knows_its_model_from_the_description_and_refuses_another():
-    made = settle(ScorerConfig(device="cpu")).signature()
-    description = json.dumps({"signature": made.format()})
-    baseline = parse_baseline(TABLE, "b.csv", description=description)
-    assert baseline.made_with == made
-    baseline.check_model(made.weights)
-    with pytest.raises(ConfigError, match="made with another model than the one that scores"):
-        baseline.check_model("0" * 12)
-
-
 @pytest.mark.parametrize("description", [None, b"\xff", "{", "[]", "{}", '{"signature": 1}'])
 def test_table_that_says_nothing_of_its_model_fits_any(description):
     baseline = parse_baseline(TABLE, "b.csv", description=description)
@@ -150,17 +132,8 @@ def test_library_checks_the_description_beside_a_table(tmp_path):
     beside.write_text(json.dumps({"signature": made.format()}))
     assert settle(config).baseline is not None
     beside.write_text(json.dumps({"signature": replace(made, weights="0" * 12).format()}))
-    with pytest.raises(ConfigError, match="weights 000000000000"):
+    with pytest.raises(ConfigError, match="made with another model than the one that scores"):
         settle(config)
-
-
-def test_own_table_is_written_as_it_is_read():
-    baseline = parse_baseline(TABLE, "b.csv")
-    text = format_baseline(baseline)
-    assert text == (
-        "LAYER,P,R,F\n0,0.2500000,0.5000000,0.3000000\n1,0.5000000,0.5000000,0.5000000\n"
-    )
-    np.testing.assert_array_equal(parse_baseline(text, "c.tsv").rows, baseline.rows)
 
 
 @given(

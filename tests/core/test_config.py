@@ -13,7 +13,6 @@ from bertscore_core import (
     Signature,
     UnknownLanguageError,
     UnknownModelError,
-    find_baseline,
     parse_baseline,
     settle,
 )
@@ -54,6 +53,15 @@ def test_what_cannot_work_is_refused(changes, error, message):
         ({"baseline": "b.csv"}, "baseline was given without rescale"),
         ({"max_batch_tokens": 0}, "max_batch_tokens is 0"),
         ({"num_threads": -2}, "num_threads is -2"),
+        ({"backend": "onnx"}, "unknown backend 'onnx'; expected auto, torch, openvino"),
+        ({"empty": "skip"}, "unknown empty 'skip'; expected one of reference, zero, null"),
+        ({"layer_semantics": "raw"}, "unknown layer_semantics 'raw'; expected hidden or cut"),
+        ({"long_text": "cut"}, "unknown long_text 'cut'; expected one of truncate, error, windows"),
+        (
+            {"long_text": "windows", "max_length": "unlimited"},
+            "no effect with max_length unlimited",
+        ),
+        ({"long_text": "error", "max_length": "unlimited"}, "no effect with max_length unlimited"),
     ],
 )
 def test_contradictions_are_refused_at_once(changes, message):
@@ -143,12 +151,6 @@ def test_folder_needs_a_layer_and_a_baseline_whatever_its_name(tiny_folder, tmp_
         settle(ScorerConfig(model=folder, num_layers=1, rescale=True, language="en"))
 
 
-def test_language_chooses_model_and_baseline():
-    assert ScorerConfig(language="en").model_name == "roberta-large"
-    assert ScorerConfig(language="ru").model_name == "bert-base-multilingual-cased"
-    assert find_baseline("de", "bert-base-multilingual-cased").name.startswith("de/")
-
-
 @pytest.mark.model
 def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
     table = tmp_path / "baseline.csv"
@@ -168,16 +170,3 @@ def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
     # Float32 alone is free of the batches, to 1e-6.
     for same in ({"max_batch_tokens": 99}, {"num_threads": 1}, {"device": "cpu"}):
         assert settle(ScorerConfig(**same)).signature() == signatures[0]
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_signature_names_the_batches_where_scores_depend_on_them(dtype):
-    def batches(**changes):
-        config = {"dtype": dtype, "backend": "torch", "device": "cpu"} | changes
-        return settle(ScorerConfig(**config)).signature().batch_tokens
-
-    assert batches() == "1024/4"
-    assert batches(max_batch_tokens=99) == "99"
-    assert batches(device="cuda") == "packed-32768"  # whether or not there is one
-    assert batches(dtype="float32") == batches(dtype="float32", max_batch_tokens=99) == "any"

@@ -1,47 +1,212 @@
-"""The bert-score interface: same calls, same shapes, same hash; never a silent substitute."""
+"""The drop-in beside the real bert-score package: same names, same calls, same answers."""
 
-from collections import defaultdict
+import functools
+import importlib
+import sys
+import warnings
+from collections import Counter, defaultdict
 
+import numpy as np
 import pytest
 import torch
+from packaging import version
 
-import bertscore_core
-from bertscore_core import (
-    BaselineNotFoundError,
-    BERTScorer,
-    ConfigError,
-    IdfError,
-    UnknownLanguageError,
-)
+import bertscore_core.dropin as ours
+from bertscore_core import BaselineNotFoundError, ConfigError, IdfError, UnknownLanguageError
+from bertscore_core.model import resolve_model
+from tests.support.encoders import cache_model
+from tests.support.tolerances import PARITY_ATOL
 
 pytestmark = pytest.mark.model
 
 MODEL = "all-MiniLM-L6-v2"
 CANDIDATES = ["the cat sat", "rain tomorrow"]
-REFERENCES = ["a cat was sitting", "it will rain tomorrow"]
+REFERENCES = ["a cat was sitting", "it will rain"]
+THE, CAT, SAT, SITTING = 1996, 4937, 2938, 3564
 
 
 @pytest.fixture(scope="module")
-def plain():
-    return BERTScorer(MODEL, idf_sents=REFERENCES)
+def real():
+    """Return the real package. It loads a model once, not for each call."""
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        package = pytest.importorskip("bert_score")
+        scoring = sys.modules["bert_score.score"]
+        for name in ("get_model", "get_tokenizer"):
+            patch.setattr(scoring, name, functools.cache(getattr(scoring, name)))
+        yield package
 
 
-def test_returns_three_float_tensors_and_the_hash(plain):
-    (precision, recall, f1), text = bertscore_core.score(
+@pytest.fixture(scope="module")
+def scorer():
+    return ours.BERTScorer(MODEL)
+
+
+def of_real(real, **options):
+    """Score with the real package, one pair at a time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return real.score(
+            CANDIDATES,
+            REFERENCES,
+            model_type=str(resolve_model(MODEL).folder),
+            num_layers=6,
+            batch_size=1,
+            nthreads=0,
+            device="cpu",
+            **options,
+        )
+
+
+def assert_equal(actual, wanted):
+    for ours_, theirs in zip(actual, wanted, strict=True):
+        np.testing.assert_allclose(ours_, theirs, rtol=0, atol=PARITY_ATOL, equal_nan=True)
+
+
+class AsksTwice(dict):
+    """A mapping whose answer depends on the key."""
+
+    def __missing__(self, key):
+        return 0.5 if key % 2 else 2.0
+
+
+WEIGHTS = {
+    "counter": Counter({THE: 2, CAT: 1, 2003: 1, 2009: 3}),
+    "answer_by_key": AsksTwice({CAT: 3.0}),
+    "none_key": {None: 0, **dict.fromkeys(range(30522), 1.0)},
+    "negative_key": defaultdict(lambda: 1.5, {-1: 7.0, 101: 0.0, 102: 0.0}),
+    "sum_of_zero": defaultdict(float, {THE: 1.0, CAT: -1.0}),
+    "weight_of_one_side": Counter({SITTING: 1}),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_mappings_of_weights_count_as_in_the_reference(real, name):
+    before = dict(WEIGHTS[name])
+    actual = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=WEIGHTS[name])
+    assert dict(WEIGHTS[name]) == before
+    assert_equal(actual, of_real(real, idf=WEIGHTS[name]))
+
+
+@pytest.mark.parametrize("header", ["LAYER,P,R,F", " LAYER , P, R, F", "\ufeffLAYER,P,R,F"])
+def test_tables_with_blanks_or_a_byte_order_mark_are_read(real, header, tmp_path):
+    table = tmp_path / "baseline.tsv"
+    rows = "".join(f"{layer}, 0.5, 0.4 ,0.3\n" for layer in range(7))
+    table.write_text(f"{header}\n{rows}", encoding="utf-8")
+    options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
+    actual = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, **options)
+    for mine, theirs in zip(actual, of_real(real, **options), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=2 * PARITY_ATOL)
+
+
+def test_tables_of_models_and_languages_are_the_references(real):
+    utils = importlib.import_module("bert_score.utils")
+    assert utils.model2layers.items() <= ours.utils.model2layers.items()
+    for language in ("en", "zh", "tr", "en-sci", "de", "fr", "sw"):
+        assert ours.utils.lang2model[language] == utils.lang2model[language]
+    with pytest.raises(UnknownLanguageError, match="no default model"):
+        ours.utils.lang2model["english"]
+    assert ours.__version__ == real.__version__
+
+
+@pytest.mark.parametrize("idf", [True, False, {1: 0.5}])
+@pytest.mark.parametrize("rescaled", [True, False])
+@pytest.mark.parametrize("custom", [True, False])
+@pytest.mark.parametrize("fast", [True, False])
+def test_hash_is_the_references(real, idf, rescaled, custom, fast):
+    utils = importlib.import_module("bert_score.utils")
+    assert ours.utils.get_hash(MODEL, 6, idf, rescaled, custom, fast) == utils.get_hash(
+        MODEL, 6, idf, rescaled, custom, fast
+    )
+
+
+def test_a_layer_added_to_the_table_is_used(tiny_folder, monkeypatch):
+    folder = str(tiny_folder("bert"))
+    with pytest.raises(ConfigError, match="no layer is known"):
+        ours.BERTScorer(folder)
+    monkeypatch.setitem(ours.utils.model2layers, folder, 2)
+    assert ours.BERTScorer(folder).num_layers == 2
+
+
+def test_a_layer_of_an_untuned_model_is_asked_for_and_may_be_added(
+    tiny_folder, tmp_path, monkeypatch
+):
+    name = "intfloat/multilingual-e5-base"
+    cache_model(tiny_folder("xlm_roberta"), name, tmp_path, monkeypatch)
+    assert name not in ours.utils.model2layers
+    with pytest.raises(ConfigError, match=f"no layer has been tuned for {name}: .*0 .* to 3"):
+        ours.BERTScorer(name)
+    assert ours.BERTScorer(name, num_layers=1).num_layers == 1
+    monkeypatch.setitem(ours.utils.model2layers, name, 2)
+    assert ours.BERTScorer(name).num_layers == 2
+
+
+def test_calls_of_the_evaluate_module_work():
+    """Every name that Hugging Face evaluate's bertscore takes, and every call that it makes."""
+    bert_score = importlib.import_module("bertscore_core.dropin")
+    get_hash = bert_score.utils.get_hash
+    scorer = bert_score.BERTScorer
+    assert version.parse(bert_score.__version__) >= version.parse("0.3.10")
+    get_hash = functools.partial(get_hash, use_fast_tokenizer=False)
+    scorer = functools.partial(scorer, use_fast_tokenizer=False)
+    assert bert_score.utils.lang2model["EN".lower()] == "roberta-large"
+    assert bert_score.utils.model2layers["roberta-large"] == 17
+    num_layers = bert_score.utils.model2layers[MODEL]
+    hashcode = get_hash(
+        model=MODEL,
+        num_layers=num_layers,
+        idf=False,
+        rescale_with_baseline=False,
+        use_custom_baseline=False,
+    )
+    cached = scorer(
+        model_type=MODEL,
+        num_layers=num_layers,
+        batch_size=64,
+        nthreads=4,
+        all_layers=False,
+        idf=False,
+        idf_sents=None,
+        device=None,
+        lang=None,
+        rescale_with_baseline=False,
+        baseline_path=None,
+    )
+    assert cached.hash == hashcode
+    (precision, recall, f1) = cached.score(
+        cands=CANDIDATES,
+        refs=[[text] for text in REFERENCES],
+        verbose=False,
+        batch_size=64,
+    )
+    assert all(isinstance(value, float) for value in precision.tolist() + recall.tolist())
+    assert len(f1.tolist()) == 2
+
+
+def test_attributes_are_the_references(scorer, tmp_path):
+    assert (scorer.baseline_path, scorer.use_custom_baseline) == (None, False)
+    table = str(tmp_path / "never_read.tsv")  # as in the reference, without rescaling
+    other = ours.BERTScorer(MODEL, baseline_path=table)
+    assert (other.baseline_path, other.use_custom_baseline) == (table, True)
+    assert other.hash == scorer.hash
+
+
+def test_returns_three_float_tensors_and_the_hash(scorer):
+    (precision, recall, f1), text = ours.score(
         CANDIDATES, REFERENCES, model_type=MODEL, return_hash=True
     )
     for tensor in (precision, recall, f1):
         assert tensor.shape == (2,)
         assert tensor.dtype == torch.float32
     assert text.startswith("all-MiniLM-L6-v2_L6_no-idf_version=0.3.12(hug_trans=")
-    torch.testing.assert_close(plain.score(CANDIDATES, REFERENCES)[2], f1)
-    assert plain.hash == text
-    assert repr(plain) == f"BERTScorer(hash={text}, batch_size=64, nthreads=4)"
+    torch.testing.assert_close(scorer.score(CANDIDATES, REFERENCES)[2], f1)
+    assert scorer.hash == text
+    assert repr(scorer) == f"BERTScorer(hash={text}, batch_size=64, nthreads=4)"
 
 
 def test_idf_of_the_object_comes_from_the_texts_given():
-    scorer = BERTScorer(MODEL, idf=True, idf_sents=REFERENCES)
-    expected = bertscore_core.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=True)
+    scorer = ours.BERTScorer(MODEL, idf=True, idf_sents=REFERENCES)
+    expected = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=True)
     for actual, wanted in zip(scorer.score(CANDIDATES, REFERENCES), expected, strict=True):
         torch.testing.assert_close(actual, wanted)
     with pytest.warns(UserWarning, match="Overwriting the previous importance weights"):
@@ -49,32 +214,17 @@ def test_idf_of_the_object_comes_from_the_texts_given():
     assert scorer.hash.startswith("all-MiniLM-L6-v2_L6_idf_")
 
 
-def test_idf_without_texts_is_an_error():
-    with pytest.raises(ConfigError, match="idf weights are not computed"):
-        BERTScorer(MODEL, idf=True).score(CANDIDATES, REFERENCES)
-
-
-def test_idf_mapping_is_used_as_it_is():
-    ones = defaultdict(lambda: 1.0, {101: 0.0, 102: 0.0})
-    weighted = bertscore_core.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=ones)
-    plain = bertscore_core.score(CANDIDATES, REFERENCES, model_type=MODEL, idf={})
-    torch.testing.assert_close(weighted, plain)
+def test_idf_mapping_must_have_a_weight_for_every_token():
     with pytest.raises(IdfError, match="have no weight"):
-        bertscore_core.score(CANDIDATES, REFERENCES, model_type=MODEL, idf={101: 0.0})
+        ours.score(CANDIDATES, REFERENCES, model_type=MODEL, idf={101: 0.0})
 
 
 def test_several_references_and_all_layers_work_together():
     groups = [[text, "something else"] for text in REFERENCES]
-    scores = bertscore_core.score(CANDIDATES, groups, model_type=MODEL, all_layers=True)
-    single = bertscore_core.score(CANDIDATES, groups, model_type=MODEL)
+    scores = ours.score(CANDIDATES, groups, model_type=MODEL, all_layers=True)
+    single = ours.score(CANDIDATES, groups, model_type=MODEL)
     assert scores[2].shape == (7, 2)
     torch.testing.assert_close(scores[2][6], single[2], atol=1e-6, rtol=0)
-
-
-def test_fast_tokenizer_takes_away_the_prefix_space_and_marks_the_hash():
-    scorer = BERTScorer(MODEL, use_fast_tokenizer=True)
-    assert scorer.hash.endswith("_fast-tokenizer")
-    assert scorer.use_fast_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -91,15 +241,103 @@ def test_fast_tokenizer_takes_away_the_prefix_space_and_marks_the_hash():
 )
 def test_what_cannot_be_carried_out_is_said_before_scoring(arguments, error, message):
     with pytest.raises(error, match=message):
-        bertscore_core.score(CANDIDATES, REFERENCES, **arguments)
+        ours.score(CANDIDATES, REFERENCES, **arguments)
 
 
-def test_own_baseline_rescales(tmp_path):
+def test_own_baseline_is_shown(tmp_path):
     table = tmp_path / "baseline.tsv"
     table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.5,0.5\n" for n in range(7)))
     options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
-    scorer = BERTScorer(MODEL, **options)
+    scorer = ours.BERTScorer(MODEL, **options)
     assert scorer.baseline_vals.tolist() == [0.5, 0.5, 0.5]
     assert scorer.hash.endswith("-custom-rescaled")
-    raw = bertscore_core.score(CANDIDATES, REFERENCES, model_type=MODEL)
-    torch.testing.assert_close(scorer.score(CANDIDATES, REFERENCES)[2], raw[2] * 2 - 1)
+
+
+def test_texts_to_count_idf_of_must_be_there():
+    with pytest.raises(ConfigError, match="idf cannot be counted: got no texts"):
+        ours.BERTScorer(MODEL, idf=True, idf_sents=[])
+
+
+@pytest.mark.parametrize(
+    ("candidates", "references", "warned"),
+    [
+        (["", "a cat"], ["a", "a cat"], {"candidate"}),
+        (["a", "a cat"], [["a", ""], ["a cat"]], {"reference"}),
+        (["", "a"], ["a", ""], {"candidate", "reference"}),
+        (["a"], ["a"], set()),
+    ],
+)
+def test_empty_texts_are_warned_of_on_the_error_output(
+    scorer, candidates, references, warned, capsys
+):
+    scorer.score(candidates, references)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in lines] == sorted(warned)
+    assert all(line.startswith("Warning: Empty ") for line in lines)
+
+
+def test_verbose_says_when_it_begins_and_ends(scorer, capsys):
+    scorer.score(CANDIDATES, REFERENCES, verbose=True)
+    begun, ended = capsys.readouterr().out.splitlines()
+    assert begun == "calculating scores..."
+    assert ended.startswith("done in ")
+    assert ended.endswith(" sentences/sec")
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """Keep matplotlib from opening windows, and collect the figures shown."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
+    yield shown
+    plt.close("all")
+
+
+def test_example_is_drawn_and_saved(scorer, drawings, tmp_path, capsys):
+    picture = tmp_path / "example.png"
+    scorer.plot_example("the cat sat", "a cat was sitting", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in capsys.readouterr().out
+    (figure,) = drawings
+    axes = figure.axes[0]
+    down, across = (
+        [label.get_text() for label in labels]
+        for labels in (axes.get_yticklabels(), axes.get_xticklabels())
+    )
+    assert down == ["[CLS]", "the", "cat", "sat", "[SEP]"]
+    assert across == ["[CLS]", "a", "cat", "was", "sitting", "[SEP]"]
+    values = np.asarray(axes.images[0].get_array())
+    assert values.argmax(axis=1).tolist()[2:4] == [2, 4]
+    assert [text.get_text() for text in axes.texts] == [f"{value:.2f}" for value in values.ravel()]
+    f1 = scorer.score(["the cat sat"], ["a cat was sitting"])[2].item()
+    assert f"F1 {f1:.4f}" in figure.get_suptitle()
+    assert "equal weights" in figure.get_suptitle()
+
+
+def test_example_has_the_baseline_and_the_idf_weights_of_the_scorer(drawings, tmp_path):
+    table = tmp_path / "baseline.tsv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.1,0.2,0.5\n" for n in range(7)))
+    options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
+    scorer = ours.BERTScorer(MODEL, idf=True, **options)
+    with pytest.raises(ConfigError, match="idf weights are not computed"):
+        scorer.plot_example("the cat", "a cat")
+    scorer.compute_idf(["the cat", "a dog", "the end"])
+    scorer.plot_example("the cat", "a cat")
+    f1 = scorer.score(["the cat"], ["a cat"])[2].item()
+    title = drawings[0].get_suptitle()
+    assert "rescaled: precision" in title
+    assert f"F1 {f1:.4f}" in title
+    assert "idf weights" in title
+    ours.plot_example("the cat", "a cat", model_type=MODEL, **options)
+    assert "equal weights" in drawings[1].get_suptitle()
+
+
+def test_drawing_without_matplotlib_says_what_to_install(scorer, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match=r"pip install '\.\[plot\]'"):
+        scorer.plot_example("a", "b")

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from torch import nn
 
 from bertscore_core import BertScorer, ScorerConfig
 from tests.golden import texts
@@ -43,3 +44,21 @@ def test_reduced_precision_stays_close_to_float32(family, dtype, full, tiny_fold
     apart = np.abs(actual - expected)[~np.isnan(expected)]
     assert 0 < apart.max() < LARGEST[dtype], apart.max()
     assert apart.mean() < MEAN[dtype], apart.mean()
+
+
+@pytest.mark.long
+def test_a_stack_of_24_real_layers_stays_close_to_float32():
+    """Rounding adds up from layer to layer; this is the depth of large models."""
+    pairs = [pair for pair in texts.PAIRS if pair.candidate and pair.reference][:20]
+    f1 = {}
+    for dtype in ("float32", *LARGEST):
+        scorer = BertScorer(ScorerConfig(dtype=dtype, device="cpu", backend="torch"))
+        stack = scorer.encoder.model.encoder
+        stack.layer = nn.ModuleList([*stack.layer] * 4)
+        f1[dtype] = scorer.score(
+            [pair.candidate for pair in pairs], [pair.reference for pair in pairs]
+        ).f1
+    for dtype, largest, mean in (("float16", 2e-2, 2e-3), ("bfloat16", 1e-1, 1.2e-2)):
+        apart = np.abs(f1[dtype] - f1["float32"])
+        assert 0 < apart.max() < largest
+        assert apart.mean() < mean

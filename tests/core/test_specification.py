@@ -114,4 +114,5 @@ def test_the_texts_show_every_rule(tiny_folder):
 def test_rescaling_is_that_of_the_specification(score, baseline):
     expected = specification.rescale(np.array(score), np.full(3, baseline))
     actual = rescale(np.float32(score), np.full(3, baseline, np.float32))
+    assert actual.dtype == np.float32
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6 / (1 - baseline))

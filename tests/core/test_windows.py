@@ -15,11 +15,9 @@ from bertscore_core import (
     parse_baseline,
 )
 from bertscore_core.match import best_matches_in_tiles
-from bertscore_core.model import Budget
 from bertscore_core.specification import nearest_window, window_starts
 from bertscore_core.tokens import Windows, WindowShape, Work
 from tests.support.specified import SPECIAL_TOKENS, Specified
-from tests.support.tolerances import INVARIANCE_ATOL
 
 LENGTH = 16
 SENTENCE = "the cat sat on a mat while rain fell in north and dogs slept by old doors"
@@ -96,16 +94,6 @@ def test_every_token_is_kept_once_from_its_nearest_window(lengths, leading, trai
         ]
 
 
-def test_windows_overlap_by_half_and_the_last_ends_with_the_text():
-    shape = WindowShape(length=12, leading=1, trailing=1)
-    windows = Windows.cut(np.array([0]), np.array([30]), shape)
-    assert windows.starts.tolist() == [0, 5, 10, 15, 18]
-    assert set(windows.lengths.tolist()) == {12}
-    # 28 tokens between the special ones; the middles of the windows are 4.5, 9.5, 14.5, 19.5, 22.5.
-    assert windows.kept.tolist() == [1 + 8, 5, 5, 4, 6 + 1]
-    assert shape.counts(np.array([3, 12, 13, 17, 18, 30])).tolist() == [1, 1, 2, 2, 3, 5]
-
-
 # --- Against transformers, one window at a time --------------------------------------------------
 
 
@@ -130,19 +118,6 @@ def test_scores_are_those_of_single_windows(tiny_folder, family):
     assert actual.windows.max() > 3
     assert actual.windows[-1] == (2 if family == "byt5" else 1)  # its tokens are bytes
     assert not actual.truncated.any()
-
-
-@pytest.mark.model
-@pytest.mark.parametrize(
-    "family", some_are_long(["bert", "roberta", "t5", "xlnet", "mpnet"], often=("bert", "xlnet"))
-)
-def test_openvino_gives_the_scores_of_single_windows(tiny_folder, family):
-    pytest.importorskip("openvino")
-    folder = tiny_folder(family)
-    scorer = in_windows(folder, backend="openvino")
-    expected = expected_scores(scorer, folder, family, [3])
-    actual = measures(scorer.score(CANDIDATES, REFERENCES))
-    assert actual == pytest.approx(expected[0], abs=1e-6)
 
 
 @pytest.mark.model
@@ -176,19 +151,6 @@ def test_texts_that_fit_score_the_same_bits_under_every_rule(tiny_folder, family
         for rule in ("truncate", "error", "windows")
     }
     assert actual["truncate"].tobytes() == actual["error"].tobytes() == actual["windows"].tobytes()
-
-
-@pytest.mark.model
-@pytest.mark.parametrize(("batch_tokens", "block_bytes"), [(1, 1), (50, 1 << 12), (200, 1 << 16)])
-def test_scores_do_not_depend_on_batches_and_blocks(tiny_folder, batch_tokens, block_bytes):
-    scorer = in_windows(tiny_folder("bert"), backend="torch")
-    whole = measures(scorer.score(CANDIDATES, REFERENCES))
-    scorer._budget = Budget(
-        batch_tokens=batch_tokens, block_bytes=block_bytes, match_elements=4096, pair_elements=300
-    )
-    assert measures(scorer.score(CANDIDATES, REFERENCES)) == pytest.approx(
-        whole, abs=INVARIANCE_ATOL
-    )
 
 
 # --- Matching in tiles ---------------------------------------------------------------------------
@@ -265,22 +227,6 @@ def test_signature_names_the_rule_unless_texts_are_cut(tiny_folder):
     assert "|lt:error|" in signatures["error"].format(short=True)
     for signature in signatures.values():
         assert Signature.parse(signature.format(short=True)) == signature
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"long_text": "cut"}, "unknown long_text 'cut'; expected one of truncate, error, windows"),
-        (
-            {"long_text": "windows", "max_length": "unlimited"},
-            "no effect with max_length unlimited",
-        ),
-        ({"long_text": "error", "max_length": "unlimited"}, "no effect with max_length unlimited"),
-    ],
-)
-def test_rules_that_cannot_be_are_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        ScorerConfig(**options)
 
 
 def test_windows_without_a_length_are_refused(tiny_folder):

@@ -2,8 +2,6 @@
 
 import time
 
-import torch
-
 from bertscore_core.tokens import Work
 
 TEXTS = ["a cat", "a cat sat on the mat", "the dog barked at the cat for a long time"]
@@ -36,22 +34,6 @@ def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny_scorer):
     assert second.idle_seconds > slept > 0
     assert min(first.busy_seconds, second.busy_seconds) > 0
     assert first.late_seconds == second.late_seconds == 0  # of a GPU alone
-
-
-def test_batches_done_again_for_lack_of_memory_are_counted(tiny_scorer, monkeypatch):
-    scorer = tiny_scorer(num_layers=2, backend="torch")
-    start = type(scorer.encoder).start
-
-    def short(encoder, ids, lengths):
-        if len(ids) > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return start(encoder, ids, lengths)
-
-    monkeypatch.setattr(type(scorer.encoder), "start", short)
-    _, work = scored(scorer, TEXTS, TEXTS)
-    assert work.retries > 0
-    assert work.batches == len(TEXTS)
-    assert work.padding == 0
 
 
 def test_counts_add_up():

@@ -90,7 +90,7 @@ class Fleet:
                 self.watch.begun[job.spec.run] = command
                 world.note(f"{process.name} has begun run {job.spec.run}")
                 at_work.set()
-                if job.stage is not None or detached:
+                if job.stages or detached:
                     pool = Pool(self, job, manner, hazards, process.name, process.machine)
                     pool.start()
                     if world.random.random() < self.leaves:

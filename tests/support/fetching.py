@@ -1,7 +1,9 @@
 """A file of a crawl, fetched alone."""
 
-from contextlib import ExitStack
+import tempfile
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -16,8 +18,8 @@ QUICK = FetchPolicy(attempts=4, timeout=0.3, pause=0.02)
 
 
 def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched, bytes]:
-    """Fetch a file; return what is said of it, and its content."""
-    with fetched(path, policy, str(folder)) as got:
+    """Fetch a file through a folder; return what is said of it, and its content."""
+    with copies_in(folder), fetched(path, policy) as got:
         content = got.file.read_bytes()
     assert list(folder.iterdir()) == [], "nothing may be left behind"
     return got, content
@@ -25,7 +27,13 @@ def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched
 
 def fail(path: str, folder: Path, policy: FetchPolicy = QUICK) -> FetchError:
     """Fetch a file that cannot be fetched; return the error."""
-    with ExitStack() as stack, pytest.raises(FetchError) as caught:
-        stack.enter_context(fetched(path, policy, str(folder)))
-    assert not folder.is_dir() or list(folder.iterdir()) == [], "nothing may be left behind"
+    folder.mkdir(exist_ok=True)
+    with copies_in(folder), ExitStack() as stack, pytest.raises(FetchError) as caught:
+        stack.enter_context(fetched(path, policy))
+    assert list(folder.iterdir()) == [], "nothing may be left behind"
     return caught.value
+
+
+def copies_in(folder: Path) -> AbstractContextManager[object]:
+    """Let copies of fetched files be made in a folder."""
+    return mock.patch.object(tempfile, "tempdir", str(folder))

@@ -13,15 +13,12 @@ from bertscore_beam.compare import (
 )
 from bertscore_beam.pages import (
     ChosenRow,
-    Cost,
-    Estimate,
-    GroupRow,
     Night,
-    ReasonCount,
     ReportData,
     ReportOptions,
     Texts,
 )
+from bertscore_beam.records import GroupRow, RowPlace
 from bertscore_core.stats import PairedResult
 
 SIGNATURE = (
@@ -60,32 +57,36 @@ TEXTS = (
 )
 
 
-def estimate(mean: float, half: float = 0.004) -> Estimate:
-    """Return a mean with an interval around it."""
-    return Estimate(mean=mean, low=mean - half, high=mean + half)
+def group_row(
+    *name: str | None, f1: float | None = 0.8, rows: int = 1000, **values: object
+) -> GroupRow:
+    """Return a group with plausible numbers; without F1, one without scores."""
+    numbers: dict[str, object] = {
+        "rows": rows,
+        "scored": rows - 7 if f1 is not None else 0,
+        "rejected": 7 if f1 is not None else rows,
+        "truncated": rows // 90,
+        "reasons": {},
+        "rejected_reasons": {},
+    }
+    for measure, more in (("precision", 0.01), ("recall", -0.01), ("f1", 0.0)):
+        for end, half in (("", 0.0), ("_low", -0.004), ("_high", 0.004)):
+            numbers[measure + end] = None if f1 is None else f1 + more + half
+    for share, more in ((5, -0.2), (25, -0.06), (50, 0.01), (75, 0.06), (95, 0.12)):
+        numbers[f"raw_f1_q{share:02}"] = None if f1 is None else f1 + more
+    return GroupRow(group=name, values=numbers | values)
 
 
-def group_row(*name: str | None, f1: float = 0.8, rows: int = 1000) -> GroupRow:
-    """Return a group with plausible numbers."""
-    histogram = tuple(max(0, 40 - abs(at - round(64 * f1)) * 6) for at in range(64))
-    return GroupRow(
-        name=name,
-        rows=rows,
-        scored=rows - 7,
-        truncated=rows // 90,
-        precision=estimate(f1 + 0.01),
-        recall=estimate(f1 - 0.01),
-        f1=estimate(f1),
-        quantiles=(f1 - 0.2, f1 - 0.06, f1 + 0.01, f1 + 0.06, f1 + 0.12),
-        histogram=histogram,
-    )
+def bars(f1: float) -> tuple[tuple[float, float, int], ...]:
+    """Return a histogram around a score."""
+    heights = [40 - abs(at - round(64 * f1)) * 6 for at in range(64)]
+    return tuple((at / 64, (at + 1) / 64, rows) for at, rows in enumerate(heights) if rows > 0)
 
 
 def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRow:
     """Return a row that is shown by itself."""
     return ChosenRow(
-        file=f"news/shard-{at:03}.parquet",
-        row=17 * at,
+        place=RowPlace(f"news/shard-{at:03}.parquet", 17 * at),
         group=("system-a", HOSTILE[at % len(HOSTILE)]),
         precision=0.31 + at / 50,
         recall=0.29 + at / 50,
@@ -138,11 +139,9 @@ def made_report(*, with_texts: bool) -> ReportData:
         Night(
             run=f"scores/2026-11-{day:02}",
             started=f"2026-11-{day:02} 02:00:00",
-            total=GroupRow(rows=9000, scored=8990, f1=estimate(0.8 + day / 500)),
+            total=group_row(f1=0.8 + day / 500, rows=9000, scored=8990, rejected=10),
             comparable=day > 3,
-            groups=tuple(
-                (name, estimate(0.7 + day / 400 - at / 50)) for at, name in enumerate(names)
-            ),
+            groups={name: 0.7 + day / 400 - at / 50 for at, name in enumerate(names)},
         )
         for day in range(1, 15)
     )
@@ -150,7 +149,6 @@ def made_report(*, with_texts: bool) -> ReportData:
         run="s3://bucket/scores/2026-11-20",
         started="2026-11-20 02:00:00",
         made="2026-11-20 06:30:00",
-        version="0.1.0",
         options=ReportOptions(
             run="s3://bucket/scores/*",
             by=("system", "<b>pair</b>"),
@@ -159,10 +157,16 @@ def made_report(*, with_texts: bool) -> ReportData:
             with_texts=with_texts,
         ),
         rescaled=False,
-        total=group_row(f1=0.8, rows=9000),
-        bins=tuple(at / 64 for at in range(65)),
+        total=group_row(
+            f1=0.8,
+            rows=9000,
+            reasons={"null_candidate": 40, "empty_reference": 11},
+            rejected_reasons={"null_candidate": 40},
+        ),
+        histogram=bars(0.8),
         groups=groups,
         ranking=Ranking(
+            test="randomization",
             group=WHOLE,
             rows=900,
             confidence=0.95,
@@ -182,17 +186,10 @@ def made_report(*, with_texts: bool) -> ReportData:
             group_row(code, f1=0.7 + at / 40) for at, code in enumerate(["ar", "de", "ja"])
         ),
         lengths=tuple(
-            GroupRow(
-                name=(str(2**at), str(2 ** (at + 1) - 1)),
-                scored=900,
-                truncated=at,
-                f1=estimate(0.84 - at / 70),
+            group_row(
+                str(2**at), str(2 ** (at + 1) - 1), f1=0.84 - at / 70, scored=900, truncated=at
             )
             for at in range(3, 10)
-        ),
-        reasons=(
-            ReasonCount(reason="null_candidate", rows=40, rejected=40),
-            ReasonCount(reason="empty_reference", rows=11, rejected=0),
         ),
         rejected_files=(("dump/<broken>.parquet", "not_parquet"),),
         worst=chosen,
@@ -218,19 +215,17 @@ def made_report(*, with_texts: bool) -> ReportData:
         fallen=moved,
         risen=moved[::-1],
         nights=nights,
-        cost=Cost(
-            pairs=9000,
-            fresh=1000,
-            reused=8000,
-            seconds=75.2,
-            scoring_seconds=4000.0,
-            pairs_per_second=120.5,
-            tokens=1_234_567,
-            padding=0.0321,
-            parts=9,
-            part_bytes=12_345_678,
-        ),
-        signatures={"": SIGNATURE},
+        summary={
+            "reused": 8000,
+            "seconds": 75.2,
+            "scoring_seconds": 4000.0,
+            "pairs_per_second": 120.5,
+            "tokens": 1_234_567,
+            "padding": 0.0321,
+        },
+        parts=9,
+        part_bytes=12_345_678,
+        signatures={None: SIGNATURE},
         notices=(
             "The other run was made with other settings: do not read small changes as a trend.",
         ),

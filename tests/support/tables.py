@@ -8,7 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import Split, UnreadableText, plan_file, read_layout
+from bertscore_beam.dump import (
+    Plan,
+    Split,
+    UnreadableText,
+    expand_inputs,
+    plan_file,
+    plan_inputs,
+    read_layout,
+)
 
 ROWS = 50
 
@@ -91,6 +99,13 @@ def plan(path: str, target_rows: int) -> list[Split]:
         file_version="",
     )
     return plan_file(blank, layout.row_groups, target_rows=target_rows, target_bytes=10**9)
+
+
+def plan_pairs(*globs: object, rows: int | None = 1000, **changes: Any) -> Plan:
+    """Plan inputs with columns `candidate` and `reference`, without an import of text."""
+    columns = {"candidate_column": "candidate", "reference_column": "reference"}
+    files = expand_inputs([str(glob) for glob in globs])
+    return plan_inputs(files, target_rows=rows, **(columns | {"target_bytes": 10**9} | changes))
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
-from bertscore_beam.dump import Imports, Plan, Resources, expand_inputs, plan_inputs, read_rows
+from bertscore_beam.dump import Imports, Plan, Resources, SplitReader, expand_inputs, plan_inputs
 from tests.support.jobs import import_here, own
 
 
@@ -64,7 +64,7 @@ def plan_text(
 
 def read_plan(plan: Plan) -> tuple[pa.Table, list[tuple[int, str | None]]]:
     """Read all splits of a plan, in order: rows, and the byte and the reason of each line."""
-    read = [read_rows(split) for split in plan.splits]
+    read = [SplitReader([split]).read(split) for split in plan.splits]
     places = [
         (offset, rows.lines.reasons.get(row))
         for rows in read

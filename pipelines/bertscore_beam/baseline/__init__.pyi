@@ -36,17 +36,14 @@ from .extract import (
 )
 from .job import BASELINE as BASELINE, begin_baseline as begin_baseline
 from .layer_moments import sum_scores as sum_scores
-from .pair import PairingPlan as PairingPlan, PairSentences as PairSentences
 from .sample import (
-    MergeRarely as MergeRarely,
+    PairingPlan as PairingPlan,
+    PairSentences as PairSentences,
     TakeSample as TakeSample,
-    capping_hosts as capping_hosts,
     lanes_of_blocks as lanes_of_blocks,
     read_sample as read_sample,
     rows_by_value as rows_by_value,
     sample_digest as sample_digest,
-    taking_lowest as taking_lowest,
-    write_sample as write_sample,
 )
 from .sources import (
     SENTENCES_FOLDER as SENTENCES_FOLDER,

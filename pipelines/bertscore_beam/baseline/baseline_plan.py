@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,10 +29,9 @@ from bertscore_beam.run import (
     OutputFolder,
     Runner,
     Say,
-    check_same_command,
     check_same_run,
     check_stands_alone,
-    read_run,
+    read_same_command,
     settle_workers,
     unseen_device_words,
     with_scoring,
@@ -152,15 +150,13 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     """
     names = folder.files()
     check_stands_alone(folder.root, names)
-    check_same_command(folder, plan.identity)
-    if plan.options.overwrite:
-        with suppress(SignatureError):  # a damaged file can be overwritten
-            return read_run(folder) or {}
+    overwrite, holds_data = plan.options.overwrite, _holds_data(names)
+    may_be_damaged = overwrite or not holds_data
+    before = read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
+    if overwrite:
+        return before or {}
+    if not holds_data:
         return {}
-    if not _holds_data(names):
-        return {}
-    before = read_run(folder)
-    _check_layout(folder, before)
     check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
     for language in plan.source.languages:
@@ -169,17 +165,6 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
         for model in plan.models:
             _check_weights(model, table_path(language, model.name), described)
     return before or {}
-
-
-def _check_layout(folder: OutputFolder, before: Mapping[str, Any] | None) -> None:
-    identity = (before or {}).get("identity")
-    if isinstance(identity, dict) and identity.get("layout", "1") != LAYOUT:
-        raise SignatureError(
-            f"{folder.shown!r} was begun by another version of this program, which laid out "
-            f"sentences in another way: got layout {identity.get('layout', '1')}; expected "
-            f"{LAYOUT}. Choose another --output, or use --overwrite to start again: the "
-            "files are read once more."
-        )
 
 
 def list_tables(folder: OutputFolder) -> list[str]:
@@ -246,7 +231,8 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         BertScoreError: Whatever cannot work, before any work is done.
         OSError: Something cannot be reached at the moment.
     """
-    scoring = _scoring_runner(options)
+    scoring = Runner.of(options.for_scoring)
+    scoring.check(options.for_scoring, may_detach=False)
     source = Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -267,14 +253,6 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     # A crawl's listing is fetched, so only where it is needed before the run.
     needed = options.dry_run or options.overwrite
     return replace(plan, files=source.files()) if needed else plan
-
-
-def _scoring_runner(options: BaselineOptions) -> Runner:
-    chosen = options.for_scoring
-    runner = Runner.of(chosen)
-    runner.check_waits()
-    runner.check(chosen)
-    return runner
 
 
 def _models(

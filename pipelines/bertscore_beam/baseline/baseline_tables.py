@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bertscore_beam.baseline.baseline_plan import (
@@ -86,44 +85,38 @@ def check_moments(moments: Moments) -> list[Check]:
     if moments.num_pairs < FEW_PAIRS:
         reason = f"too few pairs: {moments.num_pairs:,}"
         return [_not_made(name, reason, f"at least {FEW_PAIRS:,} pairs") for name in CHECKS]
-    checks = (_check_gap, _check_f1, _check_hosts)
-    return [check(name, moments) for name, check in zip(CHECKS, checks, strict=True)]
-
-
-def _check_gap(name: str, moments: Moments) -> Check:
     # A layer's difference and its error may both be zero, as for the embeddings of single tokens.
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.nan_to_num(np.abs(moments.gaps) / moments.gap_errors).max()
-    return Check(
-        name=name,
-        passed=bool(gap <= _LARGEST_GAP),
-        found=f"{gap:.1f} standard errors apart at most",
-        expected=f"at most {_LARGEST_GAP:g}",
-    )
-
-
-def _check_f1(name: str, moments: Moments) -> Check:
     means = moments.means
-    drop = (means[:, :2].mean(axis=1) - means[:, 2]).max()
-    lift = (means[:, 2] - means[:, :2].mean(axis=1)).max()
-    return Check(
-        name=name,
-        passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
-        found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
-        expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
-    )
-
-
-def _check_hosts(name: str, moments: Moments) -> Check:
+    middle, f1 = means[:, :2].mean(axis=1), means[:, 2]
+    drop, lift = (middle - f1).max(), (f1 - middle).max()
+    about_gap, about_f1, about_hosts = CHECKS
+    checks = [
+        Check(
+            name=about_gap,
+            passed=bool(gap <= _LARGEST_GAP),
+            found=f"{gap:.1f} standard errors apart at most",
+            expected=f"at most {_LARGEST_GAP:g}",
+        ),
+        Check(
+            name=about_f1,
+            passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
+            found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
+            expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
+        ),
+    ]
     if not moments.knows_hosts:
-        return _not_made(name, "hosts are not known", "sentences with their hosts")
+        missing = _not_made(about_hosts, "hosts are not known", "sentences with their hosts")
+        return [*checks, missing]
     hosts = moments.effective_hosts
-    return Check(
-        name=name,
+    about = Check(
+        name=about_hosts,
         passed=hosts >= _FEWEST_HOSTS,
         found=f"as good as {hosts:.1f} hosts of equal size",
         expected=f"at least {_FEWEST_HOSTS:g}",
     )
+    return [*checks, about]
 
 
 def _not_made(name: str, reason: str, needed: str) -> Check:
@@ -178,7 +171,7 @@ FORMAT = 2
 MEASURES = ("precision", "recall", "f1")
 
 
-def describe_table(
+def _describe_table(
     plan: BaselinePlan,
     model: BaselineModel,
     sample: SampleRecord,
@@ -186,7 +179,6 @@ def describe_table(
     moments: Moments,
     idf: IdfTable | None,
 ) -> dict[str, Any]:
-    """Describe a table in plain values."""
     options = plan.options
     signature = model.signature
     if idf is not None:
@@ -231,8 +223,8 @@ def describe_table(
             "records": sample.records,
             "records_broken": sample.records_broken,
             "counts": dict(sample.counts),
-            "failed": [dict(note) for note in sample.failed],
-            "files": [asdict(file) for file in sample.files],
+            "failed": sample.failed,
+            "files": sample.files,
         },
     }
 
@@ -264,11 +256,11 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
     ]
 
 
-def _summed(counts: Iterable[Mapping[int, int]]) -> dict[str, int]:
-    total: Counter[int] = Counter()
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
     for count in counts:
         total.update(count)
-    return {str(key): total[key] for key in sorted(total)}
+    return {key: total[key] for key in sorted(total, key=int)}
 
 
 def _number(value: Any) -> float | None:
@@ -321,7 +313,6 @@ def _panels(rows: int, title: str) -> tuple[Figure, Axes, Axes]:
         layout="constrained",
         facecolor="white",
     )
-    FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     # A name may hold a dollar sign, which would begin a formula.
     size = 12 if len(title) <= _LONGEST_NAME else 9
@@ -353,29 +344,18 @@ def _draw_bands(panel: Axes, moments: Moments) -> list[Artist]:
 
 def _draw_means(panel: Axes, means: npt.NDArray[np.float64]) -> list[Artist]:
     layers = np.arange(len(means))
-    styles: tuple[dict[str, Any], ...] = (
-        {"color": _ORANGE, "lw": 4, "marker": "s", "ms": 5, "label": "mean precision"},
-        {
-            "color": _BLACK,
-            "lw": 1.2,
-            "ls": (0, (3, 2)),
-            "marker": "x",
-            "ms": 4,
-            "label": "mean recall",
-        },
-        {"color": _BLACK, "lw": 1.2, "marker": "o", "ms": 4.5, "mfc": "white", "label": "mean F1"},
-    )
-    return [
-        panel.plot(layers, means[:, measure], **style)[0] for measure, style in enumerate(styles)
+    black: dict[str, Any] = {"color": _BLACK, "lw": 1.2}
+    lines = [
+        panel.plot(layers, means[:, 0], "-s", color=_ORANGE, lw=4, ms=5, label="mean precision"),
+        panel.plot(layers, means[:, 1], "x", ls=(0, (3, 2)), ms=4, label="mean recall", **black),
+        panel.plot(layers, means[:, 2], "-o", ms=4.5, mfc="white", label="mean F1", **black),
     ]
+    return [line for (line,) in lines]
 
 
 def _draw_errors(panel: Axes, moments: Moments) -> None:
     layers = np.arange(moments.rows)
-    errors, naive = (
-        errors_of_all[:, 2] / _SMALL
-        for errors_of_all in (moments.standard_errors, moments.naive_errors)
-    )
+    errors, naive = moments.standard_errors[:, 2] / _SMALL, moments.naive_errors[:, 2] / _SMALL
     label = "allowing for hosts" if moments.knows_hosts else "hosts are not known"
     panel.plot(layers, errors, "-o", color=_BLUE, lw=1.4, ms=4, label=label)
     panel.plot(layers, naive, "--s", color=_ORANGE, lw=1.4, ms=4, label="of independent pairs")
@@ -401,7 +381,7 @@ def _legend_above(panel: Axes, columns: int, drawn: Sequence[Artist] | None = No
 # Write the tables, and delete those that are out of date.
 #
 # <model>.tsv   LAYER,P,R,F
-# <model>.json  its description, see `describe_table`
+# <model>.json  its description, see `_describe_table`
 # <model>.png   how the scores of random pairs are distributed
 
 _PICTURE_SUFFIX = ".png"
@@ -421,7 +401,7 @@ def write_table(
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
     title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
-    description = describe_table(job.plan, model, sample, pairs, moments, idf)
+    description = _describe_table(job.plan, model, sample, pairs, moments, idf)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     job.folder.write_all(
         {

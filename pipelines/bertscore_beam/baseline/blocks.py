@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,7 +53,7 @@ class ReadFile:
     file: str
     bytes: int
     sha256: str
-    retries: tuple[str, ...]
+    retries: Sequence[str]
     counts: Mapping[str, int]
     languages: Mapping[str, Mapping[str, int]]
     rows: Mapping[str, int]
@@ -64,7 +63,7 @@ class ReadFile:
         return {**self.counts, **self.languages[language]}
 
 
-RowGroup = tuple[str, tuple[tuple[int, int], ...]]
+RowGroup = tuple[str, Sequence[tuple[int, int]]]
 """A row group: the language of its sentences; their files one after the other, as (place in the
 block, number of rows)."""
 
@@ -73,8 +72,8 @@ block, number of rows)."""
 class BlockRecord:
     """The files of a block that were read to their end, and the row groups of each part."""
 
-    files: tuple[ReadFile, ...]
-    parts: tuple[tuple[RowGroup, ...], ...]
+    files: Sequence[ReadFile]
+    parts: Sequence[Sequence[RowGroup]]
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
@@ -84,12 +83,7 @@ class BlockRecord:
     def from_json(cls, data: bytes) -> "BlockRecord":
         """Read what `to_json` wrote."""
         plain = json.loads(data)
-        files = (ReadFile(**{**file, "retries": tuple(file["retries"])}) for file in plain["files"])
-        return cls(files=tuple(files), parts=_as_tuples(plain["parts"]))
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+        return cls(files=[ReadFile(**file) for file in plain["files"]], parts=plain["parts"])
 
 
 class BlockWriter:
@@ -98,7 +92,7 @@ class BlockWriter:
     def __init__(self, folder: OutputFolder, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._parts: list[tuple[RowGroup, ...]] = []
+        self._parts: list[list[RowGroup]] = []
         self._waiting: dict[str, list[tuple[int, pa.Table]]] = {}
         self._rows = 0
 
@@ -116,7 +110,7 @@ class BlockWriter:
         """Write what is left, and the record."""
         if self._rows:
             self._write_part()
-        record = BlockRecord(files=tuple(files), parts=tuple(self._parts))
+        record = BlockRecord(files=files, parts=self._parts)
         self._folder.write(record_path(self._name), record.to_json())
 
     def _write_part(self) -> None:
@@ -125,7 +119,7 @@ class BlockWriter:
         path = sentences_path(self._name, len(self._parts))
         self._folder.write(path, write_row_groups(groups))
         self._parts.append(
-            tuple((code, tuple((file, len(t)) for file, t in tables)) for code, tables in waiting)
+            [(code, [(file, len(table)) for file, table in tables]) for code, tables in waiting]
         )
         self._waiting, self._rows = {}, 0
 

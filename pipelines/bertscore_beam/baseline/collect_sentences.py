@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.blocks import SentenceIndex
 from bertscore_beam.baseline.extract import delete_all_fetched, labels_fetched, waves_of_files
@@ -15,7 +13,6 @@ from bertscore_beam.baseline.file_stages import fetch_stage, read_stage
 from bertscore_beam.baseline.sample import read_sample, sample_digest, sample_stage
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
-    FileRecord,
     SampleRecord,
     SentenceFile,
     SourceFiles,
@@ -57,18 +54,17 @@ def collect_samples(
         return samples
     files = source.files()
     _check_same_files(job, files)
-    limits, reading = {}, {}
-    for code in missing:
-        listed = len(files[code].names)
-        all_at_once = files[code].at_once
-        limits[code] = listed if all_at_once else min(listed, options.max_files)
-        reading[code] = listed if all_at_once else min(limits[code], options.first_files)
+    limits = {code: len(files[code].names) for code in missing}
+    reading = limits
+    if not source.is_given:  # sentences that are given are all read
+        limits = {code: min(listed, options.max_files) for code, listed in limits.items()}
+        reading = {code: min(limit, options.first_files) for code, limit in limits.items()}
     while reading:
         yield from _read_files(job, files, reading, index)
         yield _take_samples(job, files, reading, index)
         following = {}
         for code, number in reading.items():
-            sample = _sample_if_there(job, code)
+            sample = read_sample(job.folder, code)
             size, asked_for = len(sample), 2 * options.pairs
             # Only the last record is kept: a run that is killed before takes the same steps again,
             # which is quick, since the files are read already.
@@ -92,10 +88,8 @@ def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
         record = SampleRecord.from_json(job.folder.read(sample_record_path(language)))
         if not record.fits(job.options):
             return None
-        if record.found == 0:
-            return record
         sample = read_sample(job.folder, language)
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+    except (FileNotFoundError, ValueError, TypeError):
         return None
     return record if sample_digest(sample) == record.digest else None
 
@@ -229,13 +223,6 @@ def _take_samples(
     return sample_stage(job, blocks, tuple(reading))
 
 
-def _sample_if_there(job: BaselineJob, language: str) -> Hashes:
-    try:
-        return read_sample(job.folder, language)
-    except FileNotFoundError:
-        return np.zeros(0, dtype=np.uint64)
-
-
 def _record(
     job: BaselineJob,
     language: str,
@@ -260,17 +247,17 @@ def _record(
         max_files=options.max_files,
         listed=len(files.names),
         listing=files.digest,
-        digest=sample_digest(sample) if len(sample) else "",
-        files=tuple(
-            FileRecord(
-                file=file.file,
-                bytes=file.bytes,
-                sha256=file.sha256,
-                rows=file.rows[language],
-            )
+        digest=sample_digest(sample),
+        files=[
+            {
+                "file": file.file,
+                "bytes": file.bytes,
+                "sha256": file.sha256,
+                "rows": file.rows[language],
+            }
             for file in read
-        ),
-        failed=tuple(_failures(job.folder, failed)),
+        ],
+        failed=_failures(job.folder, failed),
         counts=dict(sorted(counts.items())),
         records=records_of(counts),
         records_broken=broken_records_of(counts),

@@ -86,7 +86,7 @@ def fetch_file(file: SentenceFile, folder: OutputFolder, policy: FetchPolicy) ->
     except FetchError as error:
         note_failed(file, error, folder)
         return False
-    folder.write_json(record, {"attempts": got.attempts, "retries": list(got.retries)})
+    folder.write_json(record, {"attempts": len(got.retries) + 1, "retries": list(got.retries)})
     return True
 
 
@@ -163,7 +163,7 @@ def _extract_file(
         file=file.name,
         bytes=got.num_bytes,
         sha256=got.sha256,
-        retries=tuple(record.get("retries", got.retries)),
+        retries=record.get("retries", got.retries),
         counts=dict(sorted(counts.items())),
         languages=languages,
         rows=dict(rows_kept),

@@ -1,6 +1,6 @@
 """The stages of a baseline run that hand files to steps, and what is left for them to do.
 
-Those that sample and pair are in sample.py and pair.py.
+Those that sample and pair are in sample.py.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence

@@ -41,8 +41,7 @@ from bertscore_beam.baseline.file_stages import (
     score_with_model,
 )
 from bertscore_beam.baseline.layer_moments import ScorePairParts
-from bertscore_beam.baseline.pair import make_pairs, pair_stage
-from bertscore_beam.baseline.sample import sample_stage
+from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
 from bertscore_beam.baseline.sources import SampleRecord, Source, table_path
 from bertscore_beam.crawl import FetchPolicy, PageRules
 from bertscore_beam.run import (

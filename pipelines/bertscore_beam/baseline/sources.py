@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl import (
@@ -135,16 +134,6 @@ def digest_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileRecord:
-    """What was taken from one file for one language: the sentences kept of so many bytes."""
-
-    file: str
-    bytes: int
-    sha256: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
     """The sample of one language, how it was taken, and what became of pages and sentences.
 
@@ -152,6 +141,7 @@ class SampleRecord:
         listed: Files of the source.
         listing: Digest of their names.
         digest: Digest of the sample.
+        files: Name, size, SHA-256 and sentences kept of each file that was read.
         failed: What could not be read, and why.
         records_broken: Records that cannot be read, see `crawl.warc.MOST_BROKEN`.
         retries: Failed attempts to fetch a file that was read in the end.
@@ -166,8 +156,8 @@ class SampleRecord:
     listed: int
     listing: str
     digest: str
-    files: tuple[FileRecord, ...]
-    failed: tuple[Mapping[str, str], ...]
+    files: Sequence[Mapping[str, str | int]]
+    failed: Sequence[Mapping[str, str]]
     counts: Mapping[str, int]
     records: int
     records_broken: int
@@ -176,10 +166,7 @@ class SampleRecord:
     @classmethod
     def from_json(cls, data: bytes) -> "SampleRecord":
         """Read what `to_json` wrote."""
-        fields = json.loads(data)
-        fields["files"] = tuple(FileRecord(**file) for file in fields["files"])
-        fields["failed"] = tuple(fields["failed"])
-        return cls(**fields)
+        return cls(**json.loads(data))
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
@@ -212,20 +199,9 @@ class PairPart:
     name: str
     rows: int
     same_host: int
-    words: Mapping[int, int]
-    characters: Mapping[int, int]
+    words: Mapping[str, int]
+    characters: Mapping[str, int]
     overlap: Overlap
-
-    @classmethod
-    def from_plain(cls, fields: dict[str, Any]) -> "PairPart":
-        """Make it from plain values; JSON turns the keys of counts into texts."""
-        counts = {
-            name: {int(key): value for key, value in fields[name].items()}
-            for name in ("words", "characters")
-        }
-        overlap = fields["overlap"]
-        ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
-        return cls(**fields | counts | {"overlap": Overlap(**overlap | ngrams)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +216,11 @@ class PairsRecord:
     def from_json(cls, data: bytes) -> "PairsRecord":
         """Read what `to_json` wrote."""
         fields = json.loads(data)
-        fields["parts"] = tuple(PairPart.from_plain(part) for part in fields["parts"])
-        return cls(**fields)
+        for part in fields["parts"]:
+            overlap = part["overlap"]
+            ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
+            part["overlap"] = Overlap(**overlap | ngrams)
+        return cls(**fields | {"parts": tuple(PairPart(**part) for part in fields["parts"])})
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
@@ -333,15 +312,12 @@ _HTTP = re.compile(r"https?://")
 class SourceFiles:
     """The files of one language, in the order in which they are read.
 
-    Attributes:
-        digest: Of all names, and of the versions where files may change.
-        at_once: Whether all are read, however many sentences they give, as for given sentences.
+    The digest is of all names, and of the versions where files may change.
     """
 
     names: tuple[str, ...]
     paths: Mapping[str, str]
     digest: str
-    at_once: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,7 +428,6 @@ class Source:
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
             digest=_digest_names(paths) if self.is_crawl else _digest_with_versions(paths),
-            at_once=self.is_given,
         )
 
 

@@ -64,7 +64,7 @@ class Side:
     """
 
     name: str
-    one: Table | None
+    single: Table | None
     tables: Mapping[Key, Callable[[], Table]]
 
 
@@ -86,7 +86,7 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
         named = [table.key] if table.key else _keys_of_path(absolute(place))
         keys = {_key(language or code, model or name) for code, name in named or [("", "")]}
         return Side(
-            name=table.name, one=table, tables={key: lambda: table for key in keys if all(key)}
+            name=table.name, single=table, tables={key: lambda: table for key in keys if all(key)}
         )
     else:
         readers = {
@@ -111,7 +111,7 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
             f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
             f"{listed(map('/'.join, readers))}. Change --language or --model."
         )
-    return Side(name=name, one=None, tables=chosen)
+    return Side(name=name, single=None, tables=chosen)
 
 
 def read_table(path: str) -> Table:
@@ -153,14 +153,7 @@ def read_table(path: str) -> Table:
             f"{source} describes another table than {name}: got other values; expected the same to "
             "six decimals. Copy both from one run, or remove the description."
         )
-    return Table(
-        name=name,
-        rows=rows,
-        errors=errors,
-        pairs=pairs,
-        key=key,
-        knows_hosts=knows_hosts,
-    )
+    return Table(name=name, rows=rows, errors=errors, pairs=pairs, key=key, knows_hosts=knows_hosts)
 
 
 def _values(layers: Sequence[Sequence[Mapping[str, Any]]], name: str) -> npt.NDArray[np.float64]:
@@ -202,79 +195,89 @@ _ROUNDING = 1e-7
 """Tables have seven decimals; some that are published have more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerDifference:
-    """Precision, recall and F1 of one layer of two tables, and the errors of their differences.
-
-    An error is worked out from those that are known; it is None if none is.
-    """
-
-    layer: int
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-    errors: tuple[float | None, ...]
-
-    @property
-    def differences(self) -> tuple[float, ...]:
-        """Second - first: precision, recall, F1."""
-        return tuple(b - a for a, b in zip(self.first, self.second, strict=True))
-
-    @property
-    def in_errors(self) -> tuple[float | None, ...]:
-        """The differences in standard errors; None if that is not known, or 0."""
-        return tuple(
-            difference / error if error else None
-            for difference, error in zip(self.differences, self.errors, strict=True)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """Two tables, layer by layer.
+    """Two tables, A and B, layer by layer. Shape of the arrays (L + 1, 3).
 
     Attributes:
         title: Language and model of both tables, or `two tables`.
-        spearman: Rank correlation of F1 over the layers; None if it is not defined.
         apart: The two languages or models, if they are known to differ.
-        naive: The sides, A and B, whose errors are those of independent pairs.
     """
 
     title: str
-    names: tuple[str, str]
-    pairs: tuple[int | None, int | None]
-    rows: tuple[LayerDifference, ...]
-    spearman: float | None
+    tables: tuple[Table, Table]
     apart: str = ""
-    naive: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> npt.NDArray[np.float64]:
+        """Errors of the differences; NaN where they are not known.
+
+        The errors of the two tables are treated as independent; tables from the same pairs differ
+        by less. A table without a description counts as exact. If a description has no error, as
+        for a single pair, the error of the difference is not known either.
+        """
+        squares = [
+            table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
+            for table in self.tables
+        ]
+        unknown = np.isnan(self.tables[0].errors) & np.isnan(self.tables[1].errors)
+        return np.where(unknown, np.nan, np.sqrt(squares[0] + squares[1]))
+
+    @property
+    def differences(self) -> npt.NDArray[np.float64]:
+        """B - A."""
+        return self.tables[1].rows - self.tables[0].rows
+
+    @property
+    def in_errors(self) -> npt.NDArray[np.float64]:
+        """The differences in standard errors; NaN if that is not known, or 0."""
+        return self.differences / np.where(self.errors, self.errors, np.nan)
+
+    @property
+    def spearman(self) -> float | None:
+        """Rank correlation of F1 over the layers; None if it is not defined."""
+        first, second = self.tables
+        return rank_correlation(first.rows[:, 2], second.rows[:, 2])
 
     @property
     def largest(self) -> tuple[int, str, float]:
         """Layer, measure and value of the largest difference; of equal ones the first."""
-        return max(
-            (
-                (row.layer, measure, difference)
-                for row in self.rows
-                for measure, difference in zip(MEASURES, row.differences, strict=True)
-            ),
-            key=lambda found: abs(found[2]),
-        )
+        layer, measure = divmod(int(np.abs(self.differences).argmax()), len(MEASURES))
+        return layer, MEASURES[measure], float(self.differences[layer, measure])
 
     @property
     def is_large(self) -> bool:
         """Tell whether the largest difference is more than different web text would explain."""
         return abs(self.largest[2]) > LARGE_DIFFERENCE
 
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the numbers of each layer as plain values, None where one is not known."""
+        columns = {
+            "first": self.tables[0].rows,
+            "second": self.tables[1].rows,
+            "errors": self.errors,
+            "differences": self.differences,
+            "in_errors": self.in_errors,
+        }
+        return [
+            {"layer": layer}
+            | {
+                name: [None if math.isnan(value) else value for value in values[layer].tolist()]
+                for name, values in columns.items()
+            }
+            for layer in range(len(self.tables[0].rows))
+        ]
+
     @property
     def verdict(self) -> str:
         """Say in words what the differences mean."""
         if abs(self.largest[2]) <= _ROUNDING:
             return "the same numbers"
-        away = [
-            abs(distance) for row in self.rows for distance in row.in_errors if distance is not None
-        ]
-        if not away:
+        away = np.abs(self.in_errors)
+        is_known = not np.isnan(away).all()
+        if not is_known:
             words = "no standard errors are known to compare the differences with"
-        elif max(away) <= _FEW_ERRORS:
+        elif np.nanmax(away) <= _FEW_ERRORS:
             words = "agree within error"
         else:
             words = "differ by more than the sampling error: " + (
@@ -285,10 +288,13 @@ class Comparison:
                 f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
                 "the language, the model and the settings"
             )
-        if away and self.naive:
-            words += (
-                f"; the errors of {' and '.join(self.naive)} do not allow for sentences of one host"
-            )
+        naive = [
+            side
+            for side, table in zip("AB", self.tables, strict=True)
+            if table.is_described and not table.knows_hosts
+        ]
+        if is_known and naive:
+            words += f"; the errors of {' and '.join(naive)} do not allow for sentences of one host"
         return words
 
 
@@ -298,12 +304,12 @@ def compare_sides(first: Side, second: Side) -> list[Comparison]:
     Raises:
         ConfigError: they have nothing in common, or tables have different numbers of layers.
     """
-    if first.one is not None and second.one is not None:
+    if first.single is not None and second.single is not None:
         # Two single tables are compared whatever their languages and models.
         shared = sorted(first.tables.keys() & second.tables.keys())
         apart = "" if shared else _apart(first, second)
         title = "/".join(shared[0]) if shared else f"two tables{apart and ': '}{apart}"
-        return [compare_tables(first.one, second.one, title, apart)]
+        return [compare_tables(first.single, second.single, title, apart)]
     common = sorted(first.tables.keys() & second.tables.keys())
     if not common:
         raise ConfigError(
@@ -323,7 +329,7 @@ def _apart(first: Side, second: Side) -> str:
     That is known from their descriptions, or from the names of their folders: different language
     codes, the same model.
     """
-    own = [side.one.key if side.one else None for side in (first, second)]
+    own = [side.single.key if side.single else None for side in (first, second)]
     if own[0] and own[1]:
         a, b = ("/".join(own[0]), "/".join(own[1]))
         if own[0][1] == own[1][1]:
@@ -355,10 +361,6 @@ def _published_for(first: Side, second: Side) -> str:
 def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> Comparison:
     """Compare two tables layer by layer.
 
-    The errors of the two tables are treated as independent; tables from the same pairs differ by
-    less. A table without a description counts as exact. If a description has no error, as for a
-    single pair, the error of the difference is not known either.
-
     Raises:
         ConfigError: they have different numbers of layers.
     """
@@ -368,34 +370,7 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
             f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
             "model. Compare tables of one model."
         )
-    naive = tuple(
-        side
-        for side, table in zip("AB", (first, second), strict=True)
-        if table.is_described and not table.knows_hosts
-    )
-    squares = np.stack([first.errors, second.errors]) ** 2
-    missing = [np.isnan(table.errors) for table in (first, second)]
-    unknown = missing[0] & missing[1]
-    for table, lacks in zip((first, second), missing, strict=True):
-        unknown |= lacks & table.is_described
-    errors = np.where(unknown, np.nan, np.sqrt(np.nansum(squares, axis=0)))
-    return Comparison(
-        title=title,
-        apart=apart,
-        naive=naive,
-        names=(first.name, second.name),
-        pairs=(first.pairs, second.pairs),
-        rows=tuple(
-            LayerDifference(
-                layer=layer,
-                first=tuple(first.rows[layer].tolist()),
-                second=tuple(second.rows[layer].tolist()),
-                errors=tuple(None if np.isnan(value) else float(value) for value in errors[layer]),
-            )
-            for layer in range(len(first.rows))
-        ),
-        spearman=rank_correlation(first.rows[:, 2], second.rows[:, 2]),
-    )
+    return Comparison(title=title, tables=(first, second), apart=apart)
 
 
 def rank_correlation(
@@ -403,7 +378,7 @@ def rank_correlation(
 ) -> float | None:
     """Return Spearman's rank correlation; None where it is not defined: equal values on a side.
 
-    Equal values share their mean rank.
+    Equal values share their mean rank. scipy's would be another package of the extra `baseline`.
     """
     ranks = [_ranks(values) - (len(values) + 1) / 2 for values in (first, second)]
     scale = math.sqrt(float(np.sum(ranks[0] ** 2) * np.sum(ranks[1] ** 2)))

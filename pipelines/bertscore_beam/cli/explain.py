@@ -11,8 +11,6 @@ from bertscore_beam.files import absolute, mask_credentials, reaching, write_ato
 from bertscore_beam.idf import load_idf
 from bertscore_beam.options import IDF_WORDS, ExplainOptions, ScoreOptions
 from bertscore_beam.pages import (
-    RowChanges,
-    RowExplanation,
     StoredRow,
     explain_row,
     extreme_rows,
@@ -55,8 +53,8 @@ def explain_rows(options: ExplainOptions) -> int:
     if options.output is not None:
         _write(options.output, kind, explained)
         say(f"{mask_credentials(options.output)} is written.")
-    warnings = tuple(f"{one.heading}: {words}" for one in explained for words in one.warnings)
-    document = {"explanations": [{**one.facts, **one.explanation.as_dict()} for one in explained]}
+    warnings = tuple(f"{row.heading}: {words}" for row in explained for words in row.warnings)
+    document = {"explanations": [{**row.facts, **row.explanation.as_dict()} for row in explained]}
     return report(Outcome(document=document, warnings=warnings, is_answer=True))
 
 
@@ -104,16 +102,16 @@ def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
             "write an HTML file."
         )
     rows = read_stored(run, places)
-    changes = RowChanges(**{name: options.scoring.get(name) for name in options.of_runs})
-    tables = read_idf(run, changes)
+    changes = options.scoring
+    tables = read_idf(run, changes.get("idf"))
     scorers: dict[tuple[str | None, str], BertScorer] = {}
-    found = []
+    explained = []
     for row in rows:
         key = row.language, row.signature.format()
         if key not in scorers:
             scorers[key] = BertScorer(row_config(run, row, changes, _read_baseline))
-        found.append(_of_row(explain_row(run, row, scorers[key], tables)))
-    return found
+        explained.append(_of_row(row, *explain_row(run, row, scorers[key], tables)))
+    return explained
 
 
 def _places(options: ExplainOptions, run: FinishedRun) -> list[RowPlace]:
@@ -139,8 +137,7 @@ def _read_baseline(path: str, row: StoredRow, language: str | None) -> Baseline:
         )
 
 
-def _of_row(explained: RowExplanation) -> _Explained:
-    row, differences = explained.row, explained.differences
+def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) -> _Explained:
     stored = row.scores
     notes = [
         f"in the run: precision {stored.precision:.6f}, recall {stored.recall:.6f}, F1 "
@@ -153,7 +150,7 @@ def _of_row(explained: RowExplanation) -> _Explained:
         heading=str(row.place),
         warnings=warnings,
         notes=(*notes, *warnings, f"signature: {row.signature.format()}"),
-        explanation=explained.explanation,
+        explanation=explanation,
         facts={
             "file": row.place.input_name,
             "row": row.place.row,
@@ -161,26 +158,28 @@ def _of_row(explained: RowExplanation) -> _Explained:
             "signature": row.signature.format(),
             "error": row.reason,
             "stored": stored._asdict(),
-            "differences": list(differences),
+            "differences": differences,
         },
     )
 
 
-def _write(path: str, kind: str, found: Sequence[_Explained]) -> None:
+def _write(path: str, kind: str, explained: Sequence[_Explained]) -> None:
     if kind == "html":
-        data = page([(one.heading, one.notes, one.explanation) for one in found], _TITLE).encode()
+        data = page(
+            [(row.heading, row.notes, row.explanation) for row in explained], _TITLE
+        ).encode()
     else:
-        data = picture(found[0].explanation, kind)
+        data = picture(explained[0].explanation, kind)
     with reaching("output", path):
         write_atomically(absolute(path), data)
 
 
-def _print(found: Sequence[_Explained]) -> None:
+def _print(explained: Sequence[_Explained]) -> None:
     """Print for people; where there is no terminal, without colours and as wide as it gets."""
     console = Console(highlight=False)
-    for one in found:
-        console.print(escape_line(one.heading), style="bold", markup=False)
-        console.print(terminal(one.explanation, width=console.width))
-        for note in one.notes:
+    for row in explained:
+        console.print(escape_line(row.heading), style="bold", markup=False)
+        console.print(terminal(row.explanation, width=console.width))
+        for note in row.notes:
             console.print(escape_text(note), markup=False, soft_wrap=True)
         console.print()

@@ -233,9 +233,9 @@ def _log_to_stderr() -> None:
 def _cause(error: BaseException) -> str:
     """Return the cause of an error as one line: Beam's errors contain the worker's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if _ERROR_LINE.match(line)]
-    last, kind = (named or lines or [""])[-1], type(error).__name__
-    tells_enough = named or (lines and isinstance(error, RuntimeError | OSError))
+    errors = [line for line in lines if _ERROR_LINE.match(line)]
+    last, kind = (errors or lines or [""])[-1], type(error).__name__
+    tells_enough = errors or (lines and isinstance(error, RuntimeError | OSError))
     return last if tells_enough else f"{kind}: {last}".removesuffix(": ")
 
 

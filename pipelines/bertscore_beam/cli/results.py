@@ -85,17 +85,13 @@ def write_report(options: ReportOptions) -> int:
     shown: str = mask_credentials(options.output)
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
-    f1 = data.total.f1
+    total = data.total.values
     compared = Compared(comparisons=() if data.against is None else (data.against,))
     failures = failures_of(compared)
     document = {
         "output": shown,
         "run": data.run,
-        "rows": data.total.rows,
-        "scored": data.total.scored,
-        "f1": f1.mean,
-        "f1_low": f1.low,
-        "f1_high": f1.high,
+        **{name: total[name] for name in ("rows", "scored", "f1", "f1_low", "f1_high")},
         "passed": compared.passed,
         "nights": len(data.nights),
         "notices": list(data.notices),
@@ -104,10 +100,10 @@ def write_report(options: ReportOptions) -> int:
     rows: list[tuple[str, ...]] = [
         ("page", shown),
         ("run", data.run),
-        ("rows", f"{data.total.rows:,}"),
+        ("rows", f"{total['rows']:,}"),
     ]
-    if f1.mean is not None:
-        rows.append(("f1", f"{f1.mean:.6f}"))
+    if total["f1"] is not None:
+        rows.append(("f1", f"{total['f1']:.6f}"))
     rows += answer_of(compared)
     rows += [("notice", words) for words in data.notices]
     return report(

@@ -92,8 +92,8 @@ def answer(document: Any, shown: Sequence[Shown] | str) -> int:
     elif isinstance(shown, str):
         print(escape_text(shown))
     else:
-        for one in shown:
-            show(one)
+        for table in shown:
+            show(table)
     return printed()
 
 
@@ -115,13 +115,13 @@ def print_error(words: str, status: int) -> int:
     return status
 
 
-def _tables(every: Sequence[Shown]) -> dict[str, Any]:
+def _tables(tables: Sequence[Shown]) -> dict[str, Any]:
     """Return tables as plain values: by title, with the cells as they are shown."""
     return {
         shown.title.lower(): [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
         if any(shown.columns)
         else _by_name(shown.rows)
-        for shown in every
+        for shown in tables
     }
 
 
@@ -130,7 +130,7 @@ def _by_name(rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     values: dict[str, list[str]] = {}
     for name, *cells in rows:
         values.setdefault(name, []).append(" ".join(cells))
-    return {name: some if len(some) > 1 else some[0] for name, some in values.items()}
+    return {name: cells if len(cells) > 1 else cells[0] for name, cells in values.items()}
 
 
 def say(words: str) -> None:

@@ -1,6 +1,5 @@
 """`bertscore-beam baseline compare` and `models`: tables that are not of a run."""
 
-from dataclasses import asdict
 from typing import Any
 
 from bertscore_beam.baseline import Comparison, compare_sides, open_side
@@ -27,12 +26,9 @@ def describe_comparison(comparison: Comparison) -> dict[str, Any]:
     layer, measure, difference = comparison.largest
     return {
         "title": comparison.title,
-        "names": list(comparison.names),
-        "pairs": list(comparison.pairs),
-        "layers": [
-            asdict(row) | {"differences": row.differences, "in_errors": row.in_errors}
-            for row in comparison.rows
-        ],
+        "names": [table.name for table in comparison.tables],
+        "pairs": [table.pairs for table in comparison.tables],
+        "layers": comparison.layers(),
         "largest_difference": {"layer": layer, "measure": measure, "difference": difference},
         "spearman": comparison.spearman,
         "is_large": comparison.is_large,
@@ -45,22 +41,22 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
     columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
     layers = [
         (
-            str(row.layer),
-            f"{row.first[2]:.6f}",
-            f"{row.second[2]:.6f}",
-            *(f"{difference:+.6f}" for difference in row.differences),
-            "" if row.errors[2] is None else f"{row.errors[2]:.6f}",
-            "" if row.in_errors[2] is None else f"{row.in_errors[2]:+.1f}",
+            str(row["layer"]),
+            f"{row['first'][2]:.6f}",
+            f"{row['second'][2]:.6f}",
+            *(f"{difference:+.6f}" for difference in row["differences"]),
+            "" if row["errors"][2] is None else f"{row['errors'][2]:.6f}",
+            "" if row["in_errors"][2] is None else f"{row['in_errors'][2]:+.1f}",
         )
-        for row in comparison.rows
+        for row in comparison.layers()
     ]
     sides: list[tuple[str, ...]] = [
-        (side, name if pairs is None else f"{name} ({pairs:,} pairs)")
-        for side, name, pairs in zip("AB", comparison.names, comparison.pairs, strict=True)
+        (side, table.name if table.pairs is None else f"{table.name} ({table.pairs:,} pairs)")
+        for side, table in zip("AB", comparison.tables, strict=True)
     ]
     layer, measure, difference = comparison.largest
     spearman = comparison.spearman
-    found: list[tuple[str, ...]] = [
+    result: list[tuple[str, ...]] = [
         ("largest difference", f"{difference:+.6f} ({measure}, layer {layer})"),
         ("Spearman over layers", "not defined" if spearman is None else f"{spearman:.4f}"),
         ("verdict", comparison.verdict),
@@ -68,7 +64,7 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
     return [
         Shown(comparison.title, ("", ""), sides),
         Shown("Layers", columns, layers),
-        Shown("Result", ("", ""), found),
+        Shown("Result", ("", ""), result),
     ]
 
 

@@ -3,7 +3,6 @@ from .compare import (
     check_paired as check_paired,
     compare_runs as compare_runs,
     judge as judge,
-    keys_of as keys_of,
     unpaired_words as unpaired_words,
     warnings_of as warnings_of,
 )
@@ -22,6 +21,7 @@ from .comparison import (
     SettingsDifference as SettingsDifference,
     compare_settings as compare_settings,
     noise_of as noise_of,
+    stated_signatures as stated_signatures,
 )
 from .comparison_tables import (
     answer_of as answer_of,
@@ -30,13 +30,5 @@ from .comparison_tables import (
     tables_of as tables_of,
     verdict as verdict,
     warnings_in as warnings_in,
-)
-from .keyed_rows import (
-    ABSENT as ABSENT,
-    ENTRY as ENTRY,
-    RowColumns as RowColumns,
-    RowReader as RowReader,
-    pair_entries as pair_entries,
-    row_buckets as row_buckets,
 )
 from .paired_sides import rank as rank

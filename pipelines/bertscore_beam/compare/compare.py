@@ -32,6 +32,7 @@ from bertscore_beam.files import real_path, resolve
 from bertscore_beam.records import (
     FinishedRun,
     RowPlace,
+    group_order,
     input_schemas,
     open_finished,
     read_rows,
@@ -57,6 +58,7 @@ def warnings_of(
     is_keyed: bool,
     without_key: int = 0,
     without_system: int = 0,
+    too_strict: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the warnings of a comparison, as sentences."""
     counts = whole.counts
@@ -84,6 +86,12 @@ def warnings_of(
             "compared.",
         ),
         (without_system, f"{without_system:,} rows name no system, and are not compared."),
+        (
+            too_strict,
+            f"The p values of {' and of '.join(too_strict)} are those of the t test: corrected for "
+            f"the number of tests, none from {RESAMPLES:,} random swaps can be below "
+            f"{1 - whole.result.confidence:g}.",
+        ),
     )
     said = [sentence for applies, sentence in sentences if applies]
     return (*said, *(_rough(whole, groups) if counts.pairs else ()))
@@ -103,31 +111,30 @@ def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[st
     words = []
     is_by_row = whole.result.clusters is None
     units, least = ("pairs", FEW_PAIRS) if is_by_row else ("effective clusters", FEW_CLUSTERS)
-    if _units(whole) < least:
-        words.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
-    few = sum(_units(group) < least for group in groups)
-    if few:
-        words.append(
-            f"{few:,} of {len(groups):,} groups have fewer than {least} {units}: their errors are "
-            "rough or unknown."
-        )
     what = "pairs" if is_by_row else "clusters"
-    if _is_carried(whole, least):
+    few = [_units(group) < least for group in (whole, *groups)]
+    carried = [
+        not is_few and few_carry(group.result.carriers, _units(group))
+        for group, is_few in zip((whole, *groups), few, strict=True)
+    ]
+    if few[0]:
+        words.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
+    if any(few[1:]):
+        words.append(
+            f"{sum(few[1:]):,} of {len(groups):,} groups have fewer than {least} {units}: their "
+            "errors are rough or unknown."
+        )
+    if carried[0]:
         words.append(
             f"Few {what} carry most of the variance, as many as {whole.result.carriers:.1f}: the "
             "error, the interval and the tests may be wrong. Look at the rows that moved furthest."
         )
-    carried = sum(_is_carried(group, least) for group in groups)
-    if carried:
+    if any(carried[1:]):
         words.append(
-            f"In {carried:,} of {len(groups):,} groups few {what} carry most of the variance: "
-            "their errors, intervals and tests may be wrong."
+            f"In {sum(carried[1:]):,} of {len(groups):,} groups few {what} carry most of the "
+            "variance: their errors, intervals and tests may be wrong."
         )
     return words
-
-
-def _is_carried(group: GroupComparison, least: int) -> bool:
-    return _units(group) >= least and few_carry(group.result.carriers, _units(group))
 
 
 def _units(group: GroupComparison) -> float:
@@ -264,7 +271,7 @@ def _place(run: FinishedRun) -> str:
 
 
 def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:
-    named = options.columns(options.measure[0]).options
+    named = options.choosing_columns
     for run in runs if named else ():
         for schema in input_schemas(run):
             try:
@@ -325,17 +332,14 @@ def _comparison(
     _check_references(options, sums.counts(None), side, other)
     names: list[Group] = [WHOLE]
     if options.by:
-        names += sorted(paired.groups, key=lambda group: [(v is None, v or "") for v in group])
-    # The whole comes first, and is resampled even where there are too many groups for it.
-    wholes, all_groups = len(paired.pairs), len(paired.pairs) * len(names)
+        names += sorted(paired.groups, key=group_order)
+    resamples, too_strict = _resamples(options, len(paired.pairs), len(names) - 1)
     groups = [
         sums.compared(
             name,
             None if name == WHOLE else paired.groups[name],
             confidence=options.confidence,
-            resamples=RESAMPLES
-            if (wholes if name == WHOLE else all_groups) <= MOST_RESAMPLED
-            else 0,
+            resamples=resamples[name != WHOLE],
             seed=options.seed,
         )
         for name in names
@@ -352,8 +356,14 @@ def _comparison(
     moved = _moved(paired, sums)
     explain = None
     if not options.is_ranking:
-        keys = keys_of(run, [RowPlace(row.file, row.row) for row in moved], options.key)
-        moved = tuple(replace(row, key=key) for row, key in zip(moved, keys, strict=True))
+        if options.key:
+            places = [RowPlace(row.file, row.row) for row in moved]
+            moved = tuple(
+                replace(
+                    row, key=tuple(values_as_text(column_of(own, name))[0] for name in options.key)
+                )
+                for row, own in zip(moved, read_rows(run, places, options.key), strict=True)
+            )
         fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
         if fallen is not None:
             words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
@@ -380,8 +390,34 @@ def _comparison(
             is_keyed=bool(options.key),
             without_key=reader.without_key,
             without_system=reader.without_system,
+            too_strict=too_strict,
         ),
     )
+
+
+def _resamples(
+    options: CompareOptions, pairs: int, groups: int
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return how often all rows and each group are resampled, and which would be so in vain.
+
+    A p value from random swaps is never below 1 / (swaps + 1), and is multiplied by the number of
+    tests. Where that cannot be below 1 - confidence, the t test decides. All rows are resampled
+    even where there are too many groups for it.
+    """
+    number_of_tests = {
+        "all rows": max(len(options.measure), pairs if options.is_ranking else 1),
+        "groups": max(len(options.measure) * groups, pairs if options.is_ranking and groups else 0),
+    }
+    too_strict = [
+        name
+        for name, tests in number_of_tests.items()
+        if tests / (RESAMPLES + 1) >= 1 - options.confidence
+    ]
+    resampled = zip(number_of_tests, (pairs, pairs * (groups + 1)), strict=True)
+    return tuple(
+        RESAMPLES if many <= MOST_RESAMPLED and name not in too_strict else 0
+        for name, many in resampled
+    ), tuple(too_strict)
 
 
 def check_paired(compared: Compared) -> None:
@@ -423,18 +459,6 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
         )
         for mine, theirs in sums.moved()
     )
-
-
-def keys_of(
-    run: FinishedRun, places: Sequence[RowPlace], key: Sequence[str]
-) -> list[tuple[str | None, ...]]:
-    """Return the values that rows have in some columns, as texts; see `read_rows` for errors."""
-    if not key:
-        return [()] * len(places)
-    return [
-        tuple(values_as_text(column_of(table, name))[0] for name in key)
-        for table in read_rows(run, places, key)
-    ]
 
 
 def _rankings(

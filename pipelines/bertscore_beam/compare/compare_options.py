@@ -2,15 +2,12 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from bertscore_beam.dump import SCORES
 from bertscore_beam.options import COLUMN, COLUMNS, MEASURES, NAMES, RUN, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
-
-if TYPE_CHECKING:
-    from bertscore_beam.compare.keyed_rows import RowColumns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,74 +57,69 @@ class CompareOptions(Options):
     seed: int = 12345
     moved_rows: int = field(default=10, metadata={"internal": True})
 
-    def __post_init__(self) -> None:
-        """Check the options."""
-        _check(self)
-
     @property
     def is_ranking(self) -> bool:
         """Whether each system is compared with each other one."""
         return self.systems is not None and len(self.systems) != 2
 
-    def columns(self, measure: str) -> "RowColumns":
-        """Return the columns that the comparison of a measure needs."""
-        from bertscore_beam.compare.keyed_rows import RowColumns  # it takes longer than the help
+    @property
+    def choosing_columns(self) -> dict[str, str]:
+        """The columns of the input that the comparison reads, and the option that names each."""
+        columns = {**dict.fromkeys(self.by, "--by"), **dict.fromkeys(self.key, "--key")}
+        if self.cluster is not None:
+            columns[self.cluster] = "--cluster"
+        if self.systems is not None:
+            columns[self.system_column] = "--system"
+        return columns
 
-        return RowColumns(
-            measure=measure,
-            key=self.key,
-            by=self.by,
-            cluster=self.cluster,
-            system=None if self.systems is None else self.system_column,
-        )
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_confidence(self.confidence)
+        measures = self.measure
+        if not measures or not {*measures} <= {*SCORES} or len({*measures}) < len(measures):
+            raise ConfigError(
+                f"--measure cannot be used: got {' '.join(measures)!r}; expected one of "
+                f"{', '.join(SCORES)}, or several, each once."
+            )
+        if self.systems is None and not self.against:
+            raise ConfigError(
+                "there is nothing to compare the run with: got no AGAINST and no --systems; "
+                "expected the folder of another run, or --systems to compare systems within "
+                "the run."
+            )
+        if self.systems is not None:
+            self._check_systems()
+        drop = self.fail_if_drop
+        if drop is not None and not (math.isfinite(drop) and drop >= 0):
+            raise ConfigError(
+                f"--fail-if-drop cannot be used: got {drop}; expected a number from 0 on: how far "
+                "the score may fall, such as 0.002."
+            )
+        if not 0 <= self.max_missing_fraction <= 1:
+            raise ConfigError(
+                f"--max-missing-fraction cannot be used: got {self.max_missing_fraction}; expected "
+                "a number from 0 to 1."
+            )
 
-
-def _check(options: CompareOptions) -> None:
-    """Check options; see `CompareOptions`."""
-    check_confidence(options.confidence)
-    measures = options.measure
-    if not measures or not {*measures} <= {*SCORES} or len({*measures}) < len(measures):
-        raise ConfigError(
-            f"--measure cannot be used: got {' '.join(measures)!r}; expected one of "
-            f"{', '.join(SCORES)}, or several, each once."
-        )
-    if options.systems is None and not options.against:
-        raise ConfigError(
-            "there is nothing to compare the run with: got no AGAINST and no --systems; expected "
-            "the folder of another run, or --systems to compare systems within the run."
-        )
-    if options.systems is not None:
-        _check_systems(options)
-    drop = options.fail_if_drop
-    if drop is not None and not (math.isfinite(drop) and drop >= 0):
-        raise ConfigError(
-            f"--fail-if-drop cannot be used: got {drop}; expected a number from 0 on: how far the "
-            "score may fall, such as 0.002."
-        )
-    if not 0 <= options.max_missing_fraction <= 1:
-        raise ConfigError(
-            f"--max-missing-fraction cannot be used: got {options.max_missing_fraction}; expected "
-            "a number from 0 to 1."
-        )
-
-
-def _check_systems(options: CompareOptions) -> None:
-    names = options.systems or ()
-    if options.against:
-        raise ConfigError(
-            "--systems compares systems within one run: got AGAINST, too; expected one of the two."
-        )
-    if not options.key:
-        raise ConfigError(
-            "--systems needs --key: the columns that say which rows of the systems belong "
-            "together, such as the segment."
-        )
-    if len(names) == 1 or len(set(names)) < len(names):
-        raise ConfigError(
-            f"--systems cannot be used: got {', '.join(map(repr, names))}; expected two or more "
-            "different systems, or no name for all systems."
-        )
-    if options.is_ranking and options.fail_if_drop is not None:
-        raise ConfigError(
-            "--fail-if-drop looks at one system: got more than two systems; expected --systems A B."
-        )
+    def _check_systems(self) -> None:
+        names = self.systems or ()
+        if self.against:
+            raise ConfigError(
+                "--systems compares systems within one run: got AGAINST, too; expected one of "
+                "the two."
+            )
+        if not self.key:
+            raise ConfigError(
+                "--systems needs --key: the columns that say which rows of the systems belong "
+                "together, such as the segment."
+            )
+        if len(names) == 1 or len(set(names)) < len(names):
+            raise ConfigError(
+                f"--systems cannot be used: got {', '.join(map(repr, names))}; expected two or "
+                "more different systems, or no name for all systems."
+            )
+        if self.is_ranking and self.fail_if_drop is not None:
+            raise ConfigError(
+                "--fail-if-drop looks at one system: got more than two systems; expected "
+                "--systems A B."
+            )

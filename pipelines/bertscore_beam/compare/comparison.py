@@ -259,12 +259,14 @@ class Ranking:
         rows: Rows that all systems have scored: the means are over these.
         confidence: 1 - confidence is the level of the tests, corrected for the number of pairs of
             systems by Holm's method.
+        test: What the p values are from: `randomization`, or the `t test`.
         systems: The best first.
     """
 
     group: Group
     rows: int
     confidence: float
+    test: str
     systems: tuple[RankedSystem, ...]
     pairs: tuple[RankedPair, ...] = ()
     measure: str = "f1"
@@ -294,7 +296,7 @@ def noise_of(dtype: str) -> float:
     return 1e-6 if dtype == "float32" else 4e-3
 
 
-def signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
+def stated_signatures(run: FinishedRun) -> dict[str | None, str]:
     """Return how the scores of a run were made, by language; under None if all were made alike."""
     languages = run.summary.get("languages")
     stated: dict[str | None, object] = (
@@ -302,10 +304,12 @@ def signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
         if isinstance(languages, dict)
         else {None: run.summary.get("signature")}
     )
+    return {name: text for name, text in stated.items() if isinstance(text, str)}
+
+
+def _signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
     try:
-        return {
-            name: Signature.parse(text) for name, text in stated.items() if isinstance(text, str)
-        }
+        return {name: Signature.parse(text) for name, text in stated_signatures(run).items()}
     except SignatureError as error:
         raise ConfigError(
             f"the run in {run.folder.shown!r} cannot be compared: {error} Score it again."
@@ -321,7 +325,7 @@ def compare_settings(run: FinishedRun, against: FinishedRun) -> SettingsDifferen
     Raises:
         ConfigError: A run does not say how it was scored, or the two have no language in common.
     """
-    mine, theirs = signatures_of(run), signatures_of(against)
+    mine, theirs = _signatures_of(run), _signatures_of(against)
     pairs = [
         (name if name is not None else other, mine[name], theirs[other])
         for name in mine

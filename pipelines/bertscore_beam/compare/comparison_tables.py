@@ -195,7 +195,6 @@ def _comparison_tables(comparison: Comparison, measures: int) -> Iterator[Shown]
 
 
 def _named_cells(comparison: Comparison, row: MovedRow) -> Iterator[tuple[str, str]]:
-    """Yield the columns of the key and of the groups, each once."""
     groups = zip(comparison.by, row.group, strict=True) if comparison.by else ()
     values = dict(chain(groups, zip(comparison.key, row.key, strict=True)))
     for name, value in values.items():

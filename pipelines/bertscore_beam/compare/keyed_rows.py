@@ -7,7 +7,6 @@ with probability 1.5e-23.
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison import WHOLE, Group
 from bertscore_beam.dump import (
     MOST_GROUPS,
@@ -53,35 +53,14 @@ _CLUSTER_KEY = "bertscore-groups"
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 Entries = npt.NDArray[np.void]
+Numbers = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowColumns:
-    """The columns that a comparison needs; those of the key are none if file and position pair."""
-
-    measure: str
-    key: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-    cluster: str | None = None
-    system: str | None = None
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The option that names each column."""
-        single = {self.cluster: "--cluster", self.system: "--system"}
-        return {
-            **dict.fromkeys(self.by, "--by"),
-            **dict.fromkeys(self.key, "--key"),
-            **{name: option for name, option in single.items() if name is not None},
-        }
 
 
 class RowReader:
     """Reads rows as entries, and numbers their files, groups and systems alike in all runs.
 
     Attributes:
-        columns: The columns that a comparison needs.
         files: Number of each input file, in order of appearance; so are the next two.
         groups: Number of each group.
         systems: Number of each system.
@@ -89,11 +68,11 @@ class RowReader:
         without_system: Rows left out since they name no system.
     """
 
-    def __init__(self, columns: RowColumns, systems: Sequence[str] = ()) -> None:
-        self.columns = columns
+    def __init__(self, options: CompareOptions, measure: str) -> None:
+        self._options, self._measure = options, measure
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
-        self.systems = {name: number for number, name in enumerate(systems)}
+        self.systems = {name: number for number, name in enumerate(options.systems or ())}
         self.without_key = self.without_system = 0
 
     def read(
@@ -101,18 +80,12 @@ class RowReader:
     ) -> Iterator[Entries]:
         """Yield the rows of a run as entries, part by part.
 
-        Args:
-            run: The run to read.
-            side: The side that the rows belong to, unless they have a column of systems.
-            references: Column of references to digest; None to take their number of tokens.
-
-        Raises:
-            InputError: A part is damaged, or there are too many groups.
-            ConfigError: There are too many systems.
+        They belong to `side`, unless they have a column of systems. `references` is the column of
+        references to digest; None to take their number of tokens.
         """
-        wanted = self.columns
-        score, raw = columns.SCORES[wanted.measure], columns.RAW_SCORES[wanted.measure]
-        names = [score, raw, columns.REFERENCE_TOKENS, *wanted.options]
+        options = self._options
+        score, raw = columns.SCORES[self._measure], columns.RAW_SCORES[self._measure]
+        names = [score, raw, columns.REFERENCE_TOKENS, *options.choosing_columns]
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=ENTRY)
@@ -123,13 +96,13 @@ class RowReader:
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             self._put_groups(entries, table)
-            if wanted.cluster is not None:
-                _put_clusters(entries, column_of(table, wanted.cluster))
+            if options.cluster is not None:
+                _put_clusters(entries, column_of(table, options.cluster))
             usable = np.ones(len(entries), dtype=np.bool_)
-            if wanted.key:
-                usable &= _put_keys(entries, [column_of(table, name) for name in wanted.key])
+            if options.key:
+                usable &= _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
-            if wanted.system is not None:
+            if options.systems is not None:
                 named = self._put_systems(entries, table, usable)
                 self.without_system += int(np.count_nonzero(usable & ~named))
                 usable &= named
@@ -145,7 +118,7 @@ class RowReader:
         entries["low"] = entries["row"]
 
     def _put_groups(self, entries: Entries, table: pa.Table) -> None:
-        by = self.columns.by
+        by = self._options.by
         if not by:
             self.groups.setdefault(WHOLE, 0)
             return
@@ -159,7 +132,7 @@ class RowReader:
 
         Only systems that have a usable row are numbered.
         """
-        rows = groups_of(table, [str(self.columns.system)])
+        rows = groups_of(table, [self._options.system_column])
         systems = [system for (system,) in rows.groups]
         sides = np.zeros(len(systems), dtype=np.int64)
         for code in np.unique(rows.codes[usable]).tolist():
@@ -233,27 +206,13 @@ def row_buckets(rows: int) -> Buckets:
     return Buckets(bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bucket:
-    """Some rows of all sides, together by key.
+def pair_entries(entries: Entries, sides: int) -> tuple[Numbers, Numbers]:
+    """Put the rows of each key together, of any number of sides.
 
-    Attributes:
-        entries: The rows. Shape (N,), of the type `ENTRY`.
-        places: For each of K keys and S sides the position of its row in `entries`, or `ABSENT`.
-            Shape (K, S).
-        repeated: For each side, rows whose key another row of the side has, too; one of them is
-            in `places`. Shape (S,).
-        repeated_keys: The number of such keys. Shape (S,).
+    Returns:
+        For each of K keys and S sides the position of its row in the entries, or `ABSENT`, and how
+        many rows the side has of the key. Both of shape (K, S).
     """
-
-    entries: Entries
-    places: npt.NDArray[np.int64]
-    repeated: npt.NDArray[np.int64]
-    repeated_keys: npt.NDArray[np.int64]
-
-
-def pair_entries(entries: Entries, sides: int) -> Bucket:
-    """Put the rows of each key together, of any number of sides, S."""
     order = np.lexsort((entries["low"], entries["high"]))
     keys = entries[["high", "low"]][order]
     first = np.ones(len(order), dtype=np.bool_)
@@ -261,13 +220,7 @@ def pair_entries(entries: Entries, sides: int) -> Bucket:
     numbers = np.cumsum(first) - 1
     many = int(numbers[-1]) + 1 if len(numbers) else 0
     slots = numbers * sides + entries["side"][order]
-    counts = np.bincount(slots, minlength=many * sides).reshape(many, sides)
+    counts = np.bincount(slots, minlength=many * sides)
     places = np.full(many * sides, ABSENT, dtype=np.int64)
     places[slots] = order
-    several = counts > 1
-    return Bucket(
-        entries=entries,
-        places=places.reshape(many, sides),
-        repeated=(counts * several).sum(axis=0),
-        repeated_keys=several.sum(axis=0),
-    )
+    return places.reshape(many, sides), counts.reshape(many, sides)

@@ -22,8 +22,8 @@ from bertscore_beam.compare.comparison import (
 from bertscore_beam.compare.keyed_rows import (
     ABSENT,
     ENTRY,
-    Bucket,
     Entries,
+    Numbers,
     RowReader,
     pair_entries,
     row_buckets,
@@ -37,7 +37,6 @@ from bertscore_core.stats import ClusterSums, PairedSums, holm, paired_result
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
 
-_Rows = npt.NDArray[np.int64]
 _Value = TypeVar("_Value")
 
 
@@ -56,12 +55,12 @@ class CommonRows:
         self._rows = np.zeros(groups, dtype=np.int64)
         self._totals = np.zeros((groups, systems))
 
-    def add(self, bucket: Bucket) -> None:
-        """Add the rows of a bucket."""
-        scores = bucket.entries["score"].astype(np.float64)[bucket.places]
-        scores[bucket.places == ABSENT] = np.nan
+    def add(self, entries: Entries, places: Numbers) -> None:
+        """Add the rows of a bucket; see `pair_entries`."""
+        scores = entries["score"].astype(np.float64)[places]
+        scores[places == ABSENT] = np.nan
         common = ~np.isnan(scores).any(axis=1)
-        groups = bucket.entries["group"][bucket.places[common, 0]].astype(np.int64)
+        groups = entries["group"][places[common, 0]].astype(np.int64)
         self._rows += np.bincount(groups, minlength=len(self._rows))
         for system, values in enumerate(scores[common].T):
             self._totals[:, system] += np.bincount(groups, values, len(self._rows))
@@ -126,8 +125,14 @@ def rank(
                 wins=wins,
             )
         )
+    by_flips = any(pair.result.randomization_p is not None for pair in compared.values())
     return Ranking(
-        group=group, rows=rows, confidence=confidence, systems=tuple(ranked), pairs=tuple(pairs)
+        group=group,
+        rows=rows,
+        confidence=confidence,
+        test="randomization" if by_flips else "t test",
+        systems=tuple(ranked),
+        pairs=tuple(pairs),
     )
 
 
@@ -157,14 +162,8 @@ class PairedGroups:
         self._risen: _Moved = []
         self._fallen: _Moved = []
 
-    def add(self, entries: Entries, mine: _Rows, theirs: _Rows) -> None:
-        """Add rows that are paired.
-
-        Args:
-            entries: Rows of both sides.
-            mine: Position of the row of RUN in `entries`, negative if it has none. Shape (P,).
-            theirs: The same of AGAINST. Shape (P,).
-        """
+    def add(self, entries: Entries, mine: Numbers, theirs: Numbers) -> None:
+        """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
         present = (mine >= 0) | (theirs >= 0)
         mine, theirs = mine[present], theirs[present]
         in_run, in_against = mine >= 0, theirs >= 0
@@ -182,7 +181,7 @@ class PairedGroups:
         self._count("only_against_scored", groups[before & ~in_run])
         self._add_pairs(entries[mine[pairs]], entries[theirs[pairs]], groups[pairs])
 
-    def _add_pairs(self, mine: Entries, theirs: Entries, groups: _Rows) -> None:
+    def _add_pairs(self, mine: Entries, theirs: Entries, groups: Numbers) -> None:
         score, before = (side["score"].astype(np.float64) for side in (mine, theirs))
         differences = score - before
         for row, values in enumerate((score, before)):
@@ -207,7 +206,7 @@ class PairedGroups:
         if self._clusters:
             self._clusters[place].add(ClusterSums.of(differences, clusters))
 
-    def _count(self, name: str, groups: _Rows) -> None:
+    def _count(self, name: str, groups: Numbers) -> None:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
@@ -277,7 +276,7 @@ def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
     return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
 
 
-def _rows_by_group(groups: _Rows) -> Iterator[tuple[int, _Rows]]:
+def _rows_by_group(groups: Numbers) -> Iterator[tuple[int, Numbers]]:
     order = np.argsort(groups, kind="stable")
     names, starts = np.unique(groups[order], return_index=True)
     # The piece before the first group is empty. Without any group it is the only one.
@@ -303,43 +302,26 @@ def pair_sides(
     references: str | None,
     noises: Sequence[float],
 ) -> Paired:
-    """Read all rows, and add them up by pair of sides.
+    """Read all rows, put them on the disk, and add them up by pair of sides.
 
-    Args:
-        options: What to compare.
-        measure: The scores to compare: one of those of the options.
-        runs: Without systems each is a side.
-        references: Column of references to digest; None if that is not needed.
-        noises: How far a score before rescaling may move without a reason, in the comparison with
-            each AGAINST; one number for all systems.
+    Without systems each run is a side. `references` is the column of references to digest; None if
+    that is not needed. `noises` has a number for each AGAINST, or one for all systems.
     """
-    reader = RowReader(options.columns(measure), options.systems or ())
+    reader = RowReader(options, measure)
+    rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
+    wanted = len(options.systems or ())
     with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
-        rows = _read(options, runs, references, reader, buckets)
+        for side, run in enumerate(runs):
+            for entries in reader.read(run, side=side, references=references):
+                own = entries[entries["side"] < wanted] if wanted else entries
+                rows += np.bincount(own["side"], minlength=len(rows))
+                buckets.add(own)
         names = _names(options, runs, reader, rows)
         return _pair(options, names, noises, reader, buckets)
 
 
-def _read(
-    options: CompareOptions,
-    runs: Sequence[FinishedRun],
-    references: str | None,
-    reader: RowReader,
-    buckets: Buckets,
-) -> _Rows:
-    """Put all rows on the disk; return the number of rows of each side."""
-    rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
-    wanted = len(options.systems or ())
-    for side, run in enumerate(runs):
-        for entries in reader.read(run, side=side, references=references):
-            own = entries[entries["side"] < wanted] if wanted else entries
-            rows += np.bincount(own["side"], minlength=len(rows))
-            buckets.add(own)
-    return rows
-
-
 def _names(
-    options: CompareOptions, runs: Sequence[FinishedRun], reader: RowReader, rows: _Rows
+    options: CompareOptions, runs: Sequence[FinishedRun], reader: RowReader, rows: Numbers
 ) -> tuple[str, ...]:
     if options.systems is None:
         return tuple(run.folder.shown for run in runs)
@@ -387,17 +369,17 @@ def _pair(
     common = CommonRows(len(groups), len(names))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for _, entries in buckets.take(ENTRY):
-        bucket = pair_entries(entries, len(names))
-        repeated += (bucket.repeated_keys, bucket.repeated)
+        places, counts = pair_entries(entries, len(names))
+        repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
         for (side, other), added in zip(pairs, sums, strict=True):
-            added.add(entries, bucket.places[:, side], bucket.places[:, other])
+            added.add(entries, places[:, side], places[:, other])
         if options.is_ranking:
-            common.add(bucket)
+            common.add(entries, places)
     _check_unique(repeated, names, options)
     return Paired(names=names, pairs=pairs, sums=sums, common=common, groups=groups, reader=reader)
 
 
-def _check_unique(repeated: _Rows, names: Sequence[str], options: CompareOptions) -> None:
+def _check_unique(repeated: Numbers, names: Sequence[str], options: CompareOptions) -> None:
     if repeated.any():
         counts = [
             f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"

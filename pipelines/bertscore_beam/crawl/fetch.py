@@ -114,56 +114,54 @@ def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None
         with requests.get(url, headers=headers, stream=True, timeout=policy.timeout) as response:
             if response.status_code != 200:
                 raise _refusal(response)
-            yield from _unless_page(_body(response), url)
+            yield from _unless_page(_body(response, policy.timeout), url)
     except _NETWORK as error:
         raise _AttemptError(error, permanent=isinstance(error, _OUR_FAULT)) from error
 
 
 def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
-    """Pass on blocks that a thread reads, as long as they come fast enough.
+    """Pass on blocks that a thread reads, as long as each comes in time.
 
-    The timeout of a socket limits the wait for the next byte. A server that sends a byte now and
-    then, in the head of its answer or between two blocks, would keep the reader forever. A thread
-    that is left behind ends with its connection.
+    The timeout of a socket limits the wait for the next byte. A server that sends the head of its
+    answer, or of a chunk, byte by byte would keep the reader forever. A thread that is left behind
+    ends with its connection.
     """
     arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
 
     def read() -> None:
         with contextlib.suppress(queue.Full):  # nobody takes them any more
             try:
-                for block in blocks:
+                for block in chain(blocks, [b""]):
                     arrived.put(block, timeout=_LEFT_BEHIND)
-                arrived.put(b"", timeout=_LEFT_BEHIND)
             except Exception as error:
                 arrived.put(error, timeout=_LEFT_BEHIND)
 
     threading.Thread(target=read, daemon=True).start()
-    begun, received = time.monotonic(), 0
-    while True:
-        try:
-            block = arrived.get(timeout=2 * timeout)
-        except queue.Empty:
-            raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
-        if isinstance(block, Exception):
-            raise block
-        if not block:
-            return
-        received += len(block)
-        seconds = time.monotonic() - begun
-        if seconds >= timeout:
-            if received < SLOWEST * seconds:
-                raise _AttemptError(f"a stalled transfer ({received / seconds:.0f} bytes a second)")
-            begun, received = begun + seconds, 0
-        yield block
+    try:
+        while block := arrived.get(timeout=2 * timeout):
+            if isinstance(block, Exception):
+                raise block
+            yield block
+    except queue.Empty:
+        raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
 
 
-def _body(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body of an answer as it is transferred, never decompressed."""
+def _body(response: requests.Response, timeout: float) -> Iterator[bytes]:
+    """Yield the body of an answer as it is transferred, never decompressed.
+
+    A server that sends a byte now and then is in time for ever, so the speed is looked at, too.
+    """
     length = _length(response)
-    received = 0
+    received, measured, begun = 0, 0, time.monotonic()
     # `read1` reads the socket once. `read` would wait for a whole block, however slowly it comes.
     while block := response.raw.read1(_BLOCK, decode_content=False):
         received += len(block)
+        seconds = time.monotonic() - begun
+        if seconds >= timeout:
+            speed = (received - measured) / seconds
+            if speed < SLOWEST:
+                raise _AttemptError(f"a stalled transfer ({speed:.0f} bytes a second)")
+            begun, measured = begun + seconds, received
         yield block
     if length is not None and received != length:
         raise _AttemptError(f"a body of {received} of {length} bytes")
@@ -319,19 +317,15 @@ class Fetched:
     """A file that has arrived.
 
     Attributes:
-        path: Where it was fetched from, as given.
         file: The local copy, or the file itself if it is local.
         num_bytes: Its size.
         sha256: Digest of its content, in hex.
-        attempts: Number of requests for it.
         retries: What went wrong before, a line for each failed attempt.
     """
 
-    path: str
     file: Path
     num_bytes: int
     sha256: str
-    attempts: int
     retries: tuple[str, ...]
 
 
@@ -339,33 +333,18 @@ class FetchError(BertScoreError):
     """A file cannot be fetched.
 
     Attributes:
-        path: Which one, without credentials.
-        reason: What went wrong last.
-        attempts: Number of requests for it.
         permanent: Whether a retry is useless.
         missing: Whether the store says that there is no such file.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        path: str = "",
-        reason: str = "",
-        attempts: int = 0,
-        permanent: bool = False,
-        missing: bool = False,
-    ) -> None:
+    def __init__(self, message: str, *, permanent: bool = False, missing: bool = False) -> None:
         super().__init__(message)
-        self.path = path
-        self.reason = reason
-        self.attempts = attempts
         self.permanent = permanent
         self.missing = missing
 
 
 @contextlib.contextmanager
-def fetched(path: str, policy: FetchPolicy, folder: str | None = None) -> Iterator[Fetched]:
+def fetched(path: str, policy: FetchPolicy) -> Iterator[Fetched]:
     """Fetch a file, and delete the copy afterwards.
 
     What arrives has the length that the server or store announced; a body without a length must end
@@ -382,25 +361,20 @@ def fetched(path: str, policy: FetchPolicy, folder: str | None = None) -> Iterat
         if isinstance(fs, LocalFileSystem):
             yield _try_to_fetch(path, policy, Path(inner), os.devnull)
             return
-    if folder is not None:
-        os.makedirs(folder, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=folder)
-    os.close(descriptor)
-    try:
-        yield _try_to_fetch(path, policy, Path(name), name)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as folder:
+        copy = os.path.join(folder, "copy")
+        yield _try_to_fetch(path, policy, Path(copy), copy)
 
 
 def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetched:
     retries: list[str] = []
     while True:
         attempt = len(retries) + 1
-        blocks = _store_blocks(path)
         if is_http(path):
             _wait_for_turn(path, policy.pause)
             blocks = _in_time(_http_blocks(path, policy), policy.timeout)
+        else:
+            blocks = _store_blocks(path)
         try:
             with contextlib.closing(blocks):
                 num_bytes, digest = _save(blocks, copy)
@@ -411,19 +385,11 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
             wait = max(error.wait, _pause_after(path, attempt, error.factor * policy.pause))
             retries.append(f"attempt {attempt}: {error}; waited {wait:.1f} s")
             time.sleep(wait)
-            continue
-        return Fetched(
-            path=path,
-            file=file,
-            num_bytes=num_bytes,
-            sha256=digest,
-            attempts=attempt,
-            retries=tuple(retries),
-        )
+        else:
+            return Fetched(file=file, num_bytes=num_bytes, sha256=digest, retries=tuple(retries))
 
 
 def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
-    shown = mask_credentials(path)
     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
     cure = (
         "Trying again now is of no use: check the address and what you may read."
@@ -431,10 +397,8 @@ def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
         else "Try again later, with fewer downloads at a time."
     )
     return FetchError(
-        f"{shown!r} cannot be fetched: got {error} after {tries}; expected the whole file. {cure}",
-        path=shown,
-        reason=str(error),
-        attempts=attempt,
+        f"{mask_credentials(path)!r} cannot be fetched: got {error} after {tries}; expected the "
+        f"whole file. {cure}",
         permanent=error.permanent,
         missing=error.missing,
     )

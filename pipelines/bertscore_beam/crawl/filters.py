@@ -140,15 +140,13 @@ _OPENING = "\"'”’“‘„‚»«›‹([{¿¡–—-…. \u02bc"
 """May stand before the first word."""
 
 
-def is_list_item(sentence: str, language: str) -> bool:
-    """Tell whether a sentence begins with a bullet or a number, as items of lists do."""
+def _is_list_item(sentence: str, language: str) -> bool:
     if _LIST_MARK.match(sentence) is not None:
         return True
     return language == "zh" and sentence.endswith(_FULL_WIDTH_STOP)
 
 
-def is_cut_off(end: str, language: str) -> bool:
-    """Tell whether a sentence ends with an ordinal, an initial or an abbreviation."""
+def _is_cut_off(end: str, language: str) -> bool:
     if not end.endswith("."):
         return False
     last = end[:-1]
@@ -166,13 +164,12 @@ def is_cut_off(end: str, language: str) -> bool:
 
 
 def _is_initial(last: str, language: str) -> bool:
-    """Tell whether a text ends with one capital letter, as in J. or D.C."""
     if not last[-1:].isupper() or last[-2:-1].isalnum():
         return False
     return not (language == "en" and last.endswith(" I"))  # so do I
 
 
-def starts_inside(sentence: str, language: str) -> bool:
+def _starts_inside(sentence: str, language: str) -> bool:
     """Tell whether the first word has no capital, in languages that begin sentences with one.
 
     A word with a capital further on begins a sentence: iPhone, and the Irish bhFuil.
@@ -248,11 +245,11 @@ def form_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -
 
 def prose_reason(sentence: str, language: str) -> str | None:
     """Return why something with the form of a sentence is a part of one, or is no prose."""
-    if is_list_item(sentence, language):
+    if _is_list_item(sentence, language):
         return "list_item"
-    if is_cut_off(sentence.rstrip(CLOSING), language):
+    if _is_cut_off(sentence.rstrip(CLOSING), language):
         return "cut_off"
-    if starts_inside(sentence, language):
+    if _starts_inside(sentence, language):
         return "lower_start"
     if not is_in_script(sentence, language):
         return "other_script"

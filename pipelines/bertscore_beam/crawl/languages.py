@@ -244,11 +244,10 @@ def _code(label: str) -> str | None:
     """Return our code of what a detector found; None if that is not a language."""
     if label in _NO_LANGUAGES or label.startswith(("X_", "xx-", "zz")):
         return None
-    return (standard_tag(label) or label).partition("-")[0]
+    return (_standard_tag(label) or label).partition("-")[0]
 
 
-def standard_tag(code: str) -> str | None:
-    """Return the standard tag of a code, that of the macrolanguage if any; None if malformed."""
+def _standard_tag(code: str) -> str | None:
     import langcodes
 
     try:
@@ -328,7 +327,7 @@ def check_language(code: str) -> str:
     """
     known = known_languages()
     tag = code.strip().replace("_", "-")
-    canonical = standard_tag(tag) or ""
+    canonical = _standard_tag(tag) or ""
     if canonical in NOT_TOLD_APART:
         raise ConfigError(
             f"a language that is not told from another: got {code!r}; expected none of "
@@ -357,6 +356,6 @@ def check_language(code: str) -> str:
 @lru_cache(maxsize=4096)
 def header_language(iso639_3: str) -> str | None:
     """Return our code of a language that Common Crawl names; None if we do not know it."""
-    canonical = standard_tag(iso639_3)
+    canonical = _standard_tag(iso639_3)
     code = None if canonical is None else canonical.partition("-")[0]
     return code if code in known_languages() else None

@@ -94,21 +94,15 @@ class HostedSentences(NamedTuple):
     hosts: Hashes
 
     @classmethod
-    def join(cls, several: Sequence["HostedSentences"]) -> "HostedSentences":
+    def join(cls, several: Iterable["HostedSentences"]) -> "HostedSentences":
         """Put the rows of several one after the other."""
-        if not several:
-            nothing = np.zeros(0, dtype=np.uint64)
-            return cls(nothing, nothing, nothing)
-        return cls(*map(np.concatenate, zip(*several, strict=True)))
+        columns = list(zip(*several, strict=True)) or [(np.zeros(0, dtype=np.uint64),)] * 3
+        return cls(*map(np.concatenate, columns))
 
     @classmethod
     def of_table(cls, table: pa.Table) -> "HostedSentences":
         """Take the columns of a table that has them."""
         return cls(*(table[name].to_numpy() for name in HASH_COLUMNS))
-
-    def number(self) -> int:
-        """Return the number of rows, N."""
-        return len(self.hosts)
 
     def take(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> "HostedSentences":
         """Return some of the rows."""

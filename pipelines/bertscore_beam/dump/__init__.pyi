@@ -89,7 +89,6 @@ from .plan_files import (
 from .read_rows import (
     SplitReader as SplitReader,
     SplitRows as SplitRows,
-    read_rows as read_rows,
     read_split as read_split,
     read_text as read_text,
 )

@@ -51,7 +51,6 @@ def digest_table(table: pa.Table) -> str:
 
 
 def _feed(streams: _Streams, name: str, array: pa.Array) -> None:
-    """Hash the values of one chunk, or of what is nested in it, into the streams below a name."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         _feed(streams, name, array.storage)
@@ -76,7 +75,8 @@ def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:
     if not len(array) or pa.types.is_null(kind):
         return
     if _is_binary(kind):
-        _feed_binary(streams, name, array)
+        _feed_lengths(streams, name, pc.binary_length(array))
+        _update(streams, name, _data_bytes(array))
     elif pa.types.is_nested(kind) and not pa.types.is_struct(kind):
         _feed_lengths(streams, f"{name}[]", pc.list_value_length(array))
         _feed(streams, f"{name}.item", array.flatten())
@@ -107,11 +107,6 @@ def _feed_dictionary(streams: _Streams, name: str, array: pa.DictionaryArray) ->
         texts = values.take(present.slice(start, stop - start))
         _update(streams, name, _data_bytes(texts))
         start = stop
-
-
-def _feed_binary(streams: _Streams, name: str, array: pa.Array) -> None:
-    _feed_lengths(streams, name, pc.binary_length(array))
-    _update(streams, name, _data_bytes(array))
 
 
 def _feed_lengths(streams: _Streams, name: str, lengths: pa.Array) -> None:

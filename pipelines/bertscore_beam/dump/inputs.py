@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,8 +21,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import (
     HIDDEN_PREFIXES,
-    Found,
+    Entry,
     Trouble,
+    is_other_version,
     mask_credentials,
     reads_one_version,
     real_path,
@@ -418,14 +419,15 @@ def expand_inputs(
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    files: dict[str, tuple[Found, InputFile]] = {}
+    files: dict[str, tuple[Entry, InputFile]] = {}
     again: list[str] = []
     endings = suffixes(input_format)
     for pattern in globs:
         result = search(pattern, endings)
         if not result.found:
+            plain = [suffix for suffix in endings if suffix.count(".") == 1]
             raise InputError(
-                f"no input: {result.nothing(pattern, _shown(endings))}; expected a file, a folder "
+                f"no input: {result.nothing(pattern, plain)}; expected a file, a folder "
                 "with such files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, "
                 "and quote the glob for the shell."
             )
@@ -448,11 +450,7 @@ def expand_inputs(
     return sorted(_once(files.values(), again), key=lambda file: file.path)
 
 
-def _shown(endings: Sequence[str]) -> list[str]:
-    return [suffix for suffix in endings if suffix.count(".") == 1]
-
-
-def _outside(fs: AbstractFileSystem, matches: Iterable[Found], folder: str | None) -> list[Found]:
+def _outside(fs: AbstractFileSystem, matches: Iterable[Entry], folder: str | None) -> list[Entry]:
     if folder is None:
         return list(matches)
     other_fs, inner = resolve(folder)
@@ -462,7 +460,7 @@ def _outside(fs: AbstractFileSystem, matches: Iterable[Found], folder: str | Non
     return [match for match in matches if not f"{match.real}/".startswith(real)]
 
 
-def _once(files: Iterable[tuple[Found, InputFile]], again: Sequence[str]) -> list[InputFile]:
+def _once(files: Iterable[tuple[Entry, InputFile]], again: Sequence[str]) -> list[InputFile]:
     first_of: dict[str, InputFile] = {}
     links = list(again)
     hard: dict[object, str] = {}
@@ -496,11 +494,18 @@ def file_version(path: str) -> str:
     return _version(fs, inner, fs.info(inner))
 
 
-def check_version(path: str, version: str) -> None:
-    """Raise if a file that has been read is no longer of the version that was planned.
+@contextlib.contextmanager
+def of_one_version(path: str, version: str) -> Iterator[None]:
+    """Check that what the body reads is of the version that was planned, if that is known.
 
-    Nothing is asked where every read names the version, nor if none is known ("").
+    Where the reads themselves do not tell, the file is asked for its version at the end.
     """
+    try:
+        yield
+    except OSError as error:
+        if not is_other_version(error):
+            raise
+        raise file_changed(path, "another version", f"version {version}") from error
     if version and not reads_one_version(path) and (got := file_version(path)) != version:
         raise file_changed(path, f"version {got}", f"version {version}")
 
@@ -513,7 +518,7 @@ def file_changed(path: str, got: str, expected: str) -> InputError:
     )
 
 
-def _input_file(fs: AbstractFileSystem, match: Found, input_format: str) -> InputFile:
+def _input_file(fs: AbstractFileSystem, match: Entry, input_format: str) -> InputFile:
     return InputFile(
         path=with_scheme(fs, match.path),
         size=int(match.info.get("size") or 0),

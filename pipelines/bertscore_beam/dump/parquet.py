@@ -11,6 +11,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
 from bertscore_beam.dump.types import (
     COARSE,
     FINE,
+    SPARK_VERSION,
     Batches,
     check_indices,
     exact_units,
@@ -35,7 +37,6 @@ from bertscore_beam.dump.types import (
     null_lists_message,
     text_enums,
     with_text_enums,
-    written_by_spark,
 )
 from bertscore_beam.files import (
     RemoteFile,
@@ -109,18 +110,16 @@ def open_parquet(
             raise
         except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:
             raise _damaged(path, error) from error
-        except RuntimeError as error:
-            if not _raised_by_arrow(error):
-                raise
-            raise _damaged(path, error) from error
-        except OSError as error:
-            # Arrow reports damage as OSError without an errno; the operating system sets one.
-            if error.errno is not None or type(error) is not OSError:
+        except (OSError, RuntimeError) as error:
+            if not _is_damage(error):
                 raise
             raise _damaged(path, error) from error
 
 
-def _raised_by_arrow(error: BaseException) -> bool:
+def _is_damage(error: OSError | RuntimeError) -> bool:
+    if isinstance(error, OSError):
+        # Arrow reports damage as OSError without an errno; the operating system sets one.
+        return error.errno is None and type(error) is OSError
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -146,10 +145,6 @@ class FileLayout:
     """What the footer of a Parquet file says.
 
     Attributes:
-        schema: Arrow schema, with the metadata of the file.
-        row_groups: Size of each row group, in order.
-        num_rows: Rows of the file.
-        file_size: Size of the file in bytes.
         null_lists: Columns of fixed-size lists in which a list is null: Arrow writes these but
             cannot read them.
         lost_types: Columns whose logical type the output would not have, each with that type.
@@ -208,7 +203,7 @@ def exact_unit(path: str) -> str:
     This reads these columns, unless Spark wrote the file: its timestamps are microseconds.
     """
     with open_parquet(path) as (file, source):
-        if written_by_spark(file.metadata.metadata):
+        if SPARK_VERSION in (file.metadata.metadata or {}):
             return COARSE
         paths = int96_paths(file.schema)
         units = exact_units(file, source, paths, range(file.metadata.num_row_groups))
@@ -301,19 +296,12 @@ def read_parquet(
 
     The first split is read first; send another one for its rows. What lies between the two in one
     row group is decoded and dropped. After an error it must be called again, with the splits that
-    are left.
+    are left. Of a dotted path in `columns`, by default all, the whole top-level column is read; one
+    that the file does not have is left out.
 
     Memory is bounded by a split, also if it is a small piece of a very large row group: that is
     decoded in batches, and reading goes no further than the last wanted row. Rows that take far
     more space in memory than on disk are refused before they fill the memory.
-
-    Args:
-        splits: What to read: one split, or some of one file in their order.
-        columns: Columns to read, by default all. Of a dotted path the whole top-level column is
-            read; a column that the file does not have is left out.
-
-    Yields:
-        Exactly `split.num_rows` rows of the first split, then of each that is sent.
     """
     split = splits[0]
     path, size, version = split.path, split.file_size, split.file_version
@@ -356,12 +344,7 @@ def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
 
 
 class _Rows:
-    """The rows of the row groups of a split, read from their start to their end.
-
-    Attributes:
-        file: The file.
-        int96: The columns that are read whose timestamps are stored as INT96.
-    """
+    """The rows of the row groups of a split, read from their start to their end."""
 
     def __init__(
         self,
@@ -379,7 +362,6 @@ class _Rows:
         self._available = sum(group.num_rows for group in groups)
         self._stored = sum(group.total_byte_size for group in groups)
         self._batches: Batches | None = None
-        self._largest = 0
         self.int96 = [
             path
             for path in int96_paths(file.schema)
@@ -392,14 +374,15 @@ class _Rows:
         limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.about_rows // self._available)
         if self._batches is None:
             if self._is_small:
-                _fetch_ahead(self.file, self._source, self._groups, self._columns)
-            self._largest = _largest_row(
-                self.file, self._source, self._groups, self._columns, limit
-            )
+                self._fetch_ahead()
+            largest = self._largest_row(limit)
             is_whole = split.skip_rows == 0 and split.num_rows == self._available
-            if is_whole and self._largest * self._available <= limit:
+            if is_whole and largest * self._available <= limit:
                 return self._read_whole()
-            self._batches = self._in_batches()
+            size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
+            read = partial(self.file.iter_batches, size, columns=self._columns)
+            batches = chain.from_iterable(read(row_groups=groups) for groups in self._together)
+            self._batches = Batches(batches)
         pieces: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in self._batches.take(split.skip_rows, split.about_rows):
@@ -417,23 +400,25 @@ class _Rows:
         is_remote = isinstance(self._source, RemoteFile)
         return is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES
 
+    def _again(self, **options: Any) -> pq.ParquetFile:
+        return pq.ParquetFile(self._source, metadata=self.file.metadata, **options)
+
+    def _fetch_ahead(self) -> None:
+        """Let Arrow fetch the bytes of row groups in few requests; the source keeps them.
+
+        Arrow joins the ranges of all columns if it may fetch them in advance, which it does for
+        the first row. Where they lie is not looked up here: see `_largest_row`.
+        """
+        ahead = self._again(pre_buffer=True)
+        next(ahead.iter_batches(1, row_groups=self._groups, columns=self._columns), None)
+
     def _read_whole(self) -> pa.Table:
         # All bytes are wanted, so they can be fetched in advance, in a few large requests.
-        ahead = pq.ParquetFile(
-            self._source,
-            metadata=self.file.metadata,
-            pre_buffer=True,
-            coerce_int96_timestamp_unit=self._unit,
-        )
+        ahead = self._again(pre_buffer=True, coerce_int96_timestamp_unit=self._unit)
         read = partial(ahead.read_row_groups, columns=self._columns)
         first, *others = (read(groups) for groups in self._together)
         # Without columns, concatenating would forget the number of rows.
         return pa.concat_tables([first, *others]) if others else first
-
-    def _in_batches(self) -> Batches:
-        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, self._largest)))
-        read = partial(self.file.iter_batches, rows, columns=self._columns)
-        return Batches(chain.from_iterable(read(row_groups=groups) for groups in self._together))
 
     @property
     def _together(self) -> list[list[int]]:
@@ -455,73 +440,42 @@ class _Rows:
             self.file, self._source, self.int96, self._groups, start, stop - start
         )
 
+    def _largest_row(self, limit: int) -> int:
+        """Return how many bytes the largest row may take in memory.
 
-def _fetch_ahead(
-    file: pq.ParquetFile, source: RemoteFile, groups: list[int], columns: list[str] | None
-) -> None:
-    """Let Arrow fetch the bytes of row groups in few requests; the source keeps them.
+        A column with a dictionary may take far more space in memory than on disk, but its values
+        are no larger than the largest entry. That is looked up only if the row group is large
+        enough on disk to exceed its share of the limit.
 
-    Arrow joins the ranges of all columns if it may fetch them in advance, which it does for the
-    first row. Where they lie is not looked up here: see `_largest_row`.
-    """
-    ahead = pq.ParquetFile(source, metadata=file.metadata, pre_buffer=True)
-    next(ahead.iter_batches(1, row_groups=groups, columns=columns), None)
+        Column metadata (`row_group(n).column(m)`) would tell more, but pyarrow 25 crashes the
+        process if those of a damaged file are inconsistent.
+        """
+        largest = 0
+        for index in self._groups:
+            group = self.file.metadata.row_group(index)
+            mean = group.total_byte_size // max(1, group.num_rows)
+            if group.total_byte_size * group.num_rows * len(self._groups) <= limit:
+                largest = max(largest, group.total_byte_size)
+            else:
+                largest = max(largest, mean + self._peek(index))
+        return largest
 
-
-def _largest_row(
-    file: pq.ParquetFile,
-    source: pa.NativeFile | RemoteFile,
-    groups: Sequence[int],
-    columns: list[str] | None,
-    limit: int,
-) -> int:
-    """Return how many bytes the largest row of some row groups may take in memory.
-
-    A column with a dictionary may take far more space in memory than on disk, but its values are
-    no larger than the largest entry. That is looked up only if the row group is large enough on
-    disk to exceed its share of the limit.
-
-    Column metadata (`row_group(n).column(m)`) would tell more, but pyarrow 25 crashes the process
-    if those of a damaged file are inconsistent.
-    """
-    largest = 0
-    for index in groups:
-        group = file.metadata.row_group(index)
-        mean = group.total_byte_size // max(1, group.num_rows)
-        if group.total_byte_size * group.num_rows * len(groups) <= limit:
-            largest = max(largest, group.total_byte_size)
-        else:
-            largest = max(largest, mean + _peek(file, source, index, columns))
-    return largest
-
-
-def _peek(
-    file: pq.ParquetFile,
-    source: pa.NativeFile | RemoteFile,
-    group: int,
-    columns: list[str] | None,
-) -> int:
-    schema = file.schema
-    named = [
-        schema.column(number).path
-        for number, (field, kind) in enumerate(leaves(file.schema_arrow))
-        if number < len(schema)
-        and (columns is None or field.name in columns)
-        and schema.column(number).physical_type == "BYTE_ARRAY"
-        and not pa.types.is_dictionary(kind)  # as small in memory as on disk
-    ]
-    if not named:
-        return 0
-    # Read as dictionaries, whatever their type: they come with all entries, and no text is copied.
-    peek = pq.ParquetFile(
-        source,
-        metadata=file.metadata,
-        read_dictionary=named,
-        buffer_size=_PEEK_BYTES,
-        pre_buffer=False,
-    )
-    first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
-    return 0 if first is None else sum(largest_in(column) for column in first.columns)
+    def _peek(self, group: int) -> int:
+        schema = self.file.schema
+        named = [
+            schema.column(number).path
+            for number, (field, kind) in enumerate(leaves(self.file.schema_arrow))
+            if number < len(schema)
+            and (self._columns is None or field.name in self._columns)
+            and schema.column(number).physical_type == "BYTE_ARRAY"
+            and not pa.types.is_dictionary(kind)  # as small in memory as on disk
+        ]
+        if not named:
+            return 0
+        # Read as dictionaries, whatever their type: all entries come, and no text is copied.
+        peek = self._again(read_dictionary=named, buffer_size=_PEEK_BYTES, pre_buffer=False)
+        first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
+        return 0 if first is None else sum(largest_in(column) for column in first.columns)
 
 
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
@@ -534,7 +488,6 @@ def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
 
 
 def _check_unchanged(split: Split, footer: pq.FileMetaData, size: int) -> None:
-    """Check that a file has not changed since it was planned."""
     got = (footer.num_rows, size)
     expected = (split.file_rows, split.file_size)
     if got != expected or split.row_group_stop > footer.num_row_groups:

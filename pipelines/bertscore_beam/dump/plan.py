@@ -60,11 +60,6 @@ class RejectedFile:
     message: str
     input_name: str
 
-    @property
-    def is_out_of_reach(self) -> bool:
-        """Whether it could not be reached, which is no fault of the file."""
-        return self.reason.is_out_of_reach
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
@@ -140,7 +135,7 @@ class Plan:
     @property
     def unreachable_files(self) -> tuple[RejectedFile, ...]:
         """Files and folders that are rejected only because they could not be reached."""
-        return tuple(file for file in self.rejected_files if file.is_out_of_reach)
+        return tuple(file for file in self.rejected_files if file.reason.is_out_of_reach)
 
     @property
     def is_whole(self) -> bool:

@@ -51,7 +51,7 @@ from bertscore_beam.dump.splits import (
 )
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
-from bertscore_beam.dump.types import COARSE, lost_types_message, null_lists_message
+from bertscore_beam.dump.types import COARSE, null_lists_message
 from bertscore_beam.files import (
     Trouble,
     in_parallel,
@@ -74,8 +74,6 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns that a file must have; see `plan_inputs`."""
-
     candidate: str | None
     reference: str
     choosing: Mapping[str, str]
@@ -89,10 +87,7 @@ class _Columns:
 class _Measured:
     """A file that can be planned.
 
-    Attributes:
-        blank: What its splits share.
-        row_groups: Where it can be cut.
-        sketched: The file of text of which these are estimates; None if they are right.
+    `sketched` is the file of text of which the row groups are estimates; None if they are right.
     """
 
     blank: Split
@@ -200,9 +195,26 @@ def plan_inputs(
 
 
 def _parquet(blank: Split, columns: _Columns) -> _Measured:
-    layout = _usable_layout(blank, columns)
-    # Without candidates only references are read, and no column is passed through.
-    unit = COARSE if columns.candidate is None else _unit_of(blank.path, layout)
+    with _rejecting(FileReason.NOT_PARQUET):
+        layout = _named_layout(blank)
+    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
+    # Without candidates only references are read, and other columns may be as they like.
+    scores = columns.candidate is not None
+    reference = root_of(layout.schema, columns.reference)
+    null_lists = [name for name in layout.null_lists if scores or name == reference]
+    if null_lists:
+        raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
+    if scores and layout.lost_types:
+        raise RejectedError(
+            FileReason.BAD_COLUMNS,
+            f"columns have types that would be lost: got {', '.join(layout.lost_types)}; expected "
+            "types that Arrow writes as it reads them. Cast these columns, to text for example, or "
+            "leave them out.",
+        )
+    unit = COARSE
+    if scores and layout.int96:
+        with _rejecting(FileReason.BAD_COLUMNS):
+            unit = exact_unit(blank.path)
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
@@ -260,21 +272,6 @@ def check_place(
         )
 
 
-def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
-    with _rejecting(FileReason.NOT_PARQUET):
-        layout = _named_layout(blank)
-    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
-    scores = columns.candidate is not None
-    # Without candidates only references are read, and other columns may be as they like.
-    reference = root_of(layout.schema, columns.reference)
-    null_lists = [name for name in layout.null_lists if scores or name == reference]
-    if null_lists:
-        raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
-    if scores and layout.lost_types:
-        raise RejectedError(FileReason.BAD_COLUMNS, lost_types_message(layout.lost_types))
-    return layout
-
-
 def _named_layout(blank: Split) -> FileLayout:
     try:
         return read_layout(blank.path, blank.file_size, blank.file_version)
@@ -295,14 +292,6 @@ def _check_schema(schema: pa.Schema, columns: _Columns, more: str = "") -> None:
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
-
-
-def _unit_of(path: str, layout: FileLayout) -> str:
-    """Return the unit in which the INT96 timestamps of a file are exact."""
-    if not layout.int96:
-        return COARSE
-    with _rejecting(FileReason.BAD_COLUMNS):
-        return exact_unit(path)
 
 
 @contextmanager
@@ -335,17 +324,14 @@ def _as_utf8(text: str) -> str:
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
-    """Return the error to raise when no file can be scored, with the first few reasons.
-
-    A file out of reach is no fault of the input, so that a retry may help: that is an `OSError`.
-    """
+    """An `OSError` if a file is out of reach: that is no fault of the input, and may pass."""
     if not rejected:
         return InputError("no input: got no file to plan; expected at least one file.")
     groups = grouped([(file.path, file.message) for file in rejected])
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:
         lines.append(f"  and {len(groups) - _SHOWN} more")
-    kind = OSError if any(file.is_out_of_reach for file in rejected) else InputError
+    kind = OSError if any(file.reason.is_out_of_reach for file in rejected) else InputError
     return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
         "at least one good one.\n" + "\n".join(lines)
@@ -354,16 +340,8 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 
 def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
     files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
-    # The digest of one JSON text, which is never there as a whole: [[file, ...], [column, ...]].
-    digest = hashlib.sha256(b"[[")
-    for number, file in enumerate(files):
-        digest.update(b"," * (number > 0) + _json(file))
-    digest.update(b"]," + _json(columns) + b"]")
-    return digest.hexdigest()[:16]
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _identity(split: Split) -> tuple[str | int | None, ...]:

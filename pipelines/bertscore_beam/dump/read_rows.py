@@ -1,9 +1,8 @@
 """Read the rows of splits."""
 
-import contextlib
 import io
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -11,13 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import roots_of
-from bertscore_beam.dump.inputs import check_version, file_changed, with_partitions
+from bertscore_beam.dump.inputs import of_one_version, with_partitions
 from bertscore_beam.dump.parquet import read_parquet
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.parsers import Lines, take_lines
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows
-from bertscore_beam.files import is_other_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +58,8 @@ class SplitReader:
                 rows take far more space in memory than on disk.
             OSError: It cannot be reached.
         """
-        with _one_version(split):
+        # What was made of a file of text is of one version.
+        with of_one_version(split.path, "" if split.data else split.file_version):
             table, lines = take_lines(self._read_parquet(split))
         table = with_partitions(table, split.partitions)
         if self._columns is not None:
@@ -93,11 +92,6 @@ class SplitReader:
         return table
 
 
-def read_rows(split: Split) -> SplitRows:
-    """Read the rows of one split with all columns; see `SplitReader.read`."""
-    return SplitReader([split]).read(split)
-
-
 def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
     """Read the rows of one split; see `SplitReader`."""
     return SplitReader([split], columns).read(split).table
@@ -118,21 +112,3 @@ def read_text(text: TextFile, split: Split) -> SplitRows:
     write_rows(text, made)
     table, lines = take_lines(pq.ParquetFile(made).read())
     return SplitRows(table=with_partitions(table, split.partitions), lines=lines)
-
-
-@contextlib.contextmanager
-def _one_version(split: Split) -> Iterator[None]:
-    """Check that what the body reads is the file that was planned.
-
-    Where the reads themselves do not tell, the file is asked for its version at the end. What was
-    made of a file of text is of one version.
-    """
-    try:
-        yield
-    except OSError as error:
-        if not is_other_version(error):
-            raise
-        version = f"version {split.file_version}"
-        raise file_changed(split.path, "another version", version) from error
-    if not split.data:
-        check_version(split.path, split.file_version)

@@ -236,7 +236,6 @@ def _texts(array: pa.Array) -> list[Text]:
 
 
 def _spelled(array: pa.DictionaryArray, read: Callable[[pa.Array], Sequence[Any]]) -> list[Any]:
-    """Return the values of a dictionary column, each of which is read once."""
     values = read(array.dictionary)
     return [None if index is None else values[index] for index in array.indices.to_pylist()]
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -77,18 +77,13 @@ def check_indices(array: pa.Array) -> None:
     Raises:
         ArrowInvalid: If an index is outside its dictionary.
     """
-    if isinstance(array, pa.ExtensionArray):
-        check_indices(array.storage)
-    elif isinstance(array, pa.DictionaryArray):
-        ends = pc.min_max(array.indices)
+    for leaf in leaf_arrays(array, pa.types.is_dictionary):
+        ends = pc.min_max(leaf.indices)
         least, most = ends["min"].as_py(), ends["max"].as_py()
-        if least is not None and not 0 <= least <= most < len(array.dictionary):
+        if least is not None and not 0 <= least <= most < len(leaf.dictionary):
             raise pa.ArrowInvalid(
-                f"dictionary indices from {least} to {most} for {len(array.dictionary)} values"
+                f"dictionary indices from {least} to {most} for {len(leaf.dictionary)} values"
             )
-    elif pa.types.is_nested(array.type):
-        for values in _children(array):
-            check_indices(values)
 
 
 def leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> list[pa.Array]:
@@ -118,7 +113,6 @@ def largest_in(array: pa.Array) -> int:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Return the children of a nested array: fields of structs, values of lists, keys and items."""
     if pa.types.is_struct(array.type):
         return [array.field(number) for number in range(array.type.num_fields)]
     if pa.types.is_map(array.type):
@@ -138,10 +132,8 @@ COARSE = "us"
 FINE = "ns"
 """The unit of files with finer values."""
 
-READ_UNITS = ("s", COARSE, FINE)
-"""Units in which values are read and compared. In seconds no value can overflow."""
-
-_SPARK_VERSION = b"org.apache.spark.version"
+SPARK_VERSION = b"org.apache.spark.version"
+"""In the metadata of what Spark wrote: all its timestamps are microseconds."""
 _READ_ROWS = 4096
 _READ_BYTES = 4 * 1024 * 1024
 
@@ -160,18 +152,12 @@ def exact_units(
     skip: int = 0,
     rows: int | None = None,
 ) -> Set[str]:
-    """Return those of `COARSE` and `FINE` in which no INT96 value of some rows changes.
+    """Return those of `COARSE` and `FINE` in which no INT96 value of some row groups changes.
 
-    Args:
-        file: The file.
-        source: Its bytes.
-        paths: The INT96 columns.
-        groups: Row groups to read.
-        skip: Rows to skip at the start of these.
-        rows: Rows to read; all if None.
+    `skip` rows at the start of these are passed over; all others are read if `rows` is None.
     """
     readings = []
-    for unit in READ_UNITS:
+    for unit in ("s", COARSE, FINE):  # in seconds no value can overflow
         again = pq.ParquetFile(
             source,
             metadata=file.metadata,
@@ -204,11 +190,6 @@ def _exact_in(seconds: pa.Array, coarse: pa.Array, fine: pa.Array) -> Set[str]:
     if not rest.any() and np.array_equal(micros // 10**6, whole):
         exact.add(COARSE)
     return exact
-
-
-def written_by_spark(metadata: Mapping[bytes, bytes] | None) -> bool:
-    """Tell whether Spark wrote a file: all its timestamps are microseconds."""
-    return _SPARK_VERSION in (metadata or {})
 
 
 def not_exact_message(paths: Iterable[str]) -> str:
@@ -262,8 +243,7 @@ def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
     if _ENUM not in kinds:
         return arrow
     leaves = iter(kinds)
-    fields = [field.with_type(_with_text(field.type, leaves)) for field in arrow]
-    return pa.schema(fields, metadata=arrow.metadata)
+    return pa.schema([_with_text(field, leaves) for field in arrow], metadata=arrow.metadata)
 
 
 def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Table:
@@ -271,29 +251,28 @@ def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema)
     target = text_enums(schema, arrow)
     if target is arrow:
         return table
-    if table.column_names == target.names:
-        return table.cast(target)
-    fields = [target.field(name) for name in table.column_names]
-    return table.cast(pa.schema(fields, metadata=target.metadata))
+    if table.column_names != target.names:
+        fields = [target.field(name) for name in table.column_names]
+        target = pa.schema(fields, metadata=target.metadata)
+    return table.cast(target)
 
 
-def _with_text(kind: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
+def _with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
+    kind = field.type
     if pa.types.is_map(kind):
-        key, item = (_field_with_text(one, leaves) for one in (kind.key_field, kind.item_field))
-        return pa.map_(key, item, keys_sorted=kind.keys_sorted)
-    if pa.types.is_struct(kind):
-        return pa.struct([_field_with_text(kind.field(n), leaves) for n in range(kind.num_fields)])
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_field_with_text(kind.value_field, leaves), kind.list_size)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_field_with_text(kind.value_field, leaves))
-    if pa.types.is_list(kind):
-        return pa.list_(_field_with_text(kind.value_field, leaves))
-    return pa.string() if next(leaves, "") == _ENUM and pa.types.is_binary(kind) else kind
-
-
-def _field_with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
-    return field.with_type(_with_text(field.type, leaves))
+        key, item = (_with_text(child, leaves) for child in (kind.key_field, kind.item_field))
+        kind = pa.map_(key, item, keys_sorted=kind.keys_sorted)
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_with_text(child, leaves) for child in kind])
+    elif pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(_with_text(kind.value_field, leaves), kind.list_size)
+    elif pa.types.is_large_list(kind):
+        kind = pa.large_list(_with_text(kind.value_field, leaves))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_with_text(kind.value_field, leaves))
+    elif next(leaves, "") == _ENUM and pa.types.is_binary(kind):
+        kind = pa.string()
+    return field.with_type(kind)
 
 
 @lru_cache(maxsize=64)
@@ -327,14 +306,6 @@ def _is_kept(physical: str, before: dict[str, Any], after: dict[str, Any]) -> bo
 def _words(kind: dict[str, Any]) -> str:
     utc = " in UTC, with other times in no zone" if kind["Type"] == "Time" else ""
     return f"{str(kind['Type']).upper()}{utc}"
-
-
-def lost_types_message(lost: Sequence[str]) -> str:
-    """Return the message for columns that cannot be passed through with their types."""
-    return (
-        f"columns have types that would be lost: got {', '.join(lost)}; expected types that Arrow "
-        "writes as it reads them. Cast these columns, to text for example, or leave them out."
-    )
 
 
 def null_lists(file: pq.ParquetFile) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 from .buckets import Buckets as Buckets, bucket_of as bucket_of, split_by_bucket as split_by_bucket
-from .find import Found as Found, Trouble as Trouble, search as search
+from .find import search as search
 from .listing import (
     GCSFS_STOPS_AT as GCSFS_STOPS_AT,
     HIDDEN_PREFIXES as HIDDEN_PREFIXES,
     CutOffError as CutOffError,
+    Entry as Entry,
+    Trouble as Trouble,
     UnlistedError as UnlistedError,
     each_file as each_file,
     is_web as is_web,

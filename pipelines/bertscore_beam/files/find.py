@@ -15,9 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from types import MappingProxyType
-from typing import Any
 
 from fsspec import AbstractFileSystem
 from fsspec.utils import glob_translate
@@ -27,6 +24,7 @@ from bertscore_beam.files.listing import (
     HIDDEN_PREFIXES,
     WEB,
     Entry,
+    Trouble,
     list_folder,
     list_tree,
     look,
@@ -41,36 +39,6 @@ _MAGIC = re.compile(r"[*?\[]")
 _WEB_MAGIC = re.compile(r"\*")  # in a URL, "?" begins a query and "[" an IPv6 address
 
 
-class Trouble(StrEnum):
-    """Why something that was found cannot be read as it is."""
-
-    UNLISTED = "unlisted"
-    """It could not be listed or examined, so its content is unknown."""
-    NO_FILE = "no_file"
-    """A FIFO, a socket or a device: opening it may block forever."""
-    BAD_NAME = "bad_name"
-    """Its path is longer than the operating system accepts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A file, or a path that cannot be read as one.
-
-    Attributes:
-        path: Its path, as its file system writes it.
-        root: The folder in which the search began.
-        info: What the file system knows of it.
-        trouble: Why it cannot be read, None for a file.
-    """
-
-    path: str
-    root: str
-    real: str
-    info: Mapping[str, Any]
-    trouble: Trouble | None
-    message: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """The result of a search.
@@ -82,7 +50,7 @@ class Search:
     """
 
     fs: AbstractFileSystem
-    found: tuple[Found, ...]
+    found: tuple[Entry, ...]
     exists: bool
     passed_over: Mapping[str, int]
     again: tuple[str, ...]
@@ -164,7 +132,7 @@ class _Walk:
     def __init__(self, fs: AbstractFileSystem, root: str, suffixes: tuple[str, ...]) -> None:
         self.fs = fs
         self.root = root
-        self.found: list[Found] = []
+        self.found: list[Entry] = []
         self.passed_over: Counter[str] = Counter()
         self.again: list[str] = []
         self.spelled_out: tuple[str, ...] = ()
@@ -251,40 +219,24 @@ class _Walk:
         )
 
     def _keep(self, entry: Entry) -> None:
-        odd = entry.kind == "other"
-        kind = kind_in_words(int(entry.info.get("mode") or 0))
-        message = f"it is {kind}; expected a file. It was not opened." if odd else ""
-        trouble = Trouble.NO_FILE if odd else None
-        self._add(entry, trouble, message, entry.info)
+        if entry.kind == "other":
+            kind = kind_in_words(int(entry.info.get("mode") or 0))
+            message = f"it is {kind}; expected a file. It was not opened."
+            entry = replace(entry, trouble=Trouble.NO_FILE, message=message)
+        self.found.append(replace(entry, root=self.root))
 
     def _fail(self, entry: Entry, error: OSError) -> None:
         if lacks_setting(error):
             raise error
         if error.errno == errno.ENAMETOOLONG:
+            trouble = Trouble.BAD_NAME
             message = "its path is too long for this system; expected a shorter one. Move it up."
-            self._add(entry, Trouble.BAD_NAME, message)
-            return
-        said = "may not be read" if isinstance(error, PermissionError) else "cannot be listed now"
-        message = (
-            f"it {said}, so its content is not known: got {type(error).__name__}: {error}; "
-            "expected a listing. Fix that, and run the same command again."
-        )
-        self._add(entry, Trouble.UNLISTED, message)
-
-    def _add(
-        self,
-        entry: Entry,
-        trouble: Trouble | None,
-        message: str,
-        info: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self.found.append(
-            Found(
-                path=entry.path,
-                root=self.root,
-                real=entry.real,
-                info=info,
-                trouble=trouble,
-                message=message,
+        else:
+            trouble = Trouble.UNLISTED
+            may_not = isinstance(error, PermissionError)
+            message = (
+                f"it {'may not be read' if may_not else 'cannot be listed now'}, so its content is "
+                f"not known: got {type(error).__name__}: {error}; expected a listing. Fix that, "
+                "and run the same command again."
             )
-        )
+        self.found.append(replace(entry, root=self.root, info={}, trouble=trouble, message=message))

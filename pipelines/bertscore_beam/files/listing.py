@@ -10,6 +10,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from fsspec import AbstractFileSystem
@@ -139,21 +140,13 @@ def _gcs_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
 def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
     """Yield the files below a folder. `fs.find` may silently skip what cannot be listed."""
     fs.invalidate_cache()
-    root = root.rstrip("/")
-    waiting = [root]
+    waiting = [Entry(path=root.rstrip("/"), kind=DIRECTORY, real=root)]
     while waiting:
-        folder = waiting.pop()
-        try:
-            listed = list_level(fs, folder)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        for info in listed:
-            name = info["name"].rstrip("/")
-            if name.startswith(f"{folder}/"):  # some stores list the folder itself
-                if info["type"] == "directory":
-                    waiting.append(name)
-                else:
-                    yield name[len(root) + 1 :], int(info.get("size") or 0)
+        for entry in list_folder(fs, waiting.pop()):
+            if entry.kind == DIRECTORY:
+                waiting.append(entry)
+            else:
+                yield entry.below, int(entry.info.get("size") or 0)
 
 
 def _local_sizes(root: str) -> Iterator[tuple[str, int]]:
@@ -190,13 +183,32 @@ _GONE = (404, 410)
 _LEADS_NOWHERE = (errno.ENOENT, errno.ELOOP)
 
 
+class Trouble(StrEnum):
+    """Why something that was found cannot be read as it is."""
+
+    UNLISTED = "unlisted"
+    """It could not be listed or examined, so its content is unknown."""
+    NO_FILE = "no_file"
+    """A FIFO, a socket or a device: opening it may block forever."""
+    BAD_NAME = "bad_name"
+    """Its path is longer than the operating system accepts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of a listing.
+    """A line of a listing: a file, a folder, or what cannot be read as either.
 
     Attributes:
+        path: Its path, as its file system writes it.
         kind: "file", "directory" or another word of the file system; "" if `error` is set.
+        real: Its path without links.
+        info: What the file system knows of it.
         below: Its path below the folder in which the search began, "" for that folder.
+        linked: Whether a link leads to it or to a folder above it.
+        error: Why it cannot be examined.
+        root: The folder in which the search began, for what `search` has found.
+        trouble: Why that cannot be read, None for a file.
+        message: The trouble in words.
     """
 
     path: str
@@ -206,6 +218,9 @@ class Entry:
     below: str = ""
     linked: bool = False
     error: OSError | None = None
+    root: str = ""
+    trouble: Trouble | None = None
+    message: str = ""
 
     @property
     def name(self) -> str:

@@ -109,7 +109,6 @@ def lacks_setting(error: BaseException) -> bool:
 
 
 def _missing(error: BaseException) -> str | None:
-    """Return what is missing by an error: `credentials` or `a connection`; None if neither."""
     for cause in _chain(error):
         kind = type(cause)
         if isinstance(cause, PermissionError) or getattr(cause, "code", None) in (401, 403):

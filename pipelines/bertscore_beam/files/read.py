@@ -133,12 +133,8 @@ def open_remote(
 ) -> Any:
     """Open a remote file, as a `RemoteFile` if its size is known.
 
-    Args:
-        fs: Its file system.
-        path: Its path there.
-        size: Its size in bytes; None to ask for it, which takes a request.
-        version: Its version, as `dump.inputs` reads it from a listing; "" if it is not known. Of
-            S3 it is the etag, which each read names: it fails if the file has another by then.
+    A size of None is asked for, which takes a request. The version of a file of S3 is its etag,
+    which each read names: it fails if the file has another by then.
     """
     # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
     if size is None or not version or not protocols(fs) & S3:

@@ -7,9 +7,10 @@ from .counting import (
     split_corpus as split_corpus,
 )
 from .counts import (
-    KeptCount as KeptCount,
     Repeats as Repeats,
     SplitCount as SplitCount,
+    count_from_bytes as count_from_bytes,
+    count_to_bytes as count_to_bytes,
     describe_tables as describe_tables,
     repeat_words as repeat_words,
     table_warnings as table_warnings,

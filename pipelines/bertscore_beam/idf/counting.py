@@ -19,7 +19,14 @@ from bertscore_beam.dump import (
     digest_references,
 )
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from bertscore_beam.idf.counts import (
+    KeyCount,
+    Repeats,
+    SplitCount,
+    count_from_bytes,
+    count_rows,
+    count_to_bytes,
+)
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
 from bertscore_beam.run import OutputFolder, at_work, counters
@@ -121,7 +128,8 @@ class Counting:
         """Return a count as tables."""
         corpus = join_corpus(self.corpus, count.content)
         by_key = dict(count.by_key)
-        if self.has_one_table:  # also of a corpus without a reference
+        if not self.fields.group and self.vocabularies.keys() == {WHOLE.language}:
+            # There is one table for all rows, also of a corpus without a reference.
             nothing = CountedRows(key_columns=self.fields.key)
             by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
         return IdfTables(
@@ -139,11 +147,6 @@ class Counting:
             problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
         )
 
-    @property
-    def has_one_table(self) -> bool:
-        """Whether all rows have one table."""
-        return not self.fields.group and self.vocabularies.keys() == {WHOLE.language}
-
     def count_path(self, split: Split) -> str:
         """Return where the count of a split is kept."""
         return f"{COUNTS_FOLDER}/{self.count_name(split)}"
@@ -154,8 +157,8 @@ class Counting:
         It is a digest of the split, with the version of its file, the column and the tokenizer.
         """
         settings: list[Any] = [
-            (language, one.tokenizer, one.max_length)
-            for language, one in sorted(self.vocabularies.items())
+            (language, vocabulary.tokenizer, vocabulary.max_length)
+            for language, vocabulary in sorted(self.vocabularies.items())
         ]
         settings += [self.fields.reference_column, self.fields.key, self.fields.group]
         text = json.dumps([*settings, asdict(split)], sort_keys=True)
@@ -212,7 +215,8 @@ class CountSplits:
         settled = cache(settle_tokenizer)  # languages may share a model
         vocabularies = self.counting.vocabularies
         tokenizers = {
-            language: settled(model_part(one.config)) for language, one in vocabularies.items()
+            language: settled(model_part(vocabulary.config))
+            for language, vocabulary in vocabularies.items()
         }
         return partial(_count_run, counting=self.counting, tokenizers=tokenizers)
 
@@ -250,13 +254,11 @@ def _counted(
     except UNREADABLE as error:
         logger.warning("not counted: %s", mask_credentials(str(error)))
         return SplitCount(unreadable=1)
-    counted = count_rows(tokenizers, rows, owned)
     content = counting.content_of(split, len(rows), digest_references(rows))
-    counted = replace(counted, content=content)
+    counted = replace(count_rows(tokenizers, rows, owned), content=content)
     if counting.kept is not None and not counted.too_many:
-        tables = counting.tables_of(counted)
-        kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(owned))
-        counting.kept.write(counting.count_path(split), kept.to_bytes())
+        kept = count_to_bytes(counting.tables_of(counted), counted.repeats, _digest(owned))
+        counting.kept.write(counting.count_path(split), kept)
     return counted
 
 
@@ -265,11 +267,13 @@ def _kept(split: Split, owned: Owned | None, counting: Counting) -> SplitCount |
     if counting.kept is None:
         return None
     (data,) = counting.kept.read_if_there(counting.count_path(split))
+    if data is None:
+        return None
     with suppress(IdfError):  # a damaged one is counted again
-        kept = None if data is None else KeptCount.from_bytes(data)
+        tables, repeats, digest = count_from_bytes(data)
         # With keys, a change of another file can change which rows of this one count.
-        if kept is not None and kept.owned == _digest(owned):
-            return _count_of(kept)
+        if digest == _digest(owned):
+            return _count_of(tables, repeats)
     return None
 
 
@@ -277,14 +281,13 @@ def _digest(owned: Owned | None) -> str:
     return "" if owned is None else owned.digest
 
 
-def _count_of(kept: KeptCount) -> SplitCount:
-    tables = kept.tables
+def _count_of(tables: IdfTables, repeats: Repeats) -> SplitCount:
     return SplitCount(
         by_key={
             key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
             for key, table in tables.tables.items()
         },
-        repeats=kept.repeats,
+        repeats=repeats,
         without_table=tables.without_table,
         content=split_corpus(tables.corpus)[1],
     )

@@ -52,10 +52,10 @@ class Repeats:
     @classmethod
     def merge(cls, parts: Iterable["Repeats"]) -> "Repeats":
         """Put together what was seen in several places; any order gives the same."""
-        every = list(parts)
+        seen = list(parts)
         none = np.zeros(0, dtype=np.uint64)
-        digests = np.unique(np.concatenate([none, *(part.smallest for part in every)]))
-        return cls(rows=sum(part.rows for part in every), smallest=digests[:_KEPT])
+        digests = np.unique(np.concatenate([none, *(part.smallest for part in seen)]))
+        return cls(rows=sum(part.rows for part in seen), smallest=digests[:_KEPT])
 
     @property
     def distinct(self) -> int:
@@ -207,18 +207,18 @@ class SplitCount:
     @classmethod
     def merge(cls, counts: Iterable["SplitCount"]) -> "SplitCount":
         """Add up counts; any order gives the same."""
-        every = list(counts)
+        counts = list(counts)
         parts: dict[IdfKey, list[KeyCount]] = {}
-        for count in every:
+        for count in counts:
             for key, counted in count.by_key.items():
                 parts.setdefault(key, []).append(counted)
         merged = cls(
-            by_key={key: KeyCount.merge(some) for key, some in parts.items()},
-            repeats=Repeats.merge(count.repeats for count in every),
-            without_table=sum(count.without_table for count in every),
-            unreadable=sum(count.unreadable for count in every),
-            too_many=any(count.too_many for count in every),
-            content=sum(count.content for count in every) % _CONTENT_RANGE,
+            by_key={key: KeyCount.merge(counted) for key, counted in parts.items()},
+            repeats=Repeats.merge(count.repeats for count in counts),
+            without_table=sum(count.without_table for count in counts),
+            unreadable=sum(count.unreadable for count in counts),
+            too_many=any(count.too_many for count in counts),
+            content=sum(count.content for count in counts) % _CONTENT_RANGE,
         )
         return merged.bounded()
 
@@ -239,7 +239,7 @@ def count_rows(
     chosen, conflicts, without_key = seen, np.zeros_like(seen), np.zeros_like(seen)
     if owned is not None:
         places = (owned.rows, owned.conflicts, owned.without_key)
-        chosen, conflicts, without_key = (_marked(some, len(rows)) & seen for some in places)
+        chosen, conflicts, without_key = (_marked(place, len(rows)) & seen for place in places)
     texts: dict[int, list[str]] = {}
     counted_rows: list[Sequence[str]] = []
     for row in np.flatnonzero(chosen).tolist():
@@ -277,45 +277,33 @@ def _marked(positions: np.ndarray, number: int) -> np.ndarray:
     return marks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptCount:
-    """The count of one split as a file, for a run that goes on after a kill.
+# The count of one split as a file, for a run that goes on after a kill.
 
-    Attributes:
-        tables: What is counted, as tables.
-        repeats: How often the references repeat.
-        owned: Digest of the choice of rows; "" if every row counts.
+
+def count_to_bytes(tables: IdfTables, repeats: Repeats, owned: str) -> bytes:
+    """Return the file of a count; `owned` is the digest of its choice of rows, "" for all."""
+    head = {"rows": repeats.rows, "owned": owned}
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
+        tables=np.frombuffer(tables.to_bytes(), dtype=np.uint8),
+        smallest=repeats.smallest,
+    )
+    return buffer.getvalue()
+
+
+def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
+    """Read what `count_to_bytes` wrote.
+
+    Raises:
+        IdfError: It is damaged, or of another version.
     """
-
-    tables: IdfTables
-    repeats: Repeats
-    owned: str
-
-    def to_bytes(self) -> bytes:
-        """Return the file."""
-        head = {"rows": self.repeats.rows, "owned": self.owned}
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
-            tables=np.frombuffer(self.tables.to_bytes(), dtype=np.uint8),
-            smallest=self.repeats.smallest,
-        )
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "KeptCount":
-        """Read the file.
-
-        Raises:
-            IdfError: It is damaged, or of another version.
-        """
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                head = json.loads(arrays["head"].tobytes())
-                smallest = arrays["smallest"].astype(np.uint64)
-                tables = IdfTables.from_bytes(arrays["tables"].tobytes())
-            repeats = Repeats(rows=int(head["rows"]), smallest=smallest)
-            return cls(tables=tables, repeats=repeats, owned=str(head["owned"]))
-        except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
-            raise IdfError(f"a count is damaged ({type(error).__name__})") from error
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            head = json.loads(arrays["head"].tobytes())
+            smallest = arrays["smallest"].astype(np.uint64)
+            tables = IdfTables.from_bytes(arrays["tables"].tobytes())
+        return tables, Repeats(rows=int(head["rows"]), smallest=smallest), str(head["owned"])
+    except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise IdfError(f"a count is damaged ({type(error).__name__})") from error

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 import apache_beam as beam
 
@@ -89,7 +88,7 @@ from bertscore_beam.run import (
     tokenizer_facts,
     worker_errors,
 )
-from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
+from bertscore_core import BertScoreError, ConfigError, UnknownLanguageError
 
 # A look at some rows of the plan: do references repeat much, although every row would count?
 
@@ -146,19 +145,28 @@ class IdfPlan:
         rows = self.plan.num_rows
         return rows is not None and rows < self.options.min_rows
 
+    def counting(self, folder: OutputFolder) -> Counting:
+        """Return what is counted, with the folder of the run that keeps the counts."""
+        return Counting(
+            vocabularies=self.vocabularies,
+            fields=table_fields(self.options),
+            corpus=self.plan.digest,
+            buckets=num_buckets(self.plan.about_rows),
+            kept=folder,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdfJob:
     """A counting run that holds its folder.
 
     Attributes:
-        reused: Counts of an earlier run that are still valid.
-        texts: Files of text that must be imported again for the others.
+        texts: Files of text that must be imported again.
     """
 
     planned: IdfPlan
     folder: OutputFolder
-    reused: frozenset[str]
+    counting: Counting
     texts: tuple[TextFile, ...]
 
 
@@ -219,11 +227,6 @@ def plan_idf(
         files=tuple(files),
         plan=plan,
     )
-
-
-def plan_idf_again(planned: IdfPlan) -> IdfPlan:
-    """Plan the same files again, now that those of text are imported; see `plan_idf`."""
-    return plan_idf(planned.options, planned.runner, planned.files)
 
 
 def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
@@ -330,7 +333,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     folder.delete(_TABLE_FILE, _NOTE_FILE)
     folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
     folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
-    counting, splits = _counting(planned, folder), planned.plan.splits
+    counting, splits = planned.counting(folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
     wanted = {counting.count_name(split) for split in splits if split.file_version}
     counted = folder.files(COUNTS_FOLDER).keys()
@@ -346,23 +349,8 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     return IdfJob(
         planned=planned,
         folder=folder,
-        reused=frozenset(reused),
+        counting=counting,
         texts=lacking(planned.texts, to_read, imports),
-    )
-
-
-def idf_texts(planned: IdfPlan, folder: OutputFolder) -> tuple[TextFile, ...]:
-    """Return the files of text to import before the run can be planned."""
-    return planned.plan.sketched
-
-
-def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
-    return Counting(
-        vocabularies=planned.vocabularies,
-        fields=table_fields(planned.options),
-        corpus=planned.plan.digest,
-        buckets=num_buckets(planned.plan.about_rows),
-        kept=folder,
     )
 
 
@@ -370,35 +358,24 @@ def idf_stages(job: IdfJob) -> Iterator[Stage]:
     """Yield the one pipeline of the job, behind the imports that it lacks."""
     if job.texts:
         yield import_stage(job.texts, job.planned.runner, job.folder)
-    planned, counting = job.planned, _counting(job.planned, job.folder)
-    rows = Amounts((counting.count_name(split), split.about_rows) for split in planned.plan.splits)
-    yield replace(
-        _stage(planned.runner, job.folder, counting),
-        folder=COUNTS_FOLDER,
-        amounts=rows,
-        unit="rows",
-    )
+    name_of, splits = job.counting.count_name, job.planned.plan.splits
+    rows = Amounts((name_of(split), split.about_rows) for split in splits)
+    stage = _stage(job.planned.runner, job.folder, job.counting)
+    yield replace(stage, folder=COUNTS_FOLDER, amounts=rows, unit="rows")
 
 
 def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
-    return Stage(
-        name="idf",
-        runner=runner,
-        build=partial(_build_pipeline, runner=runner, folder=folder, counting=counting),
-    )
+    def build(root: beam.Pipeline) -> None:
+        _ = (
+            root
+            # The plan that `begin_idf` writes.
+            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.elements_at_once)
+            | "Spread" >> Spread()
+            | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
+            | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
+        )
 
-
-def _build_pipeline(
-    root: beam.Pipeline, *, runner: Runner, folder: OutputFolder, counting: Counting
-) -> None:
-    """Add the counting job to a pipeline; it reads the plan that `begin_idf` writes."""
-    _ = (
-        root
-        | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.elements_at_once)
-        | "Spread" >> Spread()
-        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-        | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
-    )
+    return Stage(name="idf", runner=runner, build=build)
 
 
 def conclude_idf(job: IdfJob) -> Outcome:
@@ -411,9 +388,7 @@ def conclude_idf(job: IdfJob) -> Outcome:
         words = f"{problem}: no table was saved. Run the same command again."
         return Outcome(status=BROKEN, warnings=(words,))
     with worker_errors():
-        counted = json.loads(folder.read(_NOTE_FILE))
-    with worker_errors():
-        data = folder.read(_TABLE_FILE)
+        counted, data = json.loads(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:
@@ -464,12 +439,7 @@ def _rejected_words(plan: Plan) -> list[str]:
 
 def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    vocabulary = Vocabulary(config=ScorerConfig(), tokenizer="", max_length=None)
-    counting = Counting(
-        vocabularies={WHOLE.language: vocabulary},
-        fields=table_fields(options),
-        corpus="",
-    )
+    counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
     yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
 
 
@@ -481,6 +451,6 @@ IDF = JobKind(
     stages=idf_stages,
     refuse=refuse_idf,
     conclude=conclude_idf,
-    texts=idf_texts,
-    again=plan_idf_again,
+    texts=lambda planned, folder: planned.plan.sketched,
+    again=lambda planned: plan_idf(planned.options, planned.runner, planned.files),
 )

@@ -149,11 +149,11 @@ class Owned:
     @classmethod
     def merge(cls, parts: Iterable["Owned"]) -> "Owned":
         """Put together what different buckets say of one split."""
-        every = list(parts)
+        owned = list(parts)
         return cls(
-            rows=_joined([part.rows for part in every]),
-            conflicts=_joined([part.conflicts for part in every]),
-            without_key=_joined([part.without_key for part in every]),
+            rows=_joined([part.rows for part in owned]),
+            conflicts=_joined([part.conflicts for part in owned]),
+            without_key=_joined([part.without_key for part in owned]),
         )
 
     @property

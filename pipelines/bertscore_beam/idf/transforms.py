@@ -52,7 +52,7 @@ class CountDocumentFrequencies(beam.PTransform):
             | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
             # A global combine has a single key. The fan-out merges tables on many workers first.
             | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
-            | "LabelTable" >> beam.Map(self.counting.tables_of)
+            | "LabelTable" >> beam.Map(counting.tables_of)
         )
 
 
@@ -75,7 +75,7 @@ class ChooseRows(beam.PTransform):
             | "ByBucket" >> beam.GroupByKey()
             | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
         )
-        of_runs = found | "OfRuns" >> beam.Filter(lambda one: not _is_of_bucket(one))
+        of_runs = found | "OfRuns" >> beam.Filter(lambda part: not _is_of_bucket(part))
         parts = {
             "run": runs | "ByName" >> beam.Map(lambda run: (run.name, run)),
             "owned": (owned, of_runs) | "AllOwned" >> beam.Flatten(),
@@ -93,8 +93,8 @@ def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCou
     for part_name, owned in found["owned"]:
         by_part[part_name].append(owned)
     merged = {
-        name: None if None in some else Owned.merge(one for one in some if one is not None)
-        for name, some in by_part.items()
+        name: None if None in owned else Owned.merge(rows for rows in owned if rows is not None)
+        for name, owned in by_part.items()
     }
     for run in found["run"]:
         yield ToCount(run, merged)

@@ -8,7 +8,6 @@ OUT/_manifest/imports/<key>.json                why a file could not be turned i
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bertscore_beam.dump import (
     IMPORTS_FOLDER,
@@ -52,12 +51,12 @@ from bertscore_beam.run import (
     Say,
     Shown,
     Stage,
-    check_same_command,
     check_stands_alone,
     declare_success,
     delete_input,
     escape_line,
     import_stage,
+    read_same_command,
     slow_words,
 )
 from bertscore_core.errors import ConfigError, InputError
@@ -69,16 +68,7 @@ _ASSUMED = ("candidate", "reference")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPlan:
-    """An import, checked.
-
-    Attributes:
-        options: What was asked for.
-        runner: Where files are read.
-        output: The output folder.
-        texts: The files of text, with the place of each.
-        rejected: Files that cannot be imported for certain.
-        num_parquet: Files that are Parquet already.
-    """
+    """An import, checked."""
 
     options: ImportOptions
     runner: Runner
@@ -98,9 +88,6 @@ class ImportJob:
     """An import that holds its folder.
 
     Attributes:
-        plan: What was planned.
-        folder: The output folder.
-        run: Identifies the run.
         texts: The files to import; the others have not changed since an earlier run.
         orphans: Parquet files of inputs that are not there any more.
     """
@@ -119,7 +106,7 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
         runner.check_output(output)
         there = list_files(output)
         check_stands_alone(output, there)
-        check_same_command(OutputFolder(output), _IDENTITY)
+        read_same_command(OutputFolder(output), _IDENTITY, may_be_damaged=True)
         _check_is_ours(output, there)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
@@ -157,7 +144,6 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
 
 
 def _check_is_ours(output: str, names: Iterable[str]) -> None:
-    """Check that a folder which holds Parquet was written by this command."""
     foreign = sorted(name for name in names if name.endswith(".parquet"))
     if foreign and not exists(join(output, RUN_FILE)):
         raise ConfigError(
@@ -181,7 +167,7 @@ def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
 
 def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     """Delete what earlier runs have made of other versions, and find out what is left to do."""
-    check_same_command(folder, _IDENTITY)
+    read_same_command(folder, _IDENTITY, may_be_damaged=True)
     run = uuid.uuid4().hex
     folder.delete(SUCCESS_FILE)
     folder.write_json(RUN_FILE, {"run": run, "identity": _IDENTITY})
@@ -240,10 +226,10 @@ def conclude_import(job: ImportJob) -> Outcome:
         return 0 if layout is None else layout.num_rows
 
     results = list(in_parallel(rows_of, plan.texts, FILES_IN_FLIGHT))
-    late = tuple(one for one in results if isinstance(one, RejectedFile))
-    rows = sum(one for one in results if isinstance(one, int))
+    late = tuple(result for result in results if isinstance(result, RejectedFile))
+    rows = sum(result for result in results if isinstance(result, int))
     rejected = (*plan.rejected, *late)
-    if any(file.is_out_of_reach for file in rejected):
+    if any(file.reason.is_out_of_reach for file in rejected):
         status = BROKEN
     else:
         status = TOO_MANY_REJECTS if rejected or job.orphans else DONE
@@ -253,23 +239,17 @@ def conclude_import(job: ImportJob) -> Outcome:
     return Outcome(
         status=status,
         text=f"{number:,} files of text, {rows:,} rows: {mask_credentials(folder.root)}",
-        document=_document(folder, number, rows, rejected),
+        document={
+            "output": mask_credentials(folder.root),
+            "files": number,
+            "rows": rows,
+            "rejected": {file.path: file.message for file in rejected},
+        },
         warnings=(
             *(f"rejected {escape_line(line)}" for line in _rejected_lines(late)),
             *_notices(job),
         ),
     )
-
-
-def _document(
-    folder: OutputFolder, number: int, rows: int, rejected: Sequence[RejectedFile]
-) -> dict[str, Any]:
-    return {
-        "output": mask_credentials(folder.root),
-        "files": number,
-        "rows": rows,
-        "rejected": {file.path: file.message for file in rejected},
-    }
 
 
 def _notices(job: ImportJob) -> Iterator[str]:

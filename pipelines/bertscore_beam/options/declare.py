@@ -19,7 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from bertscore_beam.options.values import alternatives, check_value, fit_value, plain_value
+from bertscore_beam.options.values import (
+    alternatives,
+    check_at_least,
+    check_value,
+    fit_value,
+    plain_value,
+)
 from bertscore_core.errors import ConfigError, nearest
 
 COLUMN = {"metavar": "COLUMN"}
@@ -149,6 +155,12 @@ class Options:
                     cure="Leave it out for the default.",
                 )
 
+    def _check_least(self, **least: int) -> None:
+        """Check numbers that are given; a word such as `auto` is none."""
+        for name, number in least.items():
+            value = getattr(self, name)
+            check_at_least(name, value if isinstance(value, int) else None, number)
+
 
 def declared(options: type[Options]) -> tuple[Option, ...]:
     """Return the options of a class that users may give, in the order of its fields."""
@@ -188,7 +200,7 @@ def _texts(options: type[Options]) -> dict[str, str]:
 
 def by_name(options: type[Options]) -> Mapping[str, Option]:
     """Return the options of a class by every name that is accepted, with underscores."""
-    return {name: one for one in declared(options) for name in (one.name, *one.others)}
+    return {name: option for option in declared(options) for name in (option.name, *option.others)}
 
 
 def summary_of(options: type[Options]) -> str:

@@ -60,15 +60,12 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
     flags = StrictParser(options, prog, is_full=_ALL in own).read(own)
     config = flags.pop("config", None)
     source = "the flags" if config is None else f"{config} and the flags"
-    values = {} if config is None else dict(load_yaml(config))
-    known = by_name(options)
-
-    def name_of(key: object) -> object:
+    known, values = by_name(options), {}
+    for key, value in ({} if config is None else load_yaml(config)).items():
         option = known.get(underscored(str(key)))
-        return key if option is None else option.name
-
-    kept = {key: value for key, value in values.items() if name_of(key) not in flags}
-    values = kept | flags
+        if option is None or option.name not in flags:
+            values[key] = value
+    values |= flags
     if beam:
         before = fit_value("beam", values.get("beam", []), tuple[str, ...], source)
         values["beam"] = [*before, *beam]
@@ -96,7 +93,7 @@ class StrictParser(argparse.ArgumentParser):
 
     def __init__(self, options: type[Options], prog: str, *, is_full: bool = False) -> None:
         self._options, self._is_full = options, is_full
-        self._places = [one for one in declared(options) if "position" in one.metadata]
+        self._places = [place for place in declared(options) if "position" in place.metadata]
         super().__init__(
             prog=prog,
             usage=argparse.SUPPRESS,

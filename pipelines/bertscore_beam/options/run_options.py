@@ -1,22 +1,15 @@
 """Options of all jobs: frozen, checked when they are made, read from YAML and flags."""
 
 import dataclasses
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from bertscore_beam.dump import is_code
 from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, mask_credentials
-from bertscore_beam.options.declare import COLUMNS, Options, underscored
-from bertscore_beam.options.values import (
-    check_at_least,
-    check_value,
-    fit_value,
-    load_yaml,
-    plain_value,
-)
-from bertscore_core.errors import ConfigError, unknown_key
+from bertscore_beam.options.declare import COLUMNS, Options
+from bertscore_beam.options.values import check_value, load_yaml, plain_value
+from bertscore_core.errors import ConfigError
 
 # The mapping of languages: what each one is scored with.
 #
@@ -32,7 +25,7 @@ OTHERS = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageOptions:
+class LanguageOptions(Options):
     """What one language is scored with.
 
     Attributes:
@@ -48,6 +41,10 @@ class LanguageOptions:
     revision: str | None = None
     max_length: int | Literal["unlimited"] | None = None
     baseline: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check_texts("model", "revision", "baseline")
+        self._check_least(num_layers=0, max_length=1)
 
     def given(self) -> dict[str, Any]:
         """Return what the entry says, by the name of the option."""
@@ -135,35 +132,12 @@ def _language(key: object, source: str) -> str:
 
 
 def _entry(name: str, value: object, source: str) -> LanguageOptions:
-    if value is None:
-        value = {}
-    if not isinstance(value, Mapping):
+    if value is not None and not isinstance(value, Mapping):
         raise ConfigError(
             f"{source} does not fit: got {type(value).__name__}; expected a mapping such as "
             f"{{model: roberta-large}}. Write {name}: {{model: ...}}."
         )
-    hints = typing.get_type_hints(LanguageOptions)
-    values: dict[str, Any] = {}
-    for key, item in value.items():
-        option = underscored(str(key))
-        if option not in hints:
-            raise unknown_key(str(key), list(hints), source)
-        if option in values:
-            raise ConfigError(f"{option!r} is given twice in {source}; expected it once.")
-        values[option] = fit_value(option, item, hints[option], source)
-    entry = LanguageOptions(**values)
-    check_at_least("num_layers", entry.num_layers, 0)
-    if entry.max_length != "unlimited":
-        check_at_least("max_length", entry.max_length, 1)
-    for option, item in entry.given().items():
-        check_value(
-            option,
-            item,
-            fine=not isinstance(item, str) or bool(item.strip()),
-            expected=f"some text in {source}",
-            cure="Leave it out for the default.",
-        )
-    return entry
+    return LanguageOptions.from_mapping(value or {}, source)
 
 
 # Nobody scores an empty dump on purpose: it means that something upstream is broken.
@@ -205,10 +179,7 @@ class RunOptions(Options):
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
-        if self.workers != "auto":
-            check_at_least("workers", self.workers, 1)
-        if self.restarts is not None:
-            check_at_least("restarts", self.restarts, 0)
+        self._check_least(workers=1, restarts=0)
 
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""
@@ -276,10 +247,8 @@ class DumpOptions(RunOptions):
             expected="at least one path",
             cure="Name what to score.",
         )
-        self._check_texts(
-            *("input", "model", "language", "language_column", "reference_column", "revision")
-        )
-        self._check_texts("idf_key", "idf_group")
+        self._check_texts("input", "model", "language", "language_column", "reference_column")
+        self._check_texts("revision", "idf_key", "idf_group")
         columns = (*self.idf_key, *self.idf_group)
         check_value(
             "idf_key and idf_group",
@@ -295,11 +264,7 @@ class DumpOptions(RunOptions):
             expected=f"a number from 1 to {MOST_IN_FLIGHT}",
             cure="More threads would only get in each other's way.",
         )
-        if self.split_rows != "auto":
-            check_at_least("split_rows", self.split_rows, 1)
-        check_at_least("min_rows", self.min_rows, 0)
-        if self.max_length != "unlimited":
-            check_at_least("max_length", self.max_length, 1)
+        self._check_least(split_rows=1, min_rows=0, max_length=1)
         _check_languages(self)
 
     @classmethod

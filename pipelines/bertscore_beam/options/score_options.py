@@ -10,7 +10,6 @@ from bertscore_beam.files import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import (
-    check_at_least,
     check_group_columns,
     check_share,
     check_value,
@@ -58,7 +57,7 @@ class ScoringOptions(RunOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least("max_batch_tokens", self.max_batch_tokens, 1)
+        self._check_least(max_batch_tokens=1)
         check_value(
             "device",
             self.device,
@@ -148,7 +147,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     def __post_init__(self) -> None:
         """Check combinations of options as well."""
         super().__post_init__()
-        check_at_least("num_layers", self.num_layers, 0)
+        self._check_least(num_layers=0, model_memory=1)
         check_value(
             "candidate_column",
             self.candidate_column,
@@ -165,7 +164,6 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="columns that many rows share, not that of the candidates",
             cure=f"Leave {self.candidate_column!r} out.",
         )
-        check_at_least("model_memory", self.model_memory, 1)
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)
         _check_idf(self.idf)

@@ -3,7 +3,7 @@
 import types
 import typing
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import yaml
 
@@ -19,14 +19,6 @@ _KINDS: Mapping[object, str] = {
 }
 
 
-@runtime_checkable
-class Described(Protocol):
-    """A value of several parts that can describe itself."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return it in the types of JSON, without credentials."""
-
-
 _MOST_BITS = 64
 _MOST_SHOWN = 500
 """Characters shown of a value."""
@@ -39,14 +31,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
-    """Return a value as the type of its field.
-
-    Args:
-        name: The field.
-        value: Its value, as YAML or a flag gives it.
-        hint: The type of the field.
-        source: Where the value comes from, for the error message.
-    """
+    """Return a value, as YAML or a flag gives it, as the type of its field."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise ConfigError(
             f"{name!r} in {source} does not fit: got a number of {value.bit_length()} bits; "
@@ -79,9 +64,9 @@ def _kind(choice: Any) -> str:
     return "a list of texts" if typing.get_origin(choice) is tuple else _KINDS[choice]
 
 
-def plain_value(value: object) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value in the types of JSON, without credentials."""
-    if isinstance(value, Described):
+    if hasattr(value, "describe"):
         return value.describe()
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
@@ -133,15 +118,13 @@ def check_group_columns(name: str, columns: Sequence[str]) -> None:
         name,
         list(columns),
         fine=len(set(columns)) == len(columns)
-        and not any(one.startswith("bertscore_") for one in columns),
+        and not any(column.startswith("bertscore_") for column in columns),
         expected="columns of the input, each once",
         cure="Columns that begin with bertscore_ say what was scored, and make no groups.",
     )
 
 
 # A file of options: YAML in which every key is given once.
-
-"""Characters of YAML's own message that are shown."""
 
 
 def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
@@ -171,7 +154,7 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
             f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
             "YAML with `key: value` lines. Correct that line."
         ) from error
-    except ConfigError:
+    except ConfigError:  # it is a ValueError
         raise
     except (TypeError, ValueError, RecursionError) as error:  # TypeError: a list as a key
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"

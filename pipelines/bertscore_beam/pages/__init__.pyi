@@ -1,6 +1,4 @@
 from .explain_rows import (
-    RowChanges as RowChanges,
-    RowExplanation as RowExplanation,
     StoredRow as StoredRow,
     explain_row as explain_row,
     extreme_rows as extreme_rows,
@@ -19,14 +17,9 @@ from .group_rows import (
 from .page import MOST_CHARACTERS as MOST_CHARACTERS, MOST_ROWS as MOST_ROWS, render as render
 from .report_data import (
     ChosenRow as ChosenRow,
-    Cost as Cost,
-    Estimate as Estimate,
-    GroupRow as GroupRow,
     Night as Night,
-    ReasonCount as ReasonCount,
     ReportData as ReportData,
     Texts as Texts,
 )
 from .report_options import ReportOptions as ReportOptions
 from .report_rows import MOST_BARS as MOST_BARS, collect as collect
-from .words import signature_sentences as signature_sentences

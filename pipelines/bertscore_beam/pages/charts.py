@@ -6,27 +6,31 @@ says the same.
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import vl_convert
 from markupsafe import Markup
 
-from bertscore_beam.compare import Group, GroupComparison
-from bertscore_beam.pages.report_data import Estimate, GroupRow, Night, ReasonCount
-from bertscore_beam.pages.words import shown_name, shown_value
+from bertscore_beam.compare import WHOLE, Group, GroupComparison
+from bertscore_beam.pages.report_data import Night, ReportData
+from bertscore_beam.pages.words import by_number, shown_name, shown_value
+from bertscore_beam.records import SHARES, GroupRow
 
 Spec = dict[str, Any]
 
 MOST_GROUPS = 40
 """Most groups in one chart. The table below it has all of them."""
 
-MOST_LINES = 6
+_MOST_LINES = 6
 """Most groups in the chart of nights."""
 
+QUANTILES = tuple(f"raw_f1_q{round(share * 100):02}" for share in SHARES)
+"""Names of the scores that a share of the rows is below."""
+
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-_SERIES = [f"var(--series-{number})" for number in range(1, MOST_LINES + 1)]
+_SERIES = [f"var(--series-{number})" for number in range(1, _MOST_LINES + 1)]
 _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]]
 _STEP = 24
 _AXIS = 44
@@ -50,6 +54,10 @@ _ROWS: Spec = {
 }
 
 
+_RULE: Spec = {"type": "rule", "strokeWidth": 3}
+_POINT: Spec = {"type": "point", "filled": True, "size": 70, "opacity": 1}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A chart as SVG, in two widths."""
@@ -71,37 +79,70 @@ WIDE = Canvas(width=800, label=260, height=240)
 NARROW = Canvas(width=340, label=160, height=190)
 
 
-def draw(chart: Callable[..., Spec], *values: Any) -> Chart:
-    """Draw a chart of some values for wide and for narrow screens."""
+def charts_of(data: ReportData, measure: str, raw_measure: str) -> Mapping[str, Chart]:
+    """Draw the charts of a page, by section."""
+    drawn: dict[str, Chart] = {}
+    if data.histogram:
+        drawn["histogram"] = _draw(_histogram_chart, data.histogram, raw_measure)
+    if data.groups:
+        drawn["groups"] = _draw(_groups_chart, data.groups, measure)
+        drawn["quantiles"] = _draw(_quantiles_chart, data.groups, raw_measure)
+    if data.lengths:
+        drawn["lengths"] = _draw(_lengths_chart, data.lengths, measure)
+    if data.languages:
+        drawn["languages"] = _draw(_groups_chart, data.languages, measure)
+    if reasons := data.total.values["reasons"]:
+        drawn["reasons"] = _draw(_reasons_chart, by_number(reasons))
+    changes = () if data.against is None else data.against.by_change
+    if any(group.result.difference is not None for group in changes):
+        drawn["changes"] = _draw(_changes_chart, changes)
+    if len(data.nights) > 1:
+        drawn["trend"] = _draw(_trend_chart, data.nights, measure)
+        if names := trend_groups(data):
+            drawn["group_trend"] = _draw(_group_trend_chart, data.nights, names, measure)
+    return drawn
+
+
+def trend_groups(data: ReportData) -> list[Group]:
+    """Return the groups of the newest run whose F1 moved most over the runs made alike."""
+    moves: dict[Group, float] = {}
+    for row in data.groups:
+        name = row.group or WHOLE
+        means = [
+            night.groups[name] for night in data.nights if night.comparable and name in night.groups
+        ]
+        if means:
+            moves[name] = round(max(means) - min(means), 9)
+    return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]
+
+
+def _draw(chart: Callable[..., Spec], *values: Any) -> Chart:
     return Chart(wide=_svg(chart(WIDE, *values)), narrow=_svg(chart(NARROW, *values)))
 
 
-def groups_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
-    """Return the chart of each group's F1 with its interval, in the order given."""
-    shown = [row for row in rows if row.f1.mean is not None][:MOST_GROUPS]
-    return _estimates(canvas, [row.name for row in shown], [row.f1 for row in shown], measure)
+def _groups_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
+    shown = [row for row in rows if row.values["f1"] is not None][:MOST_GROUPS]
+    return _estimates(canvas, _names(shown), map(_f1_of, shown), measure)
 
 
-def changes_chart(canvas: Canvas, groups: Sequence[GroupComparison]) -> Spec:
-    """Return the chart of each group's difference with its interval, and a line at none."""
+def _changes_chart(canvas: Canvas, groups: Sequence[GroupComparison]) -> Spec:
     shown = [group for group in groups if group.result.difference is not None][:MOST_GROUPS]
-    estimates = []
-    for group in shown:
-        low, high = group.result.interval or (None, None)
-        estimates.append(Estimate(mean=group.result.difference, low=low, high=high))
+    ends = [
+        _ends(group.result.difference, *(group.result.interval or (None, None))) for group in shown
+    ]
     names = [group.group for group in shown]
-    return _estimates(canvas, names, estimates, "difference in F1", zero_line=True)
+    return _estimates(canvas, names, ends, "difference in F1", zero_line=True)
 
 
-def quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
-    """Return the chart of each group's spread: 5 to 95, 25 to 75 and 50 of 100 rows."""
-    shown = [row for row in rows if len(row.quantiles) == 5][:MOST_GROUPS]
-    names = [row.name for row in shown]
+def _quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
+    shown = [row for row in rows if row.values["scored"]][:MOST_GROUPS]
     values = [
-        {"row": at, **dict(zip(("a", "b", "c", "d", "e"), row.quantiles, strict=True))}
+        {
+            "row": at,
+            **{field: row.values[name] for field, name in zip("abcde", QUANTILES, strict=True)},
+        }
         for at, row in enumerate(shown)
     ]
-
     x = {"type": "quantitative", "title": measure, "scale": {"zero": False}}
     layers = [
         {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": _span(x, "a", "e")},
@@ -111,18 +152,13 @@ def quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> S
             "encoding": {"x": {"field": "c", **x}},
         },
     ]
-    return _frame(canvas, values, names, {"encoding": {"y": _ROW}, "layer": layers})
+    return _frame(canvas, values, _names(shown), {"encoding": {"y": _ROW}, "layer": layers})
 
 
-def histogram_chart(
-    canvas: Canvas, edges: Sequence[float], counts: Sequence[int], measure: str
+def _histogram_chart(
+    canvas: Canvas, bars: Sequence[tuple[float, float, int]], measure: str
 ) -> Spec:
-    """Return the chart of rows by score, one bar a bin."""
-    values = [
-        {"low": low, "high": high, "rows": count}
-        for low, high, count in zip(edges, edges[1:], counts, strict=False)
-    ]
-
+    values = [{"low": low, "high": high, "rows": rows} for low, high, rows in bars]
     x = {"type": "quantitative", "title": measure, "scale": {"zero": False, "nice": False}}
     body = {
         "height": canvas.height,
@@ -136,35 +172,29 @@ def histogram_chart(
     return _frame(canvas, values, (), body)
 
 
-def lengths_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
-    """Return the chart of F1 by length, the shortest rows first."""
-    shown = [row for row in rows if row.f1.mean is not None]
-    names = [(f"{row.name[0]}–{row.name[1]}",) for row in shown]
-    return _sequence(canvas, names, [row.f1 for row in shown], "tokens of the longer text", measure)
+def _lengths_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
+    shown = [row for row in rows if row.values["f1"] is not None]
+    names = [("–".join(map(str, row.group or ())),) for row in shown]
+    return _sequence(canvas, names, map(_f1_of, shown), "tokens of the longer text", measure)
 
 
-def reasons_chart(canvas: Canvas, reasons: Sequence[ReasonCount]) -> Spec:
-    """Return the chart of rows by reason."""
-    values = [{"row": at, "rows": count.rows} for at, count in enumerate(reasons)]
-    most = max((count.rows for count in reasons), default=0)
+def _reasons_chart(canvas: Canvas, reasons: Sequence[tuple[str, int]]) -> Spec:
+    values = [{"row": at, "rows": rows} for at, (_, rows) in enumerate(reasons)]
+    most = max(rows for _, rows in reasons)
     axis = {**_ROWS["axis"], "tickCount": min(most, 4 if canvas is NARROW else 7)}
     body = {
         "mark": {"type": "bar", "height": 12},
-        "encoding": {
-            "y": _ROW,
-            "x": {**_ROWS, "axis": axis},
-        },
+        "encoding": {"y": _ROW, "x": {**_ROWS, "axis": axis}},
     }
-    return _frame(canvas, values, [(count.reason,) for count in reasons], body)
+    return _frame(canvas, values, [(reason,) for reason, _ in reasons], body)
 
 
-def trend_chart(canvas: Canvas, nights: Sequence[Night], measure: str) -> Spec:
-    """Return the chart of F1 over nights, the oldest first."""
-    estimates = [night.total.f1 for night in nights]
-    return _sequence(canvas, night_names(nights), estimates, "run", measure, line=True)
+def _trend_chart(canvas: Canvas, nights: Sequence[Night], measure: str) -> Spec:
+    ends = [_f1_of(night.total) for night in nights]
+    return _sequence(canvas, _night_names(nights), ends, "run", measure, line=True)
 
 
-def night_names(nights: Sequence[Night]) -> list[Group]:
+def _night_names(nights: Sequence[Night]) -> list[Group]:
     """Return what runs are called on an axis: their folders, if these lie side by side."""
     folders = [night.run.rstrip("/").rpartition("/") for night in nights]
     if len({parent for parent, _, _ in folders}) == 1:
@@ -172,20 +202,17 @@ def night_names(nights: Sequence[Night]) -> list[Group]:
     return [(night.started[:16],) for night in nights]
 
 
-def group_trend_chart(
+def _group_trend_chart(
     canvas: Canvas, nights: Sequence[Night], names: Sequence[Group], measure: str
 ) -> Spec:
-    """Return the chart of some groups' F1 over nights, one line a group."""
-    groups = list(names)[:MOST_LINES]
     values = [
-        {"at": at, "group": groups.index(name), "mean": estimate.mean}
+        {"at": at, "group": line, "mean": night.groups[name]}
         for at, night in enumerate(nights)
-        for name, estimate in night.groups
-        if name in groups and estimate.mean is not None
+        for line, name in enumerate(names)
+        if name in night.groups
     ]
-    labels = [_cut(name, canvas.width - 150) for name in groups]
-
-    scale = {"domain": list(range(len(groups)))}
+    labels = [_cut(name, canvas.width - 150) for name in names]
+    scale = {"domain": list(range(len(names)))}
     legend = {
         "title": None,
         "orient": "bottom",
@@ -207,27 +234,40 @@ def group_trend_chart(
             "strokeDash": {**at, "scale": {**scale, "range": _DASHES}, "legend": legend},
         },
     }
-    return _frame(canvas, values, night_names(nights), body, is_below=True)
+    return _frame(canvas, values, _night_names(nights), body, is_below=True)
+
+
+def _names(rows: Iterable[GroupRow]) -> list[Group]:
+    return [row.group or WHOLE for row in rows]
+
+
+def _f1_of(row: GroupRow) -> Spec:
+    return _ends(*(row.values[name] for name in ("f1", "f1_low", "f1_high")))
+
+
+def _ends(mean: float | None, low: float | None, high: float | None) -> Spec:
+    """Return a mean and the ends of its interval, which are the mean itself if there is none."""
+    return {
+        "mean": mean,
+        "low": mean if low is None else low,
+        "high": mean if high is None else high,
+    }
 
 
 def _estimates(
     canvas: Canvas,
     names: Sequence[Group],
-    estimates: Sequence[Estimate],
+    ends: Iterable[Spec],
     measure: str,
     *,
     zero_line: bool = False,
 ) -> Spec:
-    values = [{"row": at, **_ends(estimate)} for at, estimate in enumerate(estimates)]
-
+    values = [{"row": at, **own} for at, own in enumerate(ends)]
     x = {"type": "quantitative", "title": measure, "scale": {"zero": zero_line}}
     y = {"y": _ROW}
     layers: list[Spec] = [
-        {"mark": {"type": "rule", "strokeWidth": 3}, "encoding": y | _span(x, "low", "high")},
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": y | {"x": {"field": "mean", **x}},
-        },
+        {"mark": _RULE, "encoding": y | _span(x, "low", "high")},
+        {"mark": _POINT, "encoding": y | {"x": {"field": "mean", **x}}},
     ]
     if zero_line:
         mark = {"type": "rule", "color": "currentColor", "strokeDash": [4, 3], "strokeWidth": 1}
@@ -238,25 +278,18 @@ def _estimates(
 def _sequence(
     canvas: Canvas,
     names: Sequence[Group],
-    estimates: Sequence[Estimate],
+    ends: Iterable[Spec],
     title: str,
     measure: str,
     *,
     line: bool = False,
 ) -> Spec:
-    values = [{"at": at, **_ends(estimate)} for at, estimate in enumerate(estimates)]
-
-    y = _measure_axis("mean", measure)
+    values = [{"at": at, **own} for at, own in enumerate(ends)]
+    y = {"y": _measure_axis("mean", measure)}
     span = {"y": _measure_axis("low", measure), "y2": {"field": "high"}}
-    layers: list[Spec] = [
-        {"mark": {"type": "rule", "strokeWidth": 3}, "encoding": span},
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {"y": y},
-        },
-    ]
+    layers: list[Spec] = [{"mark": _RULE, "encoding": span}, {"mark": _POINT, "encoding": y}]
     if line:
-        layers.insert(0, {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": y}})
+        layers.insert(0, {"mark": {"type": "line", "strokeWidth": 2}, "encoding": y})
     body = {
         "height": canvas.height,
         "encoding": {"x": _AT | {"title": title}},
@@ -344,14 +377,6 @@ def _measure_axis(field: str, title: str) -> Spec:
 
 def _span(x: Mapping[str, Any], low: str, high: str) -> Spec:
     return {"x": {"field": low, **x}, "x2": {"field": high}}
-
-
-def _ends(estimate: Estimate) -> dict[str, float | None]:
-    """Return a mean and the ends of its interval, which are the mean itself if there is none."""
-    mean = estimate.mean
-    low = mean if estimate.low is None else estimate.low
-    high = mean if estimate.high is None else estimate.high
-    return {"mean": mean, "low": low, "high": high}
 
 
 def _svg(spec: Spec) -> Markup:

@@ -1,6 +1,6 @@
 """Rows of a finished run, chosen and worked out with the run's own settings.
 
-RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--> RowExplanation
+RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--> Explanation
 """
 
 import json
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.compare import noise_of
 from bertscore_beam.dump import Rows, TableFields, columns, only_strings, texts_from_column
 from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
 from bertscore_beam.options import IDF_WORDS, language_map
+from bertscore_beam.pages.one_pass import lowest_rows
 from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
 from bertscore_core import (
     Baseline,
@@ -75,17 +75,11 @@ def extreme_rows(run: FinishedRun, count: int, *, worst: bool) -> list[RowPlace]
     Rows without a score are left out; of equal scores the first are taken. One column is read, part
     by part, and `count` rows are kept.
     """
-    sign = 1.0 if worst else -1.0
+    sign = 1 if worst else -1
     extremes: list[tuple[float, RowPlace]] = []
     for part in read_columns(run, [columns.F1]):
-        values = sign * part.table[columns.F1].to_numpy(zero_copy_only=False)
-        # A null is NaN here, which is sorted to the end. Stable, as all sorts here.
-        rows = np.argsort(values, kind="stable")[:count]
-        extremes += [
-            (float(values[row]), RowPlace(part.input_name, part.first_row + row))
-            for row in rows[~np.isnan(values[rows])].tolist()
-        ]
-        extremes = sorted(extremes, key=lambda extreme: extreme[0])[:count]
+        f1 = part.table[columns.F1].to_numpy(zero_copy_only=False)  # NaN for a null
+        extremes = lowest_rows(extremes, part, sign * f1, count)
     return [place for _, place in extremes]
 
 
@@ -114,31 +108,6 @@ class StoredRow:
     raw: Measures
     reason: str | None
     table: pa.Table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChanges:
-    """What a user gives for a run whose files are elsewhere now; None to take the run's.
-
-    A run cannot allow pickled weights, which can run code.
-    """
-
-    model: str | None = None
-    revision: str | None = None
-    baseline: str | None = None
-    idf: str | None = None
-    device: str | None = None
-    backend: str | None = None
-    allow_pickle_weights: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowExplanation:
-    """The scores of a row, worked out now, and in which ways they are not those of the run."""
-
-    row: StoredRow
-    explanation: Explanation
-    differences: tuple[str, ...]
 
 
 def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]:
@@ -211,25 +180,28 @@ def _signature(run: FinishedRun, place: RowPlace, table: pa.Table, reason: str |
 def row_config(
     run: FinishedRun,
     row: StoredRow,
-    changes: RowChanges,
+    changes: Mapping[str, Any],
     read_baseline: Callable[[str, StoredRow, str | None], Baseline],
 ) -> ScorerConfig:
     """Return how a row was scored, from its signature and from the options of its run.
 
-    `read_baseline` reads a table, or chooses it from a folder of tables by row and language.
+    `changes` has options for a run whose files are elsewhere now. `read_baseline` reads a table, or
+    chooses it from a folder of tables by row and language.
     """
     signature, options = row.signature, run.run.get("options", {})
     entry = _language_entry(options, row.language)
+    chosen = {
+        name: changes.get(name) or entry.get(name) or options.get(name)
+        for name in ("model", "revision", "baseline")
+    }
     rescale = signature.baseline != "none"
     length = signature.max_length
     language = row.language or options.get("language")
     baseline = None
-    path = changes.baseline or entry.get("baseline") or options.get("baseline")
-    if rescale and path is not None:
-        baseline = read_baseline(path, row, language)
-    model = changes.model or entry.get("model") or options.get("model") or signature.model
+    if rescale and chosen["baseline"] is not None:
+        baseline = read_baseline(chosen["baseline"], row, language)
     return ScorerConfig(
-        model=model,
+        model=chosen["model"] or signature.model,
         num_layers=int(signature.num_layers),
         language=language,
         idf=signature.idf != "none",
@@ -240,12 +212,12 @@ def row_config(
         empty=signature.empty,
         dtype=signature.dtype.removesuffix("-true"),
         attention=signature.attention,
-        device=changes.device or "auto",
-        backend=changes.backend or signature.backend.partition("-")[0],
+        device=changes.get("device") or "auto",
+        backend=changes.get("backend") or signature.backend.partition("-")[0],
         max_batch_tokens=options.get("max_batch_tokens"),
-        revision=changes.revision or entry.get("revision") or options.get("revision"),
+        revision=chosen["revision"],
         # Never from the run: whoever can write into its folder could run code here.
-        allow_pickle_weights=bool(changes.allow_pickle_weights),
+        allow_pickle_weights=bool(changes.get("allow_pickle_weights")),
     )
 
 
@@ -257,16 +229,18 @@ def _language_entry(options: dict[str, Any], language: str | None) -> dict[str, 
     return {} if entry is None else entry.given()
 
 
-def read_idf(run: FinishedRun, changes: RowChanges) -> IdfTables | None:
+def read_idf(run: FinishedRun, path: str | None) -> IdfTables | None:
     """Read the idf tables of a run; None if its scores are not weighted.
+
+    `path` is where they are now; None to take the run's.
 
     Raises:
         IdfError: They cannot be read.
     """
     if run.run["identity"].get("idf", "none") == "none":
         return None
-    if changes.idf is not None:
-        return load_idf(changes.idf)
+    if path is not None:
+        return load_idf(path)
     if run.folder.exists(IDF_FILE):
         return load_idf(run.folder.path(IDF_FILE))
     path = run.run.get("options", {}).get("idf")
@@ -280,8 +254,8 @@ def read_idf(run: FinishedRun, changes: RowChanges) -> IdfTables | None:
 
 def explain_row(
     run: FinishedRun, row: StoredRow, scorer: BertScorer, tables: IdfTables | None
-) -> RowExplanation:
-    """Work out the scores of a row, and compare them with those of the run.
+) -> tuple[Explanation, list[str]]:
+    """Work out the scores of a row, and say in which ways they are not those of the run.
 
     The scorer has the settings of `row_config`; the tables are those of the run.
 
@@ -292,14 +266,8 @@ def explain_row(
     explanation = explain(scorer, row.candidate, row.references, idf=table)
     own = None if tables is None else tables.for_language(row.language or WHOLE.language)
     now = replace(scorer.signature(), idf="none" if own is None else own.fingerprint)
-    return RowExplanation(
-        row=row,
-        explanation=explanation,
-        differences=(
-            *_setting_differences(row.signature, now),
-            *_score_differences(row, explanation, now),
-        ),
-    )
+    differences = _setting_differences(row.signature, now)
+    return explanation, differences + _score_differences(row, explanation, now)
 
 
 def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:

@@ -7,15 +7,15 @@ style but the page's own.
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bertscore_beam.compare import Group, GroupComparison, verdict
+from bertscore_beam.compare import GroupComparison, verdict
 from bertscore_beam.pages import charts, words
-from bertscore_beam.pages.charts import Chart, draw
 from bertscore_beam.pages.report_data import ReportData
 from bertscore_beam.run import duration_words, escape_line
 from bertscore_core.errors import escape_text
@@ -37,8 +37,6 @@ def render(data: ReportData) -> str:
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     measure = "rescaled F1" if data.rescaled else "F1"
     raw_measure = "F1 before rescaling" if data.rescaled else "F1"
-    edges = list(zip(data.bins, data.bins[1:], strict=False))
-    filled = [at for at, count in enumerate(data.total.histogram) if count]
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -47,7 +45,10 @@ def render(data: ReportData) -> str:
             style=Markup(style),  # noqa: S704 (our own file)
             policy=_policy(style),
             sections=_sections(data),
-            charts=_charts(data, measure, raw_measure, filled),
+            charts=charts.charts_of(data, measure, raw_measure),
+            version=version("bertscore-beam"),
+            total=data.total.values,
+            quantiles=charts.QUANTILES,
             measure=measure,
             raw_measure=raw_measure,
             most_rows=MOST_ROWS,
@@ -56,8 +57,7 @@ def render(data: ReportData) -> str:
             lost=_lost(data),
             verdict=verdict,
             settings=_settings(data.signatures),
-            bins_of_counts=[edges[at] for at in filled],
-            trend_groups=_trend_groups(data),
+            trend_groups=charts.trend_groups(data),
         )
     )
 
@@ -71,6 +71,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "by_number": words.by_number,
         "cut_text": _cut_text,
         "line": escape_line,
         "number": words.number,
@@ -117,46 +118,7 @@ def _sections(data: ReportData) -> list[tuple[str, str]]:
     return [(name, title) for name, title, is_shown in sections if is_shown]
 
 
-def _charts(
-    data: ReportData, measure: str, raw_measure: str, filled: list[int]
-) -> Mapping[str, Chart]:
-    drawn: dict[str, Chart] = {}
-    if filled:
-        first, last = filled[0], filled[-1] + 1
-        edges, counts = data.bins[first : last + 1], data.total.histogram[first:last]
-        drawn["histogram"] = draw(charts.histogram_chart, edges, counts, raw_measure)
-    if data.groups:
-        drawn["groups"] = draw(charts.groups_chart, data.groups, measure)
-        drawn["quantiles"] = draw(charts.quantiles_chart, data.groups, raw_measure)
-    if data.lengths:
-        drawn["lengths"] = draw(charts.lengths_chart, data.lengths, measure)
-    if data.languages:
-        drawn["languages"] = draw(charts.groups_chart, data.languages, measure)
-    if data.reasons:
-        drawn["reasons"] = draw(charts.reasons_chart, data.reasons)
-    changes = () if data.against is None else data.against.by_change
-    if any(group.result.difference is not None for group in changes):
-        drawn["changes"] = draw(charts.changes_chart, changes)
-    if len(data.nights) > 1:
-        drawn["trend"] = draw(charts.trend_chart, data.nights, measure)
-        if names := _trend_groups(data):
-            drawn["group_trend"] = draw(charts.group_trend_chart, data.nights, names, measure)
-    return drawn
-
-
-def _trend_groups(data: ReportData) -> list[Group]:
-    """Return the groups of the newest run whose F1 moved most over the runs made alike."""
-    means: dict[Group, list[float]] = {row.name: [] for row in data.groups}
-    for night in data.nights:
-        for name, estimate in night.groups if night.comparable else ():
-            if name in means and estimate.mean is not None:
-                means[name].append(estimate.mean)
-    known = [name for name, own in means.items() if own]
-    known.sort(key=lambda name: round(min(means[name]) - max(means[name]), 9))
-    return known[: charts.MOST_LINES]
-
-
-def _settings(signatures: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
     """Return fields of signatures with their meaning: those shared, and those of a language."""
     fields = {name: words.signature_sentences(text) for name, text in signatures.items()}
     first, *others = (dict.fromkeys(own) for own in fields.values()) if fields else ({},)
@@ -166,7 +128,6 @@ def _settings(signatures: Mapping[str, str]) -> dict[str, Sequence[Any]]:
 
 
 def _standing(data: ReportData) -> dict[str, list[GroupComparison]]:
-    """Return the groups by what became of them, those that changed most first."""
     standing: dict[str, list[GroupComparison]] = {}
     if data.against is not None:
         for group in data.against.by_change:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ from bertscore_beam.compare import (
     CompareOptions,
     Comparison,
     Group,
-    MovedRow,
     Ranking,
     compare_runs,
     compare_settings,
-    keys_of,
+    stated_signatures,
     unpaired_words,
 )
 from bertscore_beam.dump import (
@@ -30,28 +28,24 @@ from bertscore_beam.dump import (
     by_name,
     column_of,
     columns,
+    groups_of,
     language_of,
     reference_texts,
     texts_from_column,
+    values_as_text,
     words_for,
 )
 from bertscore_beam.files import mask_credentials, reaching
-from bertscore_beam.pages.one_pass import OPTION, Findings, gather, language_column
-from bertscore_beam.pages.report_data import (
-    F1,
-    ChosenRow,
-    Cost,
-    GroupRow,
-    Night,
-    ReasonCount,
-    ReportData,
-    Texts,
-)
+from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather, language_column
+from bertscore_beam.pages.report_data import ChosenRow, Night, ReportData, Texts
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.records import (
     FinishedRun,
+    GroupRow,
     RowPlace,
+    group_order,
+    group_row,
     merge_groups,
     open_finished,
     read_rows,
@@ -64,63 +58,53 @@ from bertscore_core.stats import STATISTIC_BINS, ScoreStatistics
 # Rows that are shown by themselves: their scores, and their texts if the page holds texts.
 
 _UNREADABLE = {
+    None: "(null)",
     UnreadableText.INVALID_UTF8: "(not valid UTF-8)",
     UnreadableText.NOT_TEXT: "(not a text)",
 }
 
 
-def extreme_rows(
-    run: FinishedRun, rows: Sequence[ChosenRow], key: Sequence[str], *, with_texts: bool
+def _chosen_rows(
+    options: ReportOptions, run: FinishedRun, places: Sequence[RowPlace]
 ) -> tuple[ChosenRow, ...]:
-    """Return rows with the lowest or highest F1 as they are shown."""
-    places = [RowPlace(row.file, row.row) for row in rows]
-    texts = _texts(run, places) if with_texts else [None] * len(places)
-    return tuple(
-        replace(row, texts=own, key=values)
-        for row, own, values in zip(rows, texts, keys_of(run, places, key), strict=True)
-    )
-
-
-def moved_rows(
-    run: FinishedRun, against: FinishedRun, moved: Sequence[MovedRow], *, with_texts: bool
-) -> tuple[ChosenRow, ...]:
-    """Return rows that have moved as they are shown, in the order given."""
-    places = [RowPlace(row.file, row.row) for row in moved]
-    stored = read_rows(run, places, [*_SCORES, columns.CANDIDATE_TOKENS, columns.ERROR])
-    texts: Sequence[Texts | None] = [None] * len(moved)
-    if with_texts:
-        earlier = [RowPlace(row.against_file, row.against_row) for row in moved]
-        texts = [
-            _with_candidate(now, before)
-            for now, before in zip(_texts(run, places), _texts(against, earlier), strict=True)
-        ]
+    by, key = options.by, options.row_key
+    wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
+    texts = _texts(run, places) if options.with_texts else [None] * len(places)
     return tuple(
         ChosenRow(
-            file=row.file,
-            row=row.row,
-            group=row.group,
-            precision=_value(table, columns.PRECISION),
-            recall=_value(table, columns.RECALL),
-            f1=row.score,
-            tokens=_value(table, columns.CANDIDATE_TOKENS),
-            reason=_value(table, columns.ERROR),
-            before=row.against_score,
+            place=place,
+            **{measure: table[name][0].as_py() for measure, name in columns.SCORES.items()},
+            group=groups_of(table, by).groups[0],
+            key=tuple(values_as_text(column_of(table, name))[0] for name in key),
+            reason=table[columns.ERROR][0].as_py(),
+            tokens=_tokens(table),
             texts=own,
-            key=row.key,
         )
-        for row, table, own in zip(moved, stored, texts, strict=True)
+        for place, table, own in zip(places, read_rows(run, places, wanted), texts, strict=True)
     )
 
 
-_SCORES = (columns.PRECISION, columns.RECALL)
-
-
-def _with_candidate(now: Texts, before: Texts) -> Texts:
-    return replace(now, against=before.candidate)
-
-
-def _value(row: pa.Table, name: str) -> Any:
+def _tokens(row: pa.Table) -> int | None:
+    name = columns.CANDIDATE_TOKENS
     return row[name][0].as_py() if name in row.schema.names else None
+
+
+def _moved_rows(
+    options: ReportOptions, run: FinishedRun, other: FinishedRun, comparison: Comparison, sign: int
+) -> tuple[ChosenRow, ...]:
+    moved = [row for row in comparison.moved if row.change * sign > 0]
+    shown = _chosen_rows(options, run, [RowPlace(row.file, row.row) for row in moved])
+    shown = tuple(
+        replace(row, before=moves.against_score) for row, moves in zip(shown, moved, strict=True)
+    )
+    if not options.with_texts:
+        return shown
+    before = _texts(other, [RowPlace(row.against_file, row.against_row) for row in moved])
+    return tuple(
+        replace(row, texts=replace(row.texts, against=earlier.candidate))
+        for row, earlier in zip(shown, before, strict=True)
+        if row.texts is not None
+    )
 
 
 def _texts(run: FinishedRun, places: Sequence[RowPlace]) -> list[Texts]:
@@ -150,9 +134,7 @@ def _code(row: pa.Table, name: str | None) -> str | None:
 
 
 def _shown(text: Text) -> str:
-    if isinstance(text, str):
-        return text
-    return "(null)" if text is None else _UNREADABLE[text]
+    return text if isinstance(text, str) else _UNREADABLE[text]
 
 
 # A series of runs: the newest is the headline, and all of them are the trend.
@@ -160,12 +142,8 @@ def _shown(text: Text) -> str:
 _MAGIC = re.compile(r"[*?\[]")
 
 
-def find_series(pattern: str) -> tuple[list[str], int]:
-    """Find the runs that a folder, or a pattern of folders, stands for.
-
-    Returns:
-        The folders of the runs that are done, the newest last, and how many are not done.
-    """
+def _find_series(pattern: str) -> tuple[list[str], int]:
+    """Return the folders of the runs that are done, the newest last, and how many are not."""
     if not _MAGIC.search(pattern):
         return [pattern], 0
     with reaching("RUN", pattern):
@@ -179,42 +157,39 @@ def find_series(pattern: str) -> tuple[list[str], int]:
     return done, len(roots) - len(done)
 
 
-def nights_of(
-    earlier: Sequence[str], newest: FinishedRun, findings: Findings, options: ReportOptions
+def _nights(
+    options: ReportOptions, earlier: Sequence[str], newest: FinishedRun, findings: Findings
 ) -> tuple[Night, ...]:
-    """Return every run of a series, the oldest first; none for a single run."""
     if not earlier:
         return ()
     nights = []
     for root in earlier:
         run = open_finished(root, "RUN")
         merged = merge_groups(run, options.by, OPTION)
-        nights.append(_night(run, merged.total, merged.groups, options, newest))
-    return (*nights, _night(newest, findings.total, findings.groups, options, newest))
-
-
-def utc(seconds: Any) -> str:
-    """Return seconds since the epoch as a date and time in UTC."""
-    if not isinstance(seconds, (int, float)):
-        return "–"
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        nights.append(_night(options, run, merged.total, merged.groups, newest))
+    return (*nights, _night(options, newest, findings.total, findings.groups, newest))
 
 
 def _night(
+    options: ReportOptions,
     run: FinishedRun,
     total: ScoreStatistics,
     groups: Mapping[Group, ScoreStatistics],
-    options: ReportOptions,
     newest: FinishedRun,
 ) -> Night:
-    rows = [GroupRow.of(name, own, options.confidence) for name, own in groups.items()]
     return Night(
         run=run.folder.shown,
-        started=utc(run.run.get("started")),
-        total=GroupRow.of(WHOLE, total, options.confidence),
+        started=_utc(run.run.get("started")),
+        total=group_row(WHOLE, total, options.confidence),
         comparable=_is_comparable(newest, run),
-        groups=tuple((row.name, row.f1) for row in rows),
+        groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
     )
+
+
+def _utc(seconds: Any) -> str:
+    if not isinstance(seconds, (int, float)):
+        return "–"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _is_comparable(newest: FinishedRun, run: FinishedRun) -> bool:
@@ -237,48 +212,51 @@ def collect(options: ReportOptions) -> ReportData:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    (*earlier, newest), unfinished = find_series(options.run)
+    (*earlier, newest), unfinished = _find_series(options.run)
     run = open_finished(newest, "RUN")
     other = None if options.against is None else open_finished(options.against, "--against")
     findings = gather(run, options.by, options.rows)
-    comparison = None if other is None else _compared(options, run, other)
-    fallen, risen = _moved(options, run, other, comparison)
-    total, confidence = findings.total, options.confidence
-    edges, factor, first, last = _bars(total)
-    nights = nights_of(earlier, run, findings, options)
-    signatures = _signatures(run)
+    comparison = None
+    fallen: tuple[ChosenRow, ...] = ()
+    risen: tuple[ChosenRow, ...] = ()
+    if other is not None:
+        compared = compare_runs(options.comparison(run.folder.root, other.folder.root))
+        (comparison,) = compared.comparisons
+        fallen, risen = (
+            _moved_rows(options, run, other, comparison, sign=sign) for sign in (-1, 1)
+        )
+    confidence = options.confidence
+    nights = _nights(options, earlier, run, findings)
+    signatures = stated_signatures(run)
     return ReportData(
         options=options,
         run=run.folder.shown,
-        started=utc(run.run.get("started")),
-        made=utc(datetime.now(UTC).timestamp()),
-        version=version("bertscore-beam"),
+        started=_utc(run.run.get("started")),
+        made=_utc(datetime.now(UTC).timestamp()),
         rescaled=any(map(_is_rescaled, signatures.values())),
-        total=replace(
-            GroupRow.of(WHOLE, total, confidence),
-            histogram=_histogram(total, factor, first, last),
-        ),
-        bins=edges,
+        total=group_row(WHOLE, findings.total, confidence),
+        summary=run.summary,
+        parts=len(run.records),
+        part_bytes=sum(record.part_bytes for record in run.records),
+        histogram=_histogram(findings.total),
         groups=_groups(findings.groups, confidence),
         ranking=_ranking(options, run),
         languages=tuple(
-            GroupRow.of((words_for(name),), findings.languages[name], confidence)
+            group_row((words_for(name),), findings.languages[name], confidence)
             for name in by_name(findings.languages)
         ),
         lengths=tuple(
-            GroupRow.of((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)
+            group_row((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)
             for power, own in sorted(findings.lengths.items())
             if own.scored
         ),
-        reasons=_reasons(total),
         rejected_files=_rejected_files(run),
-        worst=extreme_rows(run, findings.worst, options.row_key, with_texts=options.with_texts),
-        best=extreme_rows(run, findings.best, options.row_key, with_texts=options.with_texts),
+        worst=_chosen_rows(options, run, findings.worst),
+        best=_chosen_rows(options, run, findings.best),
         against=comparison,
         fallen=fallen,
         risen=risen,
         nights=nights,
-        cost=_cost(run),
         signatures=signatures,
         notices=_notices(run, comparison, unfinished, nights),
     )
@@ -288,10 +266,6 @@ def _is_rescaled(signature: str) -> bool:
     return any(
         name == "baseline" and value != "none" for name, value, _ in signature_sentences(signature)
     )
-
-
-def _compared(options: ReportOptions, run: FinishedRun, other: FinishedRun) -> Comparison:
-    return compare_runs(options.comparison(run.folder.root, other.folder.root)).comparisons[0]
 
 
 def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
@@ -310,103 +284,34 @@ def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
     return compared.rankings[0] if compared.rankings else None
 
 
-def _moved(
-    options: ReportOptions,
-    run: FinishedRun,
-    other: FinishedRun | None,
-    comparison: Comparison | None,
-) -> tuple[tuple[ChosenRow, ...], tuple[ChosenRow, ...]]:
-    if other is None or comparison is None:
-        return (), ()
-    fallen, risen = (
-        moved_rows(
-            run,
-            other,
-            [row for row in comparison.moved if row.change * sign > 0],
-            with_texts=options.with_texts,
-        )
-        for sign in (-1, 1)
-    )
-    return fallen, risen
-
-
 def _groups(groups: Mapping[Group, ScoreStatistics], confidence: float) -> tuple[GroupRow, ...]:
-    rows = [GroupRow.of(name, own, confidence) for name, own in groups.items()]
-    return tuple(
-        sorted(
-            rows,
-            key=lambda row: (
-                -math.inf if row.f1.mean is None else row.f1.mean,
-                [value or "" for value in row.name],
-            ),
-            reverse=True,
-        )
-    )
+    rows = [group_row(name, own, confidence) for name, own in groups.items()]
+    return tuple(sorted(rows, key=_by_f1))
 
 
-def _bars(total: ScoreStatistics) -> tuple[tuple[float, ...], int, int, int]:
-    bins = total.histograms[F1].bins
+def _by_f1(row: GroupRow) -> tuple[float, object]:
+    f1 = row.values["f1"]
+    return math.inf if f1 is None else -f1, group_order(row.group or ())
+
+
+def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
+    """Return bars that begin at multiples of their width, which is a power of two."""
+    histogram = total.histograms[F1]
+    bins, factor = histogram.bins, 1
     if not len(bins):
-        return (), 1, 0, 0
-    first, last = int(bins[0]), int(bins[-1]) + 1
-    factor = 1
-    while (last - 1) // factor - first // factor + 1 > MOST_BARS:
+        return ()
+    while bins[-1] // factor - bins[0] // factor >= MOST_BARS:
         factor *= 2
-    first, last = first // factor * factor, -(-last // factor) * factor
-    width = 2 / STATISTIC_BINS
-    edges = tuple(bin_ * width - 1 for bin_ in range(first, last + 1, factor))
-    return edges, factor, first, last
-
-
-def _histogram(total: ScoreStatistics, factor: int, first: int, last: int) -> tuple[int, ...]:
-    counts = total.histograms[F1].dense(STATISTIC_BINS)[first:last]
-    return tuple(np.add.reduceat(counts, range(0, len(counts), factor)).tolist()) if last else ()
-
-
-def _reasons(total: ScoreStatistics) -> tuple[ReasonCount, ...]:
-    return tuple(
-        ReasonCount(reason=reason, rows=rows, rejected=total.rejected_reasons.get(reason, 0))
-        for reason, rows in sorted(total.reasons.items(), key=lambda count: (-count[1], count[0]))
-    )
+    first = bins[0] // factor
+    counts = np.bincount(bins // factor - first, histogram.counts).astype(np.int64)
+    edges = (first + np.arange(len(counts) + 1)) * (factor * 2 / STATISTIC_BINS) - 1
+    return tuple(zip(edges.tolist(), edges[1:].tolist(), counts.tolist(), strict=False))
 
 
 def _rejected_files(run: FinishedRun) -> tuple[tuple[str, str], ...]:
     files = run.summary.get("rejected_files")
     listed = files.items() if isinstance(files, dict) else ()
     return tuple((mask_credentials(str(path)), str(reason)) for path, reason in listed)
-
-
-def _cost(run: FinishedRun) -> Cost:
-    summary = run.summary
-    reused = int(summary.get("reused") or 0)
-    return Cost(
-        pairs=run.rows,
-        fresh=run.rows - reused,
-        reused=reused,
-        seconds=_known(summary, "seconds"),
-        scoring_seconds=_known(summary, "scoring_seconds"),
-        pairs_per_second=_known(summary, "pairs_per_second"),
-        tokens=None if summary.get("tokens") is None else int(summary["tokens"]),
-        padding=_known(summary, "padding"),
-        parts=len(run.records),
-        part_bytes=sum(record.part_bytes for record in run.records),
-    )
-
-
-def _known(summary: Mapping[str, Any], name: str) -> float | None:
-    value = summary.get(name)
-    return float(value) if isinstance(value, (int, float)) else None
-
-
-def _signatures(run: FinishedRun) -> dict[str, str]:
-    """Return how the scores were made, by language; under "" if all were made alike."""
-    languages = run.summary.get("languages")
-    stated: Mapping[str, Any] = (
-        {name: about.get("signature") for name, about in languages.items()}
-        if isinstance(languages, dict)
-        else {"": run.summary.get("signature")}
-    )
-    return {name: text for name, text in stated.items() if isinstance(text, str)}
 
 
 def _notices(

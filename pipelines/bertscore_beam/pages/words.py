@@ -13,26 +13,55 @@ NOT_KNOWN = "–"
 ALL_ROWS = "all rows"
 """Stands for the name of the group of all rows."""
 
-_LONG_TEXTS = {
-    "truncate": "Longer texts were cut there.",
-    "windows": "Longer texts were scored in overlapping windows, to their end.",
-    "error": "Rows with a longer text were not scored.",
+_FIELDS = {
+    "model": "The encoder is {}.",
+    "weights": "Its weights have the digest {}: other weights have another one.",
+    "num_layers": "Embeddings were compared at layer {}.",
+    "layer_semantics": "Layers were taken as {}.",
+    "tokenizer": "Its tokenizer has the digest {}.",
+    "prefix_space": "A space was not put before each text.",
+    "max_length": "Texts of up to {} tokens were scored in one piece.",
+    "long_text": "Longer texts were treated as {}.",
+    "idf": "Rare tokens weigh more: idf, from the table {}.",
+    "baseline": "Scores are rescaled with the baseline {}.",
+    "empty": "Pairs with an empty text were treated as {}.",
+    "dtype": "The encoder computed in {}.",
+    "batch_tokens": "Batches had a budget of {} padded tokens.",
+    "attention": "Attention was computed with {}.",
+    "backend": "The encoder ran on {}.",
+    "version": "Scored with bertscore-beam {}.",
+    "torch": "The version of torch was {}.",
+    "transformers": "The version of transformers was {}.",
 }
-_EMPTY = {
-    "zero": "A pair with an empty text scores 0 before rescaling.",
-    "reference": "A pair with an empty text scores what bert-score gives it.",
-    "null": "A pair with an empty text has no score.",
+"""What a field of a signature says, with its value."""
+
+_MOVING = (
+    "The encoder computed in {}. Scores move with the texts that share a batch, by up to 4e-3."
+)
+_VALUES = {
+    ("layer_semantics", "cut"): "The encoder was cut after this layer.",
+    ("layer_semantics", "hidden"): (
+        "The hidden states of the whole encoder were taken at this layer."
+    ),
+    ("prefix_space", "yes"): "A space was put before each text.",
+    ("max_length", "unlimited"): "Texts of any length were scored in one piece.",
+    ("long_text", "truncate"): "Longer texts were cut there.",
+    ("long_text", "windows"): "Longer texts were scored in overlapping windows, to their end.",
+    ("long_text", "error"): "Rows with a longer text were not scored.",
+    ("idf", "none"): "Every token has the same weight: no idf.",
+    ("baseline", "none"): "Scores are not rescaled: they are plain similarities.",
+    ("empty", "zero"): "A pair with an empty text scores 0 before rescaling.",
+    ("empty", "reference"): "A pair with an empty text scores what bert-score gives it.",
+    ("empty", "null"): "A pair with an empty text has no score.",
+    ("dtype", "float32"): (
+        "The encoder computed in {}. Scores do not depend on what else was in a batch, to 1e-6."
+    ),
+    ("dtype", "bfloat16"): _MOVING,
+    ("dtype", "bfloat16-true"): _MOVING,
+    ("dtype", "float16-true"): _MOVING,
+    ("batch_tokens", "any"): "The size of batches does not matter.",
 }
-_LAYERS = {
-    "cut": "The encoder was cut after this layer.",
-    "hidden": "The hidden states of the whole encoder were taken at this layer.",
-}
-_DTYPES = {
-    "float32": "Scores do not depend on what else was in a batch, to 1e-6.",
-    "bfloat16": "Scores move with the texts that share a batch, by up to 4e-3.",
-    "bfloat16-true": "Scores move with the texts that share a batch, by up to 4e-3.",
-    "float16-true": "Scores move with the texts that share a batch, by up to 4e-3.",
-}
+"""The same where a value says more."""
 
 
 def shown_value(value: str | None) -> str:
@@ -49,6 +78,11 @@ def shown_name(name: Group) -> str:
         f"\N{FIRST STRONG ISOLATE}{shown_value(value)}\N{POP DIRECTIONAL ISOLATE}" for value in name
     )
     return " / ".join(marked) or ALL_ROWS
+
+
+def by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return counts, the largest first, and equal ones by name."""
+    return sorted(counts.items(), key=lambda count: (-count[1], count[0]))
 
 
 def number(value: int | None) -> str:
@@ -109,34 +143,6 @@ def signature_sentences(text: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _sentence(name: str, value: str) -> str:
-    batches = f"Batches had a budget of {value} padded tokens."
-    if value.startswith("packed-"):
-        batches = f"Batches of texts without padding had {value.removeprefix('packed-')} tokens."
-    unlimited = "Texts of any length were scored in one piece."
-    sentences: Mapping[str, str] = {
-        "model": f"The encoder is {value}.",
-        "weights": f"Its weights have the digest {value}: other weights have another one.",
-        "num_layers": f"Embeddings were compared at layer {value}.",
-        "layer_semantics": _LAYERS.get(value, f"Layers were taken as {value}."),
-        "tokenizer": f"Its tokenizer has the digest {value}.",
-        "prefix_space": f"A space was {'put' if value == 'yes' else 'not put'} before each text.",
-        "max_length": unlimited
-        if value == "unlimited"
-        else f"Texts of up to {value} tokens were scored in one piece.",
-        "long_text": _LONG_TEXTS.get(value, f"Longer texts were treated as {value}."),
-        "idf": "Every token has the same weight: no idf."
-        if value == "none"
-        else f"Rare tokens weigh more: idf, from the table {value}.",
-        "baseline": "Scores are not rescaled: they are plain similarities."
-        if value == "none"
-        else f"Scores are rescaled with the baseline {value}.",
-        "empty": _EMPTY.get(value, f"Pairs with an empty text were treated as {value}."),
-        "dtype": f"The encoder computed in {value}. {_DTYPES.get(value, '')}".strip(),
-        "batch_tokens": "The size of batches does not matter." if value == "any" else batches,
-        "attention": f"Attention was computed with {value}.",
-        "backend": f"The encoder ran on {value}.",
-        "version": f"Scored with bertscore-beam {value}.",
-        "torch": f"The version of torch was {value}.",
-        "transformers": f"The version of transformers was {value}.",
-    }
-    return sentences.get(name, f"{name} was {value}.")
+    if name == "batch_tokens" and value.startswith("packed-"):
+        return f"Batches of texts without padding had {value.removeprefix('packed-')} tokens."
+    return _VALUES.get((name, value), _FIELDS.get(name, f"{name} was {{}}.")).format(value)

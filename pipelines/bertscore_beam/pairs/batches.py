@@ -33,14 +33,14 @@ _BLOCK_ROWS = 20_000
 """Rows scored at a time, which bounds the memory that a large table takes."""
 
 _OF_JOBS = frozenset(
-    {one.name for one in fields(RunOptions)}
+    {option.name for option in fields(RunOptions)}
     | {"input", "input_format", "files_in_flight", "split_rows", "min_rows"}
     | {"idf_key", "reuse", "accelerator", "max_reject_fraction", "max_truncated_fraction"}
     | {"group_by", "index", "keep_input"}
 )
 """Options of `score` that are about a job and its output folder, not about how rows are scored."""
 
-OPTIONS = tuple(one.name for one in fields(ScoreOptions) if one.name not in _OF_JOBS)
+OPTIONS = tuple(option.name for option in fields(ScoreOptions) if option.name not in _OF_JOBS)
 """Names of the options that `ScoreBatches` takes."""
 
 
@@ -126,7 +126,7 @@ class ScoreBatches:
         if settings.by_column:  # a block names those of its own languages; here all, for one schema
             made = metadata_by_language(self.signatures())
             notes |= {name.encode(): text.encode() for name, text in made.items()}
-        return pa.concat_tables([one.replace_schema_metadata(notes) for one in blocks])
+        return pa.concat_tables([block.replace_schema_metadata(notes) for block in blocks])
 
     def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Score record batches one by one, as Spark's `mapInArrow` gives them.
@@ -235,7 +235,7 @@ _threads_before = 0
 
 
 def _loaded(memory: ModelMemory) -> LoadedScorers:
-    """Return the models of this process, which all objects share."""
+    # All objects of a process share its models.
     with _LOCK:
         return _SCORERS.setdefault(memory, LoadedScorers(memory))
 

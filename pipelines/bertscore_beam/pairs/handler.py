@@ -23,8 +23,6 @@ from bertscore_beam.pairs.pair_settings import (
     ByLanguage,
     ConfigLike,
     Idf,
-    check_idf,
-    read_idf,
     settle_pairs,
 )
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
@@ -39,8 +37,7 @@ PairLike: TypeAlias = Any
 """A mapping, beam.Row or NamedTuple with the fields, or an object with them as attributes."""
 
 
-def read_text(value: object) -> Text:
-    """Return the text of a field, None for a null, or why it cannot be read."""
+def _read_text(value: object) -> Text:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -48,30 +45,27 @@ def read_text(value: object) -> Text:
     return value if is_encodable(value) else UnreadableText.INVALID_UTF8
 
 
-def read_references(value: object) -> list[Text] | None:
-    """Return the references of a field, one or several, None for a null. Shape (references,)."""
+def _read_references(value: object) -> list[Text] | None:
     if value is None:
         return None
     if isinstance(value, np.ndarray) and value.ndim == 1:  # pandas reads lists in Parquet as arrays
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        return [read_text(item) for item in value]
-    return [read_text(value)]
+        return [_read_text(item) for item in value]
+    return [_read_text(value)]
 
 
-def shape_of(pair: PairLike) -> str:
-    """Describe the type and the fields of an element, never its values."""
+def _shape_of(pair: PairLike) -> str:
+    # Never its values.
     kind = type(pair).__name__
     return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
 
 
-def has_field(pair: PairLike, name: str) -> bool:
-    """Tell whether a pair has a field."""
+def _has_field(pair: PairLike, name: str) -> bool:
     return name in pair if isinstance(pair, Mapping) else hasattr(pair, name)
 
 
-def field_of(pair: PairLike, name: str) -> Any:
-    """Return a field of a pair; a missing field counts as null."""
+def _field_of(pair: PairLike, name: str) -> Any:
     return pair.get(name) if isinstance(pair, Mapping) else getattr(pair, name, None)
 
 
@@ -198,7 +192,6 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         self._reference_field = reference_field
         by_language = config if isinstance(config, ByLanguage) else None
         self._language_field = by_language.field if by_language else None
-        self._idf = idf
         self._memory = by_language.model_memory if by_language else ModelMemory()
 
     @property
@@ -244,7 +237,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         Raises:
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self._on_worker()
+        settings, idf = self._settings.on_worker()
         return {
             language: Signature.parse(text) for language, text in settings.signatures(idf).items()
         }
@@ -256,7 +249,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             ConfigError: This worker's backend has another version than the launcher's.
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self._on_worker()
+        settings, idf = self._settings.on_worker()
         scorers = LoadedScorers(self._memory)
         if settings.sole is not None:
             with ending_with_the_device():
@@ -264,19 +257,6 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         return PairScorer(
             scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
         )
-
-    def _on_worker(self) -> tuple[RunSettings, IdfTables | None]:
-        """Return the settings with their signatures, and the idf tables, which fit them."""
-        settings, idf = self._settings.on_worker(), read_idf(self._idf)
-        if idf is not None:
-            check_idf(
-                idf,
-                {
-                    language: (one.signature.tokenizer, one.max_length)
-                    for language, one in settings.by_language.items()
-                },
-            )
-        return settings, idf
 
     def run_inference(
         self,
@@ -286,14 +266,14 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
         self._check_fields(batch, model.fields_seen, model.pairs_without)
-        references = [field_of(pair, self._reference_field) for pair in batch]
+        references = [_field_of(pair, self._reference_field) for pair in batch]
         texts = PairTexts.of(
-            [read_text(field_of(pair, self._candidate_field)) for pair in batch],
-            [read_references(reference) for reference in references],
+            [_read_text(_field_of(pair, self._candidate_field)) for pair in batch],
+            [_read_references(reference) for reference in references],
         )
         languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
         if self._language_field is not None:
-            languages = [language_of(field_of(pair, self._language_field)) for pair in batch]
+            languages = [language_of(_field_of(pair, self._language_field)) for pair in batch]
             texts, keys = (
                 texts.in_languages(languages, model.settings),
                 keys_of_languages(languages),
@@ -318,7 +298,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 
     def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
         """Return the size of the candidates in characters; Beam's default pickles every batch."""
-        candidates = (field_of(pair, self._candidate_field) for pair in batch)
+        candidates = (_field_of(pair, self._candidate_field) for pair in batch)
         return sum(len(text) for text in candidates if isinstance(text, str))
 
     def get_metrics_namespace(self) -> str:
@@ -338,10 +318,10 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         if self._language_field is not None:
             roles["language"] = self._language_field
         for pair in batch:
-            seen.update(name for name in roles.values() if has_field(pair, name))
-            if not any(has_field(pair, name) for name in names):
+            seen.update(name for name in roles.values() if _has_field(pair, name))
+            if not any(_has_field(pair, name) for name in names):
                 raise InputError(
-                    f"an element has neither of the fields: got {shape_of(pair)}; expected "
+                    f"an element has neither of the fields: got {_shape_of(pair)}; expected "
                     f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
                     "reference_field; (key, pair) is for RunInference with "
                     "KeyedModelHandler(BertScoreModelHandler(...))."
@@ -355,7 +335,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             if without[name] >= _ENOUGH_PAIRS:
                 raise InputError(
                     f"no element has the {role} field {name!r}: got {without[name]} elements, one "
-                    f"of them {shape_of(batch[0])}; expected {name!r} in some. Name the right "
+                    f"of them {_shape_of(batch[0])}; expected {name!r} in some. Name the right "
                     f"one with {role}_field; pairs without a {role} have None there."
                 )
 

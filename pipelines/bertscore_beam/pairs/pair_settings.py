@@ -54,11 +54,13 @@ class PairSettings:
     Attributes:
         configs: The configuration of each language; the sole one is under `EVERY_LANGUAGE`.
         backends: The backend of each, with its version, which the workers must have.
+        idf: The idf tables, or the path of a file of them; None without idf.
         by_field: Whether a field says the language of each pair.
     """
 
     configs: Mapping[str, ScorerConfig]
     backends: Mapping[str, str]
+    idf: IdfTables | str | None
     by_field: bool
 
     @property
@@ -71,8 +73,12 @@ class PairSettings:
         """Whether long texts are scored in windows."""
         return any(config.long_text == "windows" for config in self.configs.values())
 
-    def on_worker(self) -> RunSettings:
-        """Return the settings with their signatures. Reads the weight files."""
+    def on_worker(self) -> tuple[RunSettings, IdfTables | None]:
+        """Return the settings with their signatures, and the idf tables, which fit them.
+
+        Reads the weight files.
+        """
+        settled = _settled(self.configs)
         by_language = {
             language: RowSetting(
                 config=self.configs[language],
@@ -80,11 +86,13 @@ class PairSettings:
                 max_length=settings.tokenizer.max_length,
                 weight_bytes=settings.files.loaded_bytes(),
             )
-            for language, settings in _settled(self.configs).items()
+            for language, settings in settled.items()
         }
+        idf = load_idf(self.idf) if isinstance(self.idf, str) else self.idf
+        _check_idf(idf, settled)
         if not self.by_field:
-            return RunSettings.of_all_rows(by_language[EVERY_LANGUAGE])
-        return RunSettings(by_language=by_language, rescaled=self.rescaled)
+            return RunSettings.of_all_rows(by_language[EVERY_LANGUAGE]), idf
+        return RunSettings(by_language=by_language, rescaled=self.rescaled), idf
 
 
 def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf) -> PairSettings:
@@ -96,27 +104,19 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
     else:
         given = {EVERY_LANGUAGE: config}
     configs = {
-        language: _for_workers(_in_language(as_config(one), language), empty, idf)
-        for language, one in given.items()
+        language: _for_workers(as_config(stated), language, empty, has_idf=idf is not None)
+        for language, stated in given.items()
     }
-    if len({one.rescale for one in configs.values()}) > 1:
+    if len({stated.rescale for stated in configs.values()}) > 1:
         raise ConfigError(
             "some languages are rescaled and others are not: got both; expected one of them, "
             "since their scores are in one column. Set rescale for all, or for none."
         )
     settled = _settled(configs)
     if by_language and not by_language.allow_shared_baseline:
-        check_own_baselines({language: one.baseline for language, one in settled.items()})
-    if isinstance(idf, IdfTable):
-        idf = IdfTables.of(idf)
-    if isinstance(idf, IdfTables):
-        check_idf(
-            idf,
-            {
-                language: (one.tokenizer.fingerprint, one.tokenizer.max_length)
-                for language, one in settled.items()
-            },
-        )
+        check_own_baselines({name: settings.baseline for name, settings in settled.items()})
+    tables = IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
+    _check_idf(tables, settled)
     return PairSettings(
         configs={
             language: replace(
@@ -125,25 +125,19 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
             for language, settings in settled.items()
         },
         backends={language: settings.backend_version for language, settings in settled.items()},
+        idf=tables,
         by_field=by_language is not None,
     )
 
 
-def check_idf(tables: IdfTables, wanted: Mapping[str, tuple[str, int | None]]) -> None:
-    """Check that there is one table for every language, and that it fits.
-
-    `wanted` is the fingerprint of the tokenizer and the maximum length of each.
-    """
-    for language, (tokenizer, max_length) in wanted.items():
+def _check_idf(idf: IdfTables | str | None, settled: Mapping[str, Settings]) -> None:
+    if not isinstance(idf, IdfTables):
+        return  # there is none, or each worker reads it
+    for language, settings in settled.items():
         source = f"the idf of language {language!r}" if language else "the idf"
-        tables.for_language(language).only(source).check_fits(tokenizer, max_length)
-
-
-def read_idf(idf: Idf) -> IdfTables | None:
-    """Return idf tables as given, or read from a path."""
-    if isinstance(idf, str):
-        return load_idf(idf)
-    return IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
+        tokenizer = settings.tokenizer
+        table = idf.for_language(language).only(source)
+        table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
 
 
 def _by_language(configs: Mapping[str, ConfigLike]) -> dict[str, ConfigLike]:
@@ -161,17 +155,14 @@ def _by_language(configs: Mapping[str, ConfigLike]) -> dict[str, ConfigLike]:
     return by_language
 
 
-def _in_language(config: ScorerConfig, language: str) -> ScorerConfig:
-    """Return a configuration with its language, which chooses what it leaves out."""
-    return replace(config, language=config.language or language or None)
-
-
-def _for_workers(config: ScorerConfig, empty: str | None, idf: Idf) -> ScorerConfig:
+def _for_workers(
+    config: ScorerConfig, language: str, empty: str | None, *, has_idf: bool
+) -> ScorerConfig:
     if config.all_layers:
         raise ConfigError(
             "a pair has one score here: got all_layers; expected a single layer. Give num_layers."
         )
-    if config.idf and idf is None:
+    if config.idf and not has_idf:
         raise ConfigError(
             "idf needs a table: got idf=True without one; expected document frequencies counted "
             "beforehand, since a stream has no end to count up to. Make a table with "
@@ -182,19 +173,19 @@ def _for_workers(config: ScorerConfig, empty: str | None, idf: Idf) -> ScorerCon
             "dtype auto needs to know the workers' device: got device auto; expected cuda or cpu, "
             "or a number format. Give one of them."
         )
-    return for_unseen_workers(
-        replace(config, empty=_empty_rule(config, empty), idf=idf is not None)
-    )
-
-
-def _empty_rule(config: ScorerConfig, empty: str | None) -> str:
-    """Return the rule for empty texts; it can be given in two places."""
     if None not in (config.empty, empty) and config.empty != empty:
         raise ConfigError(
             f"the rule for empty texts is given twice: got empty={empty!r}, and {config.empty!r} "
             "in the configuration; expected one. Leave one of them out."
         )
-    return empty or config.empty or "zero"
+    return for_unseen_workers(
+        replace(
+            config,
+            language=config.language or language or None,  # it chooses what is left out
+            empty=empty or config.empty or "zero",
+            idf=has_idf,
+        )
+    )
 
 
 def _settled(configs: Mapping[str, ScorerConfig]) -> dict[str, Settings]:

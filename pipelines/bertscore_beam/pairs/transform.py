@@ -152,7 +152,6 @@ def _columns_of(score: PairScore, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _schema_fields(element_type: Any) -> dict[str, Any] | None:
-    """Return the fields of a schema by name, in order; None without a schema."""
     try:
         return dict(named_fields_from_element_type(element_type))
     except TypeError:
@@ -162,7 +161,6 @@ def _schema_fields(element_type: Any) -> dict[str, Any] | None:
 def _check_field(
     fields: Mapping[str, Any], name: str, role: str, fits: Callable[[Any], bool], expected: str
 ) -> None:
-    """Raise if a schema lacks a field, or its type cannot be texts."""
     if name not in fields:
         near = difflib.get_close_matches(name, fields, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
@@ -187,13 +185,13 @@ def _check_collisions(fields: Iterable[str]) -> None:
 
 
 def _without_none(kind: Any) -> Any:
-    """Return the type inside an Optional; other types unchanged."""
+    # The type inside an Optional; other types unchanged.
     kinds = [item for item in get_args(kind) if item is not type(None)]
     return kinds[0] if get_origin(kind) is Union and len(kinds) == 1 else kind
 
 
 def _holds_text(kind: Any) -> bool:
-    """Whether a field of this type can be a text; a type that a schema cannot express is Any."""
+    # A type that a schema cannot express is Any.
     return _without_none(kind) in (str, Any)
 
 

@@ -66,11 +66,7 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRun:
-    """A scoring run that a pattern has found, done or not.
-
-    Attributes:
-        started: When it began, in seconds since the epoch.
-    """
+    """A scoring run that a pattern has found, done or not."""
 
     started: float
     root: str
@@ -95,7 +91,7 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         pattern = reuse.removeprefix(LATEST)
         runs = scoring_runs(pattern, "--reuse latest:")
         source = _latest(runs, output)
-        why = f" It is the newest by {'the dates of the folders' if are_dated(runs) else 'time'}."
+        why = f" It is the newest by {'the dates of the folders' if _are_dated(runs) else 'time'}."
         if source is None:
             shown = mask_credentials(pattern)
             return Reuse(
@@ -133,7 +129,6 @@ def _open(root: str, output: str) -> EarlierSource:
 
 
 def _latest(runs: Sequence[FoundRun], output: str) -> EarlierSource | None:
-    """Return the newest successful run of those found; None without one."""
     for candidate in reversed(runs):
         folder = OutputFolder(candidate.root)
         if candidate.root != output and successful_run(folder) is not None:
@@ -166,15 +161,14 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
         if is_scoring(run) and isinstance(started, (int, float)):
             root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
             runs.append(FoundRun(started=float(started), root=root, run=run))
-    by_date = are_dated(runs)
+    by_date = _are_dated(runs)
     return sorted(
         runs,
         key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root),
     )
 
 
-def are_dated(runs: Sequence[FoundRun]) -> bool:
-    """Tell whether the folders of all runs are named by dates."""
+def _are_dated(runs: Sequence[FoundRun]) -> bool:
     return all(folder_date(run.root) is not None for run in runs)
 
 
@@ -183,11 +177,11 @@ _DATE = re.compile(r"(?<!\d)(\d{4})([-_]?)(\d\d)\2(\d\d)(?!\d)")
 
 def folder_date(root: str) -> date | None:
     """Return the only date in the name of a folder; None without one, or with several."""
-    found = set()
+    dates = set()
     for match in _DATE.finditer(posixpath.basename(root.rstrip("/"))):
         with suppress(ValueError):
-            found.add(date(int(match[1]), int(match[3]), int(match[4])))
-    return found.pop() if len(found) == 1 else None
+            dates.add(date(int(match[1]), int(match[3]), int(match[4])))
+    return dates.pop() if len(dates) == 1 else None
 
 
 def _parsed(data: bytes | None) -> dict[str, Any]:
@@ -212,7 +206,6 @@ def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
 
 
 def _stated(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the signatures in `_run.json`: the sole one, or those of the languages."""
     by_language = run.get("signatures")
     stated = [run.get("signature")]
     stated += list(by_language.values()) if isinstance(by_language, dict) else []
@@ -220,7 +213,6 @@ def _stated(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
-    """Return the fields in which a run's scores differ from all those wanted; empty if some fit."""
     codes = equal_settings(source.signatures, tuple(signature.format() for signature in now))
     if (codes != NO_SETTING).any():
         return {}

@@ -238,11 +238,12 @@ def group_rows(part: PartStatistics, confidence: float = CONFIDENCE) -> list[Gro
 
 
 def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
-    """Return rows of groups in order: numbers by value, then texts, then no value."""
-    return sorted(rows, key=lambda row: (row.group is not None, _order(row.group or ())))
+    """Return rows of groups in order, that of all rows first; see `group_order`."""
+    return sorted(rows, key=lambda row: (row.group is not None, group_order(row.group or ())))
 
 
-def _order(group: Group) -> tuple[tuple[int, float, str], ...]:
+def group_order(group: Group) -> tuple[tuple[int, float, str], ...]:
+    """Return a key by which groups are sorted: numbers by value, then texts, then no value."""
     return tuple(_place(value) for value in group)
 
 
@@ -292,8 +293,7 @@ def table_to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
-    """Return what the summary says of groups: the first `SHOWN_GROUPS` of them."""
+def _summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
     groups = [row for row in rows if row.group is not None]
     return {
         "by": list(by),
@@ -379,7 +379,7 @@ def write_groups(
     check_number([row.group for row in rows if row.group is not None], by, OPTION)
     ordered = in_order(rows)
     folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(ordered, by)))
-    return summary_of_groups(ordered, by)
+    return _summary_of_groups(ordered, by)
 
 
 # Groups as a table for people.

@@ -246,7 +246,7 @@ def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     entries = _entries(folder, run, signatures, reasons)
-    of_setting, of_reason = _by_code(signatures), _by_code(reasons)
+    of_setting, of_reason = dict(enumerate(signatures)), dict(enumerate(reasons))
     yield (run.index, run.bits, WORDS), (run.number, of_setting, of_reason, b"")
     for bucket, rows in split_by_bucket(entries, entries["high"], run.bits):
         words = _used(of_setting, rows["setting"]), _used(of_reason, rows["reason"])
@@ -257,8 +257,8 @@ def write_bucket(
     folder: OutputFolder,
     bucket: Bucket,
     fragments: Iterable[Fragment],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
+    signatures: Iterable[str],
+    reasons: Iterable[str],
 ) -> tuple[Bucket, int]:
     """Sort and write one bucket; of rows with equal texts and settings it keeps the first.
 
@@ -266,7 +266,7 @@ def write_bucket(
         The bucket, and how many rows it has.
     """
     settings, causes = (
-        {word: n for n, word in enumerate(words)} for words in (signatures, reasons)
+        {word: n for n, word in enumerate(sorted(words))} for words in (signatures, reasons)
     )
     ordered = sorted(fragments, key=itemgetter(0))
     entries = np.concatenate([np.frombuffer(data, dtype=_ENTRY) for *_, data in ordered])
@@ -293,16 +293,19 @@ def write_bucket(
 def declare_index(
     folder: OutputFolder,
     written: Sequence[tuple[Bucket, int]],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
+    signatures: Iterable[str],
+    reasons: Iterable[str],
 ) -> None:
-    """Write what the index is, when all its buckets are written."""
+    """Write what the index is, when all its buckets are written; nothing without any."""
+    if not written:
+        return
     (name, bits, _), _ = written[0]
     rows = [0] * 2**bits
     for (_, _, number), size in written:
         if number != WORDS:
             rows[number] = size
-    index = Index(id=name, signatures=tuple(signatures), reasons=tuple(reasons), rows=tuple(rows))
+    words = {"signatures": tuple(sorted(signatures)), "reasons": tuple(sorted(reasons))}
+    index = Index(id=name, rows=tuple(rows), **words)
     folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
 
 
@@ -333,18 +336,18 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
     with closing(Buckets(bits, itemgetter("high"))) as buckets:
         for run in runs:
             buckets.add(_entries(folder, run, signatures, reasons))
-        codes = _by_code(signatures), _by_code(reasons)
-        words = sorted(signatures), sorted(reasons)
+        codes = dict(enumerate(signatures)), dict(enumerate(reasons))
 
         def write(taken_bucket: tuple[int, npt.NDArray[np.void]]) -> tuple[Bucket, int]:
             bucket, entries = taken_bucket
-            return write_bucket(folder, (name, bits, bucket), [(0, *codes, entries)], *words)
+            fragment = (0, *codes, entries)
+            return write_bucket(folder, (name, bits, bucket), [fragment], signatures, reasons)
 
         taken = buckets.take(_ENTRY)
         with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
             while together := list(islice(taken, _WRITERS)):
                 written += pool.map(write, together)
-    declare_index(folder, written, *words)
+    declare_index(folder, written, signatures, reasons)
 
 
 def _entries(
@@ -372,10 +375,6 @@ def _entries(
             entries["setting"] = _renumbered(signed.codes, settings, signatures)
             pieces.append(entries[rows.scored])
     return np.concatenate(pieces)
-
-
-def _by_code(numbers: Mapping[str, int]) -> dict[int, str]:
-    return {code: word for word, code in numbers.items()}
 
 
 def _used(words: _Words, codes: npt.NDArray[Any]) -> _Words:
@@ -448,12 +447,7 @@ class IndexFiles:
     def keys(
         self, bucket: int, wanted: npt.NDArray[np.uint64]
     ) -> Iterator[tuple[slice, int, npt.NDArray[np.uint64]]]:
-        """Read the keys of a bucket, or those near some that are wanted.
-
-        Args:
-            bucket: The bucket, which has rows.
-            wanted: Keys, ascending. Shape (N,).
-        """
+        """Read the keys of a bucket with rows, or those near some that are wanted, ascending."""
         size, name = self._index.rows[bucket], self._index.keys_file(bucket)
         if self.hold(bucket):
             yield slice(0, len(wanted)), 0, self._mapped(bucket, name, KEY, size)
@@ -466,12 +460,7 @@ class IndexFiles:
         yield from self._ranges(name, KEY, starts, stops)
 
     def rows(self, bucket: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Read rows of a bucket.
-
-        Args:
-            bucket: The bucket.
-            places: Their places, ascending. Shape (N,).
-        """
+        """Read the rows of a bucket at some places, ascending."""
         name = self._index.rows_file(bucket)
         if self.hold(bucket):
             return np.asarray(self._mapped(bucket, name, ROW, self._index.rows[bucket])[places])

@@ -68,19 +68,14 @@ class FoundRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Wanted:
-    """Rows that are looked up, and what has been found of them.
-
-    Attributes:
-        digests: Digests of their texts. Shape (N, 2).
-    """
+class _Wanted:
+    """Rows that are looked up, by digests of the shape (N, 2), and what has been found of them."""
 
     digests: Digests
     signed: SignedRows
     result: FoundRows
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """Return the rows that can be scored and are not found yet, ascending."""
         rows: npt.NDArray[np.int64] = np.flatnonzero(
             ~self.result.found & (self.signed.codes != NO_SETTING)
         )
@@ -103,7 +98,6 @@ class Wanted:
     def put(
         self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
     ) -> None:
-        """Add the scores of some rows."""
         for name in VALUES.names or ():
             self.result.values[name][rows] = values[name]
         self.result.reasons[rows] = words_of(values["reason"], reasons)
@@ -136,7 +130,7 @@ class EarlierRun:
             signed: How they are to be scored.
         """
         result = FoundRows.none(len(positions))
-        wanted = Wanted(digests=digests, signed=signed, result=result)
+        wanted = _Wanted(digests=digests, signed=signed, result=result)
         if len(wanted.missing()):
             self._attempt(self._find_at_same_place, input_name, positions, wanted)
         if len(wanted.missing()):
@@ -153,7 +147,7 @@ class EarlierRun:
             logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
 
     def _find_at_same_place(
-        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "Wanted"
+        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "_Wanted"
     ) -> None:
         """Look into the pieces of the same file: at the same positions, then anywhere in them."""
         starts = self._piece_starts(input_name)
@@ -184,7 +178,7 @@ class EarlierRun:
         stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
-    def _find_in_index(self, wanted: "Wanted") -> None:
+    def _find_in_index(self, wanted: "_Wanted") -> None:
         with self._lock:  # opened once for all threads
             opened = self._index
         if opened is None:
@@ -217,7 +211,7 @@ class EarlierRun:
         index: Index,
         files: IndexFiles,
         codes: npt.NDArray[np.uint16],
-        wanted: "Wanted",
+        wanted: "_Wanted",
         bucket: int,
         rows: npt.NDArray[np.int64],
     ) -> None:

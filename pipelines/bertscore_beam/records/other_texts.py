@@ -116,11 +116,7 @@ def _spread(records: Sequence[PartRecord]) -> list[PartRecord]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Part:
-    """An earlier part, as far as it is compared.
-
-    Attributes:
-        own: Keys of its rows; none if their digests are gone or damaged.
-    """
+    """An earlier part, with the keys of its own rows and of parts near it, as far as they last."""
 
     offset: int
     rows: int
@@ -154,9 +150,11 @@ class _Part:
 
 def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys:
     distances = [abs(split.row_offset - part.offset) for split in splits]
+    names = (str(fields.candidate_column), fields.reference_column)
     rows, now = 0, np.zeros(0, dtype=np.uint64)
     for split in splits[distances.index(min(distances)) :]:
-        digests = _digests_of_split(split, fields)
+        texts = Rows(read_split(split, names), fields)
+        digests = digest_texts(texts.candidates, texts.references)
         rows, now = rows + len(digests), np.union1d(now, _keys(digests))
         if rows >= part.rows:
             break
@@ -164,17 +162,10 @@ def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys
 
 
 def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
-    """Return the keys of an earlier part's rows; none if the digests are gone or damaged."""
     with suppress(InputError):
         if data is not None:
             return _keys(rows_from_bytes(data, record.part_name).digests)
     return np.zeros(0, dtype=np.uint64)
-
-
-def _digests_of_split(split: Split, fields: TableFields) -> Digests:
-    names = (str(fields.candidate_column), fields.reference_column)
-    rows = Rows(read_split(split, names), fields)
-    return digest_texts(rows.candidates, rows.references)
 
 
 def _keys(digests: Digests) -> _Keys:

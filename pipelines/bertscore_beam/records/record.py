@@ -170,10 +170,6 @@ class PartRecord:
         """Return the record for the same rows in the present version of the file."""
         return replace(self, **_of_file(split))
 
-    def rewritten(self, digests: RowDigests, part_bytes: int) -> "PartRecord":
-        """Return the record of a part that was written again with the scores it had."""
-        return replace(self, digests=digests, part_bytes=part_bytes)
-
     def to_json(self) -> bytes:
         """Return the record as JSON."""
         fields = {"format": _RECORD_FORMAT, **asdict(self)}

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
 from bertscore_beam.dump import Plan, is_signed
@@ -54,8 +54,7 @@ PACK_RECORDS = 10_000
 _PACK_FILE = re.compile(r"(\d{8})-\d{5}\.jsonl\.gz")
 
 
-def list_packs(folder: OutputFolder) -> dict[int, tuple[str, ...]]:
-    """Return the packs of a folder, by generation."""
+def _list_packs(folder: OutputFolder) -> dict[int, tuple[str, ...]]:
     packs: dict[int, tuple[str, ...]] = {}
     for file in folder.files(PACKS_FOLDER):
         if match := _PACK_FILE.fullmatch(file):
@@ -64,8 +63,7 @@ def list_packs(folder: OutputFolder) -> dict[int, tuple[str, ...]]:
     return packs
 
 
-def lines_of_pack(data: bytes) -> Sequence[bytes]:
-    """Return the records in a pack; none if it is damaged."""
+def _lines_of_pack(data: bytes) -> Sequence[bytes]:
     try:
         return gzip.decompress(data).splitlines()
     except (OSError, EOFError, zlib.error):
@@ -89,7 +87,7 @@ def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterab
     return name
 
 
-def delete_packs(folder: OutputFolder, packs: Mapping[int, Sequence[str]]) -> None:
+def _delete_packs(folder: OutputFolder, packs: Mapping[int, Sequence[str]]) -> None:
     """Delete packs, the oldest first: an old record must not count again while they disappear."""
     for at in sorted(packs):
         folder.delete(*packs[at])
@@ -114,16 +112,6 @@ _BESIDE_PARTS = (f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/", f"{REJECTED_ROWS}/")
 
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
-
-
-def foreign_records(folder: OutputFolder) -> list[str]:
-    """Return the files in the folder of records that are not named like a record.
-
-    Earlier versions named records otherwise. Nothing reads those, and globs such as **/*.parquet
-    match their folders.
-    """
-    names = folder.files(PARTS_FOLDER)
-    return [f"{PARTS_FOLDER}/{name}" for name in names if not _RECORD_FILE.fullmatch(name)]
 
 
 def delete_plans(folder: OutputFolder) -> None:
@@ -186,6 +174,8 @@ class FolderRecords:
         singles: The files of single records that were read, by their path below the folder of
             records.
         doubles: Those that were not, since a pack of the run holds the same.
+        foreign: Other files in the folder of records. Earlier versions named records otherwise, and
+            globs such as **/*.parquet match their folders.
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
         is_whole: Whether all files that were listed could be read.
@@ -193,8 +183,11 @@ class FolderRecords:
 
     def __init__(self, folder: OutputFolder, generation: int | None, num_bins: int) -> None:
         self._folder = folder
-        sizes = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
-        self.packs = list_packs(folder)
+        sizes = folder.files(PARTS_FOLDER)
+        self.foreign = [name for name in sizes if not _RECORD_FILE.fullmatch(name)]
+        for name in self.foreign:
+            del sizes[name]
+        self.packs = _list_packs(folder)
         self.records = Records(num_bins)
         self.doubles: list[str] = []
         self.num_packed = 0
@@ -242,7 +235,7 @@ class FolderRecords:
         paths = map(self._folder.path, self.packs[generation])
         for data in read_each(paths, _PACKS_AT_ONCE):
             self.is_whole = self.is_whole and data is not None
-            for line in lines_of_pack(data or b""):
+            for line in _lines_of_pack(data or b""):
                 if record := record_from_json(line):
                     self.num_packed += 1
                     yield record_name(record.part_name), record, line
@@ -309,30 +302,28 @@ def keep_records(
                 alone += [] if record_name(name) in singles else [record]
             elif name not in gone:
                 packed.add(record)
-        list(
-            in_parallel(lambda one: folder.write(record_path(one.part_name), one.to_json()), alone)
-        )
-    pack_records(folder, packed, found.packs)
+        list(in_parallel(partial(_write_record, folder), alone))
+    _pack_records(folder, packed, found.packs)
     stay = {record_name(name) for name in (*gone, *unsure)}
-    _delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
+    delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
 
 
-def pack_records(
+def _write_record(folder: OutputFolder, record: PartRecord) -> None:
+    folder.write(record_path(record.part_name), record.to_json())
+
+
+def _pack_records(
     folder: OutputFolder, records: Records, packs: Mapping[int, tuple[str, ...]]
 ) -> None:
     """Write records as the only packs of a folder. One pack at a time is unpacked in memory."""
     for number in range(records.num_bins):
         if lines := records.lines(number):
             write_pack(folder, max(packs, default=0) + 1, number, lines)
-    delete_packs(folder, packs)
+    _delete_packs(folder, packs)
 
 
-def delete_packed(folder: OutputFolder, found: FolderRecords) -> None:
-    """Delete the single records that the packs of the run hold."""
-    _delete_records(folder, found.doubles)
-
-
-def _delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
+def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
+    """Delete files of single records, by their path below the folder of records."""
     for start in range(0, len(names), _READ_AT_ONCE):
         together = names[start : start + _READ_AT_ONCE]
         folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))
@@ -345,17 +336,13 @@ def pack_written(folder: OutputFolder, records: Collection[PartRecord]) -> None:
     all_of_folder = Records(num_packs(len(records)))
     for record in records:
         all_of_folder.add(record)
-    pack_records(folder, all_of_folder, list_packs(folder))
-    _delete_records(folder, names)
+    _pack_records(folder, all_of_folder, _list_packs(folder))
+    delete_records(folder, names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderFiles:
-    """The files of an output folder, without those that stand beside each part.
-
-    Attributes:
-        parquet: Sizes of the Parquet files that may be parts.
-    """
+    """The files of an output folder: those that may be parts, and others beside no part."""
 
     parquet: dict[str, int] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)

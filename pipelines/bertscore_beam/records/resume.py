@@ -8,7 +8,7 @@ part is a function of its split and the signature.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -354,7 +354,7 @@ def reuse_part(
     data = _with_scores_of(folder, record, split, table) if same_texts else None
     if data is None:
         return None
-    now = now.rewritten(digests, len(data))
+    now = replace(now, digests=digests, part_bytes=len(data))
     # Delete the record first and write it last, so that it is never beside a part of other rows.
     folder.delete(record_path(split.part_name))
     folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
@@ -364,7 +364,6 @@ def reuse_part(
 def _with_scores_of(
     folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
 ) -> bytes | None:
-    """Return rows with the scores of their part as a new part; None if the part is damaged."""
     try:
         old = read_part(folder.path(record.part_name), OUTPUT_COLUMNS)
     except UNREADABLE:

@@ -119,11 +119,6 @@ class RunSettings:
             return None
         return {language: setting.label for language, setting in self.by_language.items()}
 
-    def label(self, language: str) -> str:
-        """Return the label of a language's setting; "" without one."""
-        setting = self.by_language.get(language)
-        return "" if setting is None else setting.label
-
 
 def check_own_baselines(baselines: Mapping[str, Baseline | None]) -> None:
     """Check that no two languages are rescaled with the same table.

@@ -7,7 +7,6 @@ from .folder import (
     SUCCESS_FILE as SUCCESS_FILE,
     SUMMARY_FILE as SUMMARY_FILE,
     OutputFolder as OutputFolder,
-    check_same_command as check_same_command,
     check_same_run as check_same_run,
     check_stands_alone as check_stands_alone,
     declare_success as declare_success,
@@ -18,6 +17,7 @@ from .folder import (
     is_marked_by as is_marked_by,
     plain as plain,
     read_run as read_run,
+    read_same_command as read_same_command,
     runs_below as runs_below,
     successful_run as successful_run,
 )

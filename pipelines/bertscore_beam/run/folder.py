@@ -204,30 +204,39 @@ def identity_digest(identity: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def check_same_command(folder: OutputFolder, identity: Mapping[str, str]) -> None:
-    """Check that an output folder holds no run of another command, even with --overwrite.
+def read_same_command(
+    folder: OutputFolder, identity: Mapping[str, str], *, may_be_damaged: bool
+) -> dict[str, Any] | None:
+    """Read `_run.json`, and check that it is of the same command, even with --overwrite.
+
+    Returns:
+        None if there is none, or if it is damaged and may be.
 
     Raises:
-        SignatureError: It holds one.
+        SignatureError: It is of another command, or damaged.
     """
     try:
-        identity_before = (read_run(folder) or {}).get("identity")
-    except SignatureError:  # a damaged file names no command
-        return
-    if not isinstance(identity_before, dict):
-        return
-    earlier, command = (run.get("command", "score") for run in (identity_before, identity))
-    if earlier != command:
-        raise SignatureError(
-            f"{folder.shown!r} holds the output of `{earlier}`: expected a new folder, "
-            f"or one of `{command}`. Choose another --output."
-        )
+        run = read_run(folder)
+    except SignatureError:
+        if may_be_damaged:
+            return None
+        raise
+    before = (run or {}).get("identity")
+    if isinstance(before, dict):
+        earlier, command = (settings.get("command", "score") for settings in (before, identity))
+        if earlier != command:
+            raise SignatureError(
+                f"{folder.shown!r} holds the output of `{earlier}`: expected a new folder, "
+                f"or one of `{command}`. Choose another --output."
+            )
+    return run
 
 
 _HINTS = {
     "idf": " (corpus@ is a digest of the input files' names and rows: with --idf corpus any change "
     "of them changes every score)",
     "sampling": " (version of the rule that takes the sample; samples of two rules do not mix)",
+    "layout": " (of sentences; another version of this program began the folder)",
     "long_text": " (--long-text; None is the default, truncate)",
     "backend": " (--backend; for openvino that version must be installed)",
 }

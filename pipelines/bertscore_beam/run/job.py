@@ -62,10 +62,9 @@ def worker_errors() -> Iterator[None]:
     """
     try:
         yield
-    except BertScoreError as error:
-        raise RuntimeError(f"a worker failed: {error}") from error
-    except OSError as error:
-        raise RuntimeError(f"a worker failed: {type(error).__name__}: {error}") from error
+    except (BertScoreError, OSError) as error:
+        kind = f"{type(error).__name__}: " if isinstance(error, OSError) else ""
+        raise RuntimeError(f"a worker failed: {kind}{error}") from error
 
 
 @contextmanager
@@ -360,7 +359,7 @@ def run_job(
     if options.print_job:
         text = print_job(options, kind.sketch(options, runner))
         return Outcome(text=text, is_json=True, is_answer=True)
-    _check_runner(runner, options, may_detach=kind.may_detach)
+    runner.check(options, may_detach=kind.may_detach)
     with ExitStack() as stack:
         if not options.dry_run:
             stack.enter_context(pool.opening(_pool_of(runner)))
@@ -407,13 +406,6 @@ def run_job(
         if pool.restarts():
             folder.delete_temporary()  # of processes that died while they wrote
         return _with_restarts(kind.conclude(job))
-
-
-def _check_runner(runner: Runner, options: RunOptions, *, may_detach: bool) -> None:
-    if not may_detach:
-        runner.check_waits()
-    runner.check_restarts(options.restarts)
-    runner.check(options)
 
 
 def _pool_of(runner: Runner) -> Pool | None:

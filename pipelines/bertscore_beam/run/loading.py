@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from bertscore_beam.files import (
     exists,
@@ -36,6 +36,7 @@ from bertscore_core.model import ModelFiles, resolve_model
 from bertscore_core.registry import TunedLayer, find_layer, parse_layers
 
 if TYPE_CHECKING:
+    from bertscore_beam.run.runner import Runner
     from bertscore_core import BertScorer, Settings
     from bertscore_core.model import DeviceQueue
 
@@ -91,29 +92,20 @@ def spare_the_collector() -> None:
 # From the options of a job to settings that all of its workers share, on the launcher.
 
 
-class Workers(Protocol):
-    """Where scorers run."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether they run on this machine."""
-
-    @property
-    def threads(self) -> int | None:
-        """Threads of each; None for its own choice."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownWorkers:
-    """What is known of workers, for a process that has no runner."""
+    """What a process without Beam, and so without a `Runner`, knows of the workers that score.
+
+    Attributes:
+        is_local: Whether they run on this machine.
+        threads: Threads of each; None for its own choice.
+    """
 
     is_local: bool
     threads: int | None
 
-    @classmethod
-    def of(cls, workers: Workers) -> "KnownWorkers":
-        """Return what a runner knows of its workers."""
-        return cls(is_local=workers.is_local, threads=workers.threads)
+
+Workers: TypeAlias = "Runner | KnownWorkers"
 
 
 def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:

@@ -231,11 +231,20 @@ class RunLock:
                 f"{describe(holder)}; expected this one. Let the other finish; nothing is lost."
             )
 
-    def release(self) -> None:
-        """Delete the lock, which this run must still hold."""
+    def release(self, left: Holder | None = None) -> None:
+        """Give the lock up, which this run must still hold.
+
+        Args:
+            left: The holder, if workers of the run may still write. On an object store a lock stays
+                then that tells so; on a local disk workers look before each write.
+        """
         self.look()
         _looked.clear()
-        delete(join(self.output, LOCK_FILE))
+        path = join(self.output, LOCK_FILE)
+        if left is not None and is_remote(path):
+            write_atomically(path, replace(left, run="").to_json())
+        else:
+            delete(path)
         delete(self.beat_path)
 
     def keep(self) -> None:
@@ -243,20 +252,6 @@ class RunLock:
         # A heartbeat may have been on its way while the lock was released.
         words = (self, threading.Event(), lambda _: delete(self.beat_path))
         threading.Thread(target=_beat, args=words, daemon=True).start()
-
-    def leave(self, holder: Holder) -> None:
-        """Give the lock up, which this run must still hold, while workers of it may still write.
-
-        On an object store a lock stays that tells so; on a local disk workers look before each
-        write, and it is deleted.
-        """
-        if not is_remote(self.output):
-            self.release()
-            return
-        self.look()
-        _looked.clear()
-        write_atomically(join(self.output, LOCK_FILE), replace(holder, run="").to_json())
-        delete(self.beat_path)
 
 
 _looked: dict[RunLock, tuple[float, float]] = {}
@@ -323,10 +318,8 @@ def hold(
                 except FolderLostError:  # the job has ended already
                     delete(lock.beat_path)
             else:
-                if is_done or at_work is None or not at_work.is_set():
-                    lock.release()
-                else:
-                    lock.leave(holder)
+                may_write = not is_done and at_work is not None and at_work.is_set()
+                lock.release(holder if may_write else None)
                 delete_if_empty(posixpath.dirname(join(output, LOCK_FILE)))
                 if not is_somebodys:
                     delete_if_empty(output)

@@ -580,13 +580,6 @@ def opened() -> Pool | None:
     return _opened
 
 
-def needed() -> Pool:
-    """Return the pool of the run that is under way."""
-    if _opened is None:
-        raise RuntimeError("the pool was closed while elements were in it")
-    return _opened
-
-
 def ask(function: Callable[..., Result], *arguments: Any) -> Result:
     """Call a function in a child of the open pool, or here without one."""
     return function(*arguments) if _opened is None else _opened.ask(function, *arguments)

@@ -106,16 +106,12 @@ class Stage:
 
 
 class RunProgress:
-    """Adds up the amounts of the files of a stage that appear, and what workers report."""
+    """Adds up the amounts of the files of a stage that appear, and what workers report.
+
+    `started` is when the run began, in seconds since the epoch.
+    """
 
     def __init__(self, stage: Stage, folder: str, started: float) -> None:
-        """Look at nothing yet.
-
-        Args:
-            stage: The stage.
-            folder: Where its files appear.
-            started: When the run began, in seconds since the epoch.
-        """
         self._stage = stage
         self._folder = folder
         self._words = ""

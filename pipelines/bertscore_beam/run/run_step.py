@@ -91,25 +91,25 @@ class RunStep(beam.DoFn):
 
     def start_bundle(self) -> None:
         """Begin without elements in the pool."""
+        self._pool = pool.opened()
         self._asked = 0
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
 
     def process(self, element: Any) -> Iterator[Any]:
         """Yield the results of an element, or those of others that the pool has finished."""
-        processes = pool.opened()
-        if processes is None:
+        if self._pool is None:
             with ending_with_the_device():
                 yield from self._run(element)
             return
-        processes.submit(self._sent, element, self._answers.put)
+        self._pool.submit(self._sent, element, self._answers.put)
         self._asked += 1
-        while self._asked >= processes.most_in_flight:
-            yield from self._finished(processes)
+        while self._asked >= self._pool.most_in_flight:
+            yield from self._finished(self._pool)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Yield the results of the elements that are still in the pool."""
-        while self._asked:
-            for result in self._finished(pool.needed()):
+        while self._pool is not None and self._asked:
+            for result in self._finished(self._pool):
                 yield WindowedValue(result, MIN_TIMESTAMP, [GlobalWindow()])
 
     def _finished(self, processes: Pool) -> list[Any]:

@@ -137,13 +137,11 @@ def check_service(name: str, chosen: PipelineOptions) -> None:
             "PortableRunner needs --job_endpoint: got none; expected the address of a job service. "
             "Give -- --job_endpoint=HOST:PORT, or leave --runner out."
         )
-    elif not _is_submitted_as_jar(chosen):
+    elif not (
+        chosen.view_as(FlinkRunnerOptions).flink_submit_uber_jar
+        or chosen.view_as(SparkRunnerOptions).spark_submit_uber_jar
+    ):
         _check_program(name, chosen)
-
-
-def _is_submitted_as_jar(chosen: PipelineOptions) -> bool:
-    flink, spark = chosen.view_as(FlinkRunnerOptions), chosen.view_as(SparkRunnerOptions)
-    return bool(flink.flink_submit_uber_jar or spark.spark_submit_uber_jar)
 
 
 def _check_answers(endpoint: str) -> None:
@@ -251,6 +249,8 @@ class Runner:
         is_local = name == _FN_API
         device = options.device if isinstance(options, ScoringOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
+        threads = parsed.view_as(DebugOptions).number_of_worker_harness_threads
+        on_gpu = bool(gpus) or device.startswith("cuda")
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
         if runner is None:
@@ -267,7 +267,7 @@ class Runner:
             restarts=restarts if is_local else 0,
             children=workers if is_local and needs_child else 0,
             detached=bool(template) or not waits,
-            at_once=_at_once(parsed, on_gpu=bool(gpus) or device.startswith("cuda")),
+            at_once=threads or (_AT_ONCE_ON_GPU if on_gpu else 1),
             gpus=gpus,
         )
 
@@ -318,8 +318,24 @@ class Runner:
         """Beam's options, a new object each time, since runners change it."""
         return PipelineOptions(list(self.flags))
 
-    def check(self, options: RunOptions) -> None:
-        """Check that everything the runner needs is there, before any work."""
+    def check(self, options: RunOptions, *, may_detach: bool = True) -> None:
+        """Check that everything the runner needs is there, before any work.
+
+        Args:
+            options: The options of the job.
+            may_detach: False if this process has work to do at the end of the job.
+        """
+        if self.detached and not may_detach:
+            raise ConfigError(
+                "this command cannot run detached: got --no_wait_until_finish or "
+                "--template_location; expected neither. Only `score` can be submitted that way."
+            )
+        if options.restarts and not self.is_local:
+            raise ConfigError(
+                f"--restarts cannot be used with the runner {self.name!r}: got "
+                f"{options.restarts}; expected 0, since only the runner sees its workers die, and "
+                "most runners replace them. Leave it out."
+            )
         chosen = self.beam_options
         if self.is_dataflow:
             check_needs(options, chosen)
@@ -331,27 +347,6 @@ class Runner:
         # Beam checks values only when it makes a pipeline. Later the folder has been changed.
         self.pipeline()
         check_service(self.name, chosen)
-
-    def check_waits(self) -> None:
-        """Check that the job is not detached, since this process has work to do at its end."""
-        if self.detached:
-            raise ConfigError(
-                "this command cannot run detached: got --no_wait_until_finish or "
-                "--template_location; expected neither. Only `score` can be submitted that way."
-            )
-
-    def check_restarts(self, restarts: int | None) -> None:
-        """Check that the workers are this command's own, if it is to try their elements again.
-
-        Args:
-            restarts: `--restarts` as the user gave it; None if it was left out.
-        """
-        if restarts and not self.is_local:
-            raise ConfigError(
-                f"--restarts cannot be used with the runner {self.name!r}: got {restarts}; "
-                "expected 0, since only the runner sees its workers die, and most runners replace "
-                "them. Leave it out."
-            )
 
     def check_output(self, output: str) -> None:
         """Check that workers can write where the output goes."""
@@ -433,11 +428,6 @@ def _check_local(flags: Sequence[str]) -> None:
                 "since the workers are on this machine. Run this command inside the container, "
                 "with --workers."
             )
-
-
-def _at_once(parsed: PipelineOptions, *, on_gpu: bool) -> int:
-    threads: int | None = parsed.view_as(DebugOptions).number_of_worker_harness_threads
-    return threads or (_AT_ONCE_ON_GPU if on_gpu else 1)
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:

@@ -7,7 +7,6 @@ from .job import (
     build_score_pipeline as build_score_pipeline,
     conclude_score as conclude_score,
     run_of as run_of,
-    score_stages as score_stages,
     sketch_score as sketch_score,
     start_run as start_run,
     texts_to_import as texts_to_import,

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
+from bertscore_beam.dump import Plan, Splits, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
 from bertscore_beam.records import (
@@ -22,23 +23,34 @@ from bertscore_beam.records import (
     IDF_FILE,
     WORDS,
     Bucket,
+    Ending,
     FailedSplit,
+    FolderRecords,
     Fragment,
+    GroupedPart,
     GroupRow,
+    IndexedParts,
     PartRecord,
     PieceRun,
     ReusedPart,
     RunTotals,
     SplitResult,
+    add_merging,
+    by_bin,
     declare_index,
     delete_index,
-    delete_packed,
     delete_plans,
+    delete_records,
+    ending_of,
+    files_of_run,
+    find_records,
+    group_row,
     judge,
     num_packs,
     pack_of,
     read_groups,
     read_pieces,
+    read_sizes,
     rejected_files,
     runs_to_index,
     summary_of_languages,
@@ -48,18 +60,57 @@ from bertscore_beam.records import (
     write_pack,
 )
 from bertscore_beam.run import (
+    PLAN_FILE,
     SUCCESS_FILE,
     SUMMARY_FILE,
     Each,
     OutputFolder,
     RunStep,
+    Spread,
     declare_success,
     event,
     is_marked_by,
     pool,
 )
-from bertscore_beam.score.group_steps import GroupRun, indexed_parts, parts_of_run
 from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.steps import group_part
+from bertscore_core.stats import ScoreStatistics
+
+# The parts of a run at its end: those that are there and valid, and the splits without one.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunParts:
+    plan: Plan
+    found: FolderRecords
+    ending: Ending
+
+    @property
+    def missing(self) -> Splits:
+        return Splits.of(self.plan.splits).where(self.ending.is_missing)
+
+    def records(self) -> Iterator[PartRecord]:
+        for places, of_bin, in_bin in by_bin(Splits.of(self.plan.splits), self.found.records):
+            for place, split in zip(places, of_bin, strict=True):
+                if not self.ending.is_missing[place]:
+                    yield in_bin[split.part_name]
+
+
+def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
+    folder = spec.folder
+    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
+    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
+    fingerprint = "" if idf is None else idf.fingerprint
+    ending = ending_of(plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    return _RunParts(plan=plan, found=found, ending=ending)
+
+
+def _indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
+    return IndexedParts.of(
+        (record.part_name, record.texts_digest, record.num_rows) for record in records
+    )
+
 
 # Pack the records of a run in its pipeline, so that its end need not read a file for each part.
 
@@ -137,6 +188,63 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
         return write_pack(folder, generation, number, file.read().splitlines())
 
 
+# The statistics of the groups of a run, in its pipeline.
+#
+#     totals --> the parts --> Reshuffle --> statistics of parts --> of groups --> rows
+#
+# They are read from the parts, and not taken from the rows while these are scored. So parts of
+# earlier tries, parts that were kept and rows that were reused count like all others, and other
+# group columns need no scores. The columns that are read are a small share of a part.
+
+
+@dataclass
+class _GroupRun(beam.PTransform):
+    """The totals of a run -> a row for each group, and one for all rows together.
+
+    `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
+    """
+
+    spec: ScoreSpec
+    idf: Any = None
+    packs: Any = None
+
+    @no_annotations  # Beam has no type hint for the side input
+    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
+        spec = self.spec
+        group = partial(group_part, folder=spec.folder, by=spec.group_by)
+        step = Each(group, attrgetter("part_name"))
+        return (
+            totals
+            # GroupedPart: the parts, known when every split has been tried.
+            | "PartsOfRun" >> beam.FlatMap(_parts, self.idf, self.packs, spec=self.spec)
+            | "SpreadParts" >> Spread()
+            # (group as JSON, statistics): of one part.
+            | "GroupPart" >> beam.ParDo(RunStep(step))
+            | "MergeGroups" >> beam.CombinePerKey(_merge_statistics)
+            # GroupRow: of the whole run, with its intervals.
+            | "RowOfGroup" >> beam.MapTuple(_row)
+        )
+
+
+def _parts(
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterable[GroupedPart]:
+    return map(GroupedPart.of, _parts_of_run(spec, idf).records())
+
+
+def _merge_statistics(statistics: Iterable[bytes]) -> bytes:
+    merging: list[ScoreStatistics] = []
+    for data in statistics:
+        add_merging(merging, ScoreStatistics.from_bytes(data))
+    return ScoreStatistics.merge(merging).to_bytes()
+
+
+def _row(key: str, data: bytes) -> GroupRow:
+    group = json.loads(key)
+    statistics = ScoreStatistics.from_bytes(data)
+    return group_row(None if group is None else tuple(group), statistics)
+
+
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.
 #
 #     totals --> runs of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
@@ -145,7 +253,7 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 
 
 @dataclass
-class IndexRun(beam.PTransform):
+class _IndexRun(beam.PTransform):
     """The totals of a run -> None, when its index is written.
 
     `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
@@ -157,10 +265,9 @@ class IndexRun(beam.PTransform):
 
     @no_annotations  # Beam has no type hint for the side input
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
-        """Group entries by bucket."""
         folder = self.spec.folder
         read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
-        found = (
+        pieces = (
             totals
             # PieceRun: names of parts, known when every split has been tried.
             | "PiecesOfRun" >> beam.FlatMap(_runs, self.idf, self.packs, spec=self.spec)
@@ -170,14 +277,14 @@ class IndexRun(beam.PTransform):
         )
         signatures, reasons = (
             beam.pvalue.AsList(
-                found
-                | f"{name}OfPieces" >> beam.FlatMap(words).with_output_types(str)
+                pieces
+                | f"{name}OfPieces" >> beam.FlatMap(_words, place).with_output_types(str)
                 | f"{name}Once" >> beam.Distinct()
             )
-            for name, words in (("Signatures", _signatures), ("Reasons", _reasons))
+            for name, place in (("Signatures", 1), ("Reasons", 2))
         )
         written = (
-            found
+            pieces
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             # (bucket, its rows): 48 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
@@ -186,26 +293,23 @@ class IndexRun(beam.PTransform):
         return (
             written
             | "BucketsWritten" >> beam.combiners.ToList()
-            | "DeclareIndex" >> beam.Map(_declare, signatures, reasons, folder=folder)
+            # No bucket is written if the index was there, or there is no row.
+            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
         )
 
 
 def _runs(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
 ) -> Iterator[PieceRun]:
-    return runs_to_index(spec.folder, indexed_parts(parts_of_run(spec, idf).records()))
+    return runs_to_index(spec.folder, _indexed_parts(_parts_of_run(spec, idf).records()))
 
 
-def _is_of_bucket(found: tuple[Bucket, Fragment]) -> bool:
-    return found[0][2] != WORDS
+def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
+    return read[0][2] != WORDS
 
 
-def _signatures(found: tuple[Bucket, Fragment]) -> Iterable[str]:
-    return () if _is_of_bucket(found) else found[1][1].values()
-
-
-def _reasons(found: tuple[Bucket, Fragment]) -> Iterable[str]:
-    return () if _is_of_bucket(found) else found[1][2].values()
+def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
+    return () if _is_of_bucket(read) else read[1][place].values()
 
 
 def _write_bucket(
@@ -215,19 +319,7 @@ def _write_bucket(
     *,
     folder: OutputFolder,
 ) -> tuple[Bucket, int]:
-    bucket, fragments = grouped
-    return write_bucket(folder, bucket, fragments, sorted(signatures), sorted(reasons))
-
-
-def _declare(
-    written: Sequence[tuple[Bucket, int]],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
-    *,
-    folder: OutputFolder,
-) -> None:
-    if written:  # otherwise it was there, or there is no row
-        declare_index(folder, written, sorted(signatures), sorted(reasons))
+    return write_bucket(folder, *grouped, signatures, reasons)
 
 
 logger = logging.getLogger(__name__)
@@ -251,12 +343,11 @@ class FinishRun(beam.PTransform):
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
         each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
-        indexed = None
+        indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
-            indexed = beam.pvalue.AsList(totals | "IndexRun" >> IndexRun(self.spec, idf, packs))
-        if not self.spec.group_by:
-            return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, spec=self.spec)
-        groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))
+            indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))
+        if self.spec.group_by:
+            groups = beam.pvalue.AsList(totals | "GroupRun" >> _GroupRun(self.spec, idf, packs))
         return totals | "WriteSummary" >> beam.Map(
             _finish, idf, packs, indexed, groups, spec=self.spec
         )
@@ -285,7 +376,7 @@ def finish_run(
         InputError: The input has changed meanwhile, and there are too many groups.
     """
     folder = spec.folder
-    parts = parts_of_run(spec, idf)
+    parts = _parts_of_run(spec, idf)
     plan, missing = parts.plan, parts.missing
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
@@ -316,7 +407,7 @@ def finish_run(
         index_rows(folder, parts.records())
     else:
         delete_index(folder)
-    delete_packed(folder, parts.found)
+    delete_records(folder, parts.found.doubles)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -332,7 +423,7 @@ def index_rows(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, indexed_parts(records))
+        pool.ask(write_index, folder, _indexed_parts(records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))
@@ -354,7 +445,7 @@ def _finish(
     idf: IdfTables | None,
     packs: Sequence[str],
     indexed: Sequence[None] | None,
-    groups: Sequence[GroupRow] | None = None,
+    groups: Sequence[GroupRow] | None,
     *,
     spec: ScoreSpec,
 ) -> RunTotals:

@@ -105,7 +105,7 @@ def idf_table(
     )
     count: beam.PTransform = CountDocumentFrequencies(counting)
     if source.may_be_valid:
-        count = CountUnlessSame(counting, source.path, spec)
+        count = _CountUnlessSame(counting, source.path, spec)
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
@@ -116,7 +116,7 @@ def idf_table(
 
 
 @dataclass
-class CountUnlessSame(beam.PTransform):
+class _CountUnlessSame(beam.PTransform):
     """Runs of splits -> the IdfTables over all references: those saved if they are the same.
 
     Digests of the references are compared. For splits that have not changed they are read from the
@@ -128,7 +128,6 @@ class CountUnlessSame(beam.PTransform):
     spec: ScoreSpec
 
     def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[IdfTables]:
-        """Compare first; if nothing has changed, no run goes on to be counted."""
         counting = self.counting
         digest = partial(digest_run, counting=counting, spec=self.spec)
         same = beam.pvalue.AsSingleton(

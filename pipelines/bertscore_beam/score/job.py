@@ -9,9 +9,9 @@ pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
@@ -34,7 +34,7 @@ from bertscore_beam.records import (
     RunSettings,
     RunTotals,
     delete_plans,
-    foreign_records,
+    delete_records,
     keep_records,
     record_name,
     record_path,
@@ -65,7 +65,6 @@ from bertscore_beam.run import (
     import_stage,
     keep_imports,
     lacking,
-    read_run,
     slow_words,
     worker_errors,
 )
@@ -90,7 +89,7 @@ from bertscore_beam.score.show_run import (
     without_setting_words,
 )
 from bertscore_beam.score.steps import ScoreSplits
-from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core import ScorerConfig, Signature
 from bertscore_core.baseline import idf_mismatch
 
 
@@ -112,14 +111,13 @@ class ScoreRun:
     Attributes:
         spec: The settings for its workers.
         idf: Where the idf table is.
-        stage: Its pipeline; None if there is nothing to score.
-        texts: Files of text that must be imported again for it.
+        stages: The import of the files of text that it lacks, if any, and then its pipeline; none
+            if there is nothing to score.
     """
 
     spec: ScoreSpec
     idf: IdfSource
-    stage: Stage | None
-    texts: Stage | None
+    stages: tuple[Stage, ...]
 
 
 def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
@@ -143,16 +141,16 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     job = resume_score(planned, folder)
     if words := without_setting_words(planned.plan.census.languages, planned.settings):
         say(words)
-    foreign = start_run(job)
+    start_run(job)
     keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
     if planned.device_words is not None:
         say(f"The encoder runs on {planned.device_words}")
-    if foreign:
+    if job.found.foreign:
         say(
-            f"The folder has records of {foreign} part(s) by an earlier version of "
+            f"The folder has records of {len(job.found.foreign)} part(s) by an earlier version of "
             "bertscore-beam, which this one does not read: their rows are scored again."
         )
     if job.standing.unsure:
@@ -180,24 +178,21 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
     return list(dict.fromkeys(words for words in notices if words is not None))
 
 
-def start_run(job: ScoreJob) -> int:
+def start_run(job: ScoreJob) -> None:
     """Write the plan of the run, and delete an earlier success and the parts to be replaced.
 
     If it is killed, the next run can continue: parts are deleted before their records, and a record
     without its part is ignored.
 
-    Returns:
-        How many records of an earlier version were deleted, too.
-
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     folder, standing, plan = job.spec.folder, job.standing, job.planned.plan
-    foreign = foreign_records(folder)
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
-    _renew_run(folder, job.spec.run)
+    if job.before is not None:  # so that a marker of the old run is not valid any more
+        folder.write_json(RUN_FILE, {**job.before, "run": job.spec.run})
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
     notes = {f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)}
@@ -208,8 +203,8 @@ def start_run(job: ScoreJob) -> int:
     unsure = [split.part_name for split in standing.unsure]
     keep_records(folder, job.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
-    folder.delete(*foreign)
-    for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
+    delete_records(folder, job.found.foreign)
+    for emptied in (REJECTED_ROWS, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(plan))
@@ -229,30 +224,12 @@ def start_run(job: ScoreJob) -> int:
             "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
-    return len(foreign)
 
 
 def _signatures(settings: RunSettings) -> dict[str, object]:
-    """Return how the scores are made: one signature, or that of each language."""
     if settings.sole is not None:
         return {"signature": settings.sole.signature.format()}
     return {"signatures": settings.signatures(None)}
-
-
-def _renew_run(folder: OutputFolder, run: str) -> None:
-    """Name the new run in `_run.json`, so that a marker of the old run is not valid any more."""
-    with suppress(SignatureError):  # a damaged file names no run
-        before = read_run(folder)
-        if before is not None:
-            folder.write_json(RUN_FILE, {**before, "run": run})
-
-
-def score_stages(run: ScoreRun) -> Iterator[Stage]:
-    """Yield the one pipeline of the run, if there is one, behind the imports that it lacks."""
-    if run.texts is not None:
-        yield run.texts
-    if run.stage is not None:
-        yield run.stage
 
 
 def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
@@ -265,7 +242,7 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     spec, plan = job.spec, job.planned.plan
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not job.standing.work and not spec.detached:
-        return ScoreRun(spec=spec, idf=job.idf, stage=None, texts=None)
+        return ScoreRun(spec=spec, idf=job.idf, stages=())
     rows = Amounts(
         (record_name(split.part_name), split.about_rows) for split in job.standing.pending
     )
@@ -279,8 +256,8 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
         unit="rows",
         started=spec.goal.started,
     )
-    imports = import_stage(texts, runner, spec.folder) if texts else None
-    return ScoreRun(spec=spec, idf=job.idf, stage=stage, texts=imports)
+    imports = (import_stage(texts, runner, spec.folder),) if texts else ()
+    return ScoreRun(spec=spec, idf=job.idf, stages=(*imports, stage))
 
 
 def _stage(runner: Runner, spec: ScoreSpec, idf: IdfSource) -> Stage:
@@ -322,7 +299,7 @@ def conclude_score(run: ScoreRun) -> Outcome:
             f"run. {marker} is written last."
         )
         return Outcome(warnings=(words,))
-    if run.stage is None:  # no pipeline has run, so none has written the summary
+    if not run.stages:  # no pipeline has run, so none has written the summary
         with worker_errors():
             table = None if run.idf.path is None else load_idf(run.idf.path)
             finish_run(run.spec, RunTotals(), table)
@@ -399,7 +376,7 @@ SCORE = JobKind(
     sketch=sketch_score,
     show=show_score,
     begin=begin_score,
-    stages=score_stages,
+    stages=attrgetter("stages"),
     conclude=conclude_score,
     texts=texts_to_import,
     again=plan_again,

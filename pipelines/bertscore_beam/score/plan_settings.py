@@ -125,7 +125,6 @@ class LoadedScorers:
         return model_part(setting.config) in self._loaded
 
     def _make_room(self, setting: RowSetting) -> None:
-        """Drop models until that of a setting fits, or none is left."""
         bound = self._memory.bound(setting.config.device)
         while self._loaded and self._size() + setting.weight_bytes > bound:
             self._loaded.popitem(last=False)
@@ -147,10 +146,7 @@ def _machine_memory() -> int:
 class SettledLanguages:
     """What some languages were settled to, to be sent from one process to another.
 
-    Attributes:
-        by_language: The setting of each language; of all rows under `EVERY_LANGUAGE`.
-        missing: The reason of each language that has no setting.
-        first_error: The first error that is now a reason; "" for none.
+    `first_error` is the first one that is now a reason; "" for none.
     """
 
     by_language: Mapping[str, RowSetting] = field(default_factory=dict)
@@ -207,7 +203,8 @@ def _settled(options: ScoreOptions, workers: Workers, languages: Iterable[str]) 
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
         return SettledLanguages()
-    return ask(settle_each, options, KnownWorkers.of(workers), chosen)
+    known = KnownWorkers(is_local=workers.is_local, threads=workers.threads)
+    return ask(settle_each, options, known, chosen)
 
 
 def settle_each(
@@ -280,7 +277,6 @@ def _setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
 
 
 def _nothing_left(options: ScoreOptions, rows: Mapping[str, int], first_error: str) -> ConfigError:
-    """Return the error for a dump in which no language has a setting."""
     shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
     why = f" The first: {first_error}" if first_error else ""
     return ConfigError(

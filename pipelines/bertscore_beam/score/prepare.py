@@ -66,13 +66,12 @@ from bertscore_beam.records import (
 from bertscore_beam.run import (
     OutputFolder,
     Runner,
-    check_same_command,
     check_same_run,
     check_stands_alone,
     given_split_rows,
     identity_digest,
     imports_among,
-    read_run,
+    read_same_command,
     unseen_device_words,
 )
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
@@ -97,11 +96,7 @@ PLANS_FOLDER = "_manifest/plans"
 
 
 def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
-    """Return the name under which the plan of some files is kept.
-
-    Returns:
-        None if a change of some file could not be seen.
-    """
+    """Return the name of the plan of some files; None if a change of one could not be seen."""
     if not all(file.version and file.trouble is None for file in files):
         return None
     known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
@@ -193,6 +188,7 @@ class ScoreJob:
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
         idf: Where the idf table is.
         imports: The imports of the folder.
+        before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
 
     planned: ScorePlan
@@ -202,6 +198,7 @@ class ScoreJob:
     superseded: tuple[str, ...]
     idf: IdfSource
     imports: frozenset[str]
+    before: Mapping[str, object] | None
 
     @property
     def kept(self) -> Iterator[str]:
@@ -243,7 +240,8 @@ def plan_score(
         files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        texts = texts_among(files, _named_columns(options))
+        columns = (options.candidate_column, options.reference_column)
+        texts = texts_among(files, named_columns(*columns, fields.choosing))
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = Imports(
@@ -281,11 +279,6 @@ def plan_again(planned: ScorePlan) -> ScorePlan:
     return replace(again, started=planned.started)
 
 
-def _named_columns(options: ScoreOptions) -> tuple[str, ...]:
-    choosing = table_fields(options).choosing
-    return named_columns(options.candidate_column, options.reference_column, choosing)
-
-
 def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
     return ConfigError(
         f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
@@ -302,11 +295,7 @@ def _plan_of(
     imports: Imports,
     target_rows: int | None,
 ) -> tuple[str | None, Plan]:
-    """Plan the files and count, or read the plan that an earlier run has kept of the same files.
-
-    Returns:
-        The name under which the plan is kept, None for none, and the plan.
-    """
+    """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
     choosing = table_fields(options).choosing
     output = imports.folder
     columns = (options.candidate_column, options.reference_column, choosing)
@@ -375,13 +364,13 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
     digest = identity_digest(identity)
-    check_same_command(folder, identity)
+    before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
     identity |= language_identity(settings)
     previous = None
     records = found.records
     sizes = read_sizes(folder, files, plan, records)
     if not options.overwrite:
-        previous = read_run(folder)
+        previous = before
         earlier = comparable(previous, identity, sketched=bool(plan.sketched))
         check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
@@ -424,6 +413,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         superseded=(*standing.stale, *to_delete),
         idf=idf,
         imports=imports_among(files.others),
+        before=before,
     )
 
 

@@ -8,7 +8,6 @@ few threads are faster than workers could start. Lock, dry run and resume are th
 
 import time
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from bertscore_beam.records import (
     GROUPS_FILE,
     IDF_FILE,
     REJECTS_FOLDER,
+    FinishedRun,
     PartRecord,
     files_of_run,
     find_records,
@@ -52,13 +52,12 @@ from bertscore_beam.run import (
     Say,
     Shown,
     Stage,
-    check_same_command,
     check_same_run,
     check_stands_alone,
     declare_success,
     identity_digest,
     read_baseline,
-    read_run,
+    read_same_command,
     worker_errors,
 )
 from bertscore_beam.score.finish import index_rows
@@ -73,8 +72,7 @@ from bertscore_core.tokens import FloatArray
 # Rescale one part of a run from its raw scores.
 
 
-def rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[bytes, ScoreSummary]:
-    """Return a part as `score --rescale` would have written it, and the sums over its rows."""
+def _rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[bytes, ScoreSummary]:
     with open_parquet(path) as (file, _):
         table, utc_times = file.read(), has_utc_times(file.schema)
     inputs, before = columns.split_scores(table)
@@ -100,45 +98,30 @@ _THREADS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescalePlan:
-    """A run to rescale, checked.
-
-    Attributes:
-        run: Its `_run.json`.
-        summary: Its `_summary.json`.
-        row: Precision, recall and F1 of the baseline. Shape (3,), float32.
-        started: When the command began, in seconds since the epoch.
-        notice: That scores and baseline differ in idf weights; None if they do not.
-    """
+    """A finished run and the baseline to rescale it with, checked."""
 
     options: RescaleOptions
-    source: OutputFolder
+    finished: FinishedRun
     output: str
-    run: dict[str, Any]
-    summary: dict[str, Any]
     signature: Signature
     row: FloatArray
-    records: tuple[PartRecord, ...]
     started: float
     notice: str | None
 
     @property
     def group_by(self) -> tuple[str, ...]:
         """The columns of the groups that the run has, and the rescaled run gets as well."""
-        return tuple(self.run.get("options", {}).get("group_by") or ())
+        return tuple(self.finished.run.get("options", {}).get("group_by") or ())
 
     @property
     def identity(self) -> dict[str, str]:
         """The identity that `score` with this baseline would have."""
-        return {**self.run["identity"], "baseline": self.signature.baseline}
+        return {**self.finished.run["identity"], "baseline": self.signature.baseline}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleJob:
-    """A run that is being rescaled.
-
-    Attributes:
-        done: Records of the parts that an earlier try has written, by part name.
-    """
+    """A run that is being rescaled, with the records of the parts that are done, by part name."""
 
     planned: RescalePlan
     folder: OutputFolder
@@ -150,7 +133,7 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
     """Check everything; nothing is written."""
     started = time.time()
     finished = open_finished(options.run)
-    source, run, summary = finished.folder, finished.run, finished.summary
+    source = finished.folder
     with reaching("output", options.output):
         output = absolute(options.output)
         if output == source.root:
@@ -160,29 +143,26 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
             )
         runner.check_output(output)
         check_stands_alone(output, list_files(output))
-    signature = _sole_signature(summary, source)
-    baseline = _fitting_baseline(options, run, signature)
+    signature = _sole_signature(finished)
+    baseline = _fitting_baseline(options, finished.run, signature)
     return RescalePlan(
         options=options,
-        source=source,
+        finished=finished,
         output=output,
-        run=run,
-        summary=summary,
         signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
         row=baseline.row(int(signature.num_layers)),
-        records=finished.records,
         started=started,
         notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
 
 
-def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
+def _sole_signature(finished: FinishedRun) -> Signature:
     with suppress(SignatureError, KeyError, AttributeError):
-        return Signature.parse(summary["signature"])
+        return Signature.parse(finished.summary["signature"])
     raise ConfigError(
-        f"{source.shown!r} cannot be rescaled: got no signature that all of its scores share; "
-        "expected one. Score it again with --rescale, and with --reuse and "
-        "this folder: then its raw scores are taken, and no model runs."
+        f"{finished.folder.shown!r} cannot be rescaled: got no signature that all of its "
+        "scores share; expected one. Score it again with --rescale, and with --reuse and this "
+        "folder: then its raw scores are taken, and no model runs."
     )
 
 
@@ -205,9 +185,9 @@ def _fitting_baseline(
 def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
-        ("run", planned.source.shown),
-        ("rows", f"{planned.summary['rows']:,}"),
-        ("parts", f"{len(planned.records):,}"),
+        ("run", planned.finished.folder.shown),
+        ("rows", f"{planned.finished.summary['rows']:,}"),
+        ("parts", f"{len(planned.finished.records):,}"),
         ("baseline", planned.signature.baseline),
         ("output", mask_credentials(planned.output)),
         ("signature", planned.signature.format()),
@@ -217,12 +197,13 @@ def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
 
 def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
     """Compare the run with the locked folder, delete what is not of it, and start."""
-    check_same_command(folder, planned.identity)
-    if not planned.options.overwrite:
-        check_same_run(read_run(folder), planned.identity)
+    overwrite = planned.options.overwrite
+    before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
+    if not overwrite:
+        check_same_run(before, planned.identity)
     found = find_records(folder)
     records = found.records.bin(0)
-    wanted = {record.part_name: record for record in planned.records}
+    wanted = {record.part_name: record for record in planned.finished.records}
     sizes = read_part_sizes(folder, files_of_run(folder), records, wanted)
     digest = identity_digest(planned.identity)
     done = {
@@ -252,9 +233,11 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
 
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
     planned = job.planned
-    kept = {name: planned.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)}
-    before = Signature.parse(planned.run["signature"])
-    language = planned.options.language or planned.run.get("options", {}).get("language")
+    kept = {
+        name: planned.finished.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)
+    }
+    before = Signature.parse(planned.finished.run["signature"])
+    language = planned.options.language or planned.finished.run.get("options", {}).get("language")
     return {
         "run": job.run,
         "identity": planned.identity,
@@ -266,18 +249,22 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
         },
         **kept,
         "started": planned.started,
-        "rescaled": {"folder": planned.source.shown, "run": planned.run.get("run")},
+        "rescaled": {
+            "folder": planned.finished.folder.shown,
+            "run": planned.finished.run.get("run"),
+        },
     }
 
 
 def conclude_rescale(job: RescaleJob) -> Outcome:
     """Write the parts, the index, the summary and the marker."""
-    planned, folder = job.planned, job.folder
+    planned, folder, source = job.planned, job.folder, job.planned.finished.folder
     with worker_errors():
         with ThreadPoolExecutor(_THREADS) as pool:
-            records = list(pool.map(partial(_rescale_one, job), planned.records))
-        _copy(job, [f"{REJECTS_FOLDER}/{name}" for name in planned.source.files(REJECTS_FOLDER)])
-        _copy(job, [name for name in IDF_FILES if planned.source.exists(name)])
+            records = list(pool.map(partial(_rescale_one, job), planned.finished.records))
+        copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
+        for name in (*copied, *(name for name in IDF_FILES if source.exists(name))):
+            folder.write(name, source.read(name))
         index_rows(folder, records)
         pack_written(folder, records)
         summary = _summary(planned, records)
@@ -293,13 +280,14 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
 
 
 def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
-    """Write a part with its record, unless it is there; return the record."""
     if record.part_name in job.done:
         return job.done[record.part_name]
     planned, name = job.planned, record.part_name
     try:
-        data, sums = rescaled_part(planned.source.path(name), planned.row, planned.signature)
-        piece = planned.source.read_if_there(rows_file(name))[0]
+        data, sums = _rescaled_part(
+            planned.finished.folder.path(name), planned.row, planned.signature
+        )
+        piece = planned.finished.folder.read_if_there(rows_file(name))[0]
     except UNREADABLE as error:
         raise RuntimeError(mask_credentials(str(error))) from error
     now = replace(
@@ -314,15 +302,9 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     return now
 
 
-def _copy(job: RescaleJob, names: list[str]) -> None:
-    for name in names:
-        job.folder.write(name, job.planned.source.read(name))
-
-
 def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:
-    """Return the summary: that of the run, with other means."""
     return {
-        **planned.summary,
+        **planned.finished.summary,
         **ScoreSummary.merge([record.summary for record in records]).means,
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,
@@ -330,16 +312,15 @@ def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:
     }
 
 
-def no_stages(*_: object) -> Iterator[Stage]:
-    """Yield nothing: there is no pipeline."""
-    yield from ()
+def _no_stages(*_: object) -> tuple[Stage, ...]:
+    return ()
 
 
 RESCALE = JobKind(
     prepare=plan_rescale,
-    sketch=no_stages,
+    sketch=_no_stages,
     show=show_rescale,
     begin=begin_rescale,
-    stages=no_stages,
+    stages=_no_stages,
     conclude=conclude_rescale,
 )

@@ -5,8 +5,8 @@
 1. `PairTexts.of_rows`: the texts of every row, or the reason why it cannot be scored;
 2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
    table; a row without a table gets a reason before;
-3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
-   run has scored alike take its scores instead;
+3. `_score_subsets`: the scores of the rows of each setting; rows that an earlier run has scored
+   alike take its scores instead;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
 `bertscore_beam.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
@@ -47,18 +47,19 @@ from bertscore_beam.records import (
 )
 from bertscore_beam.score.plan_settings import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
-from bertscore_core import IdfTable, Scores, Signature, TokenWeights
+from bertscore_core import IdfTable, Scores, Signature
 from bertscore_core.baseline import rescale
 from bertscore_core.tokens import Work
 
 if TYPE_CHECKING:
     from bertscore_core import BertScorer
+    from bertscore_core.tokens import TokenizedPairs
 
 # Scores that rows take from an earlier run, and what a part offers to later runs.
 #
 #     digests --find--> FoundRows --taken_rows--> ScoredRows     instead of the encoder
 #     a part --rows_of_part--> FoundRows --taken_rows            to rescale it without its input
-#     ScoredPairs --offered_rows--> RowScores                    written beside the part
+#     ScoredPairs --_offered_rows--> RowScores                    written beside the part
 #
 # Raw scores are taken, and rescaled as the scorer does it. So the baselines may differ.
 
@@ -80,11 +81,7 @@ def finder(source: EarlierSource | None, split: Split) -> Find | None:
 
 
 def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
-    """Return the scores of a part as those of earlier rows; rows that were not encoded have none.
-
-    Args:
-        scores: Its score columns by name. Raw scores are those before rescaling, if it was done.
-    """
+    """Return the score columns of a part as earlier rows; rows that were not encoded have none."""
     found = FoundRows.none(len(scores[columns.F1]))
     raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
     for name in set(VALUES.names or ()) - {"reason"}:
@@ -100,13 +97,7 @@ def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
 def taken_rows(
     found: FoundRows, rows: npt.NDArray[np.int64], baseline: npt.ArrayLike | None
 ) -> tuple[ScoredRows, npt.NDArray[np.int64]]:
-    """Return the rows that have earlier scores, and the positions of those that have none.
-
-    Args:
-        found: Which rows of their table were found. Shape (N,).
-        rows: Positions of the rows in the table. Shape (M,).
-        baseline: Precision, recall and F1 to rescale with; None to keep raw scores. Shape (3,).
-    """
+    """Return those of some rows that have earlier scores, and the positions of the others."""
     is_found = found.found[rows]
     values = found.values[rows[is_found]]
     words = found.reasons[rows[is_found]]
@@ -130,12 +121,11 @@ def taken_rows(
         counted_as_empty=words == Reason.COUNTED_AS_EMPTY,
         only_special=words == Reason.ONLY_SPECIAL_TOKENS,
     )
-    taken = ScoredRows(rows=rows[is_found], scores=scores, reasons=words.tolist(), work=Work())
+    taken = ScoredRows(rows=rows[is_found], scores=scores, work=Work())
     return taken, rows[~is_found]
 
 
-def offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
-    """Return the raw scores of a table's rows for later runs."""
+def _offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
     values = np.zeros(len(pairs), dtype=VALUES)
     codes, words = encode_reasons(pairs.reasons)
     for name in VALUES.names or ():
@@ -202,23 +192,17 @@ class PairTexts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowsOfSetting:
-    """The rows of a table that are scored with one setting and one idf table.
-
-    Attributes:
-        rows: Their positions in the table, ascending. Shape (M,).
-    """
+class _RowsOfSetting:
+    """The positions of rows that are scored with one setting and one idf table, ascending."""
 
     setting: RowSetting
     key: IdfKey
     rows: npt.NDArray[np.int64]
 
     def idf_table(self, tables: IdfTables | None) -> IdfTable | None:
-        """Return the idf table of the rows; None without idf."""
         return None if tables is None else tables.get(self.key)
 
     def signature(self, tables: IdfTables | None) -> Signature:
-        """Return how the rows are scored, with the fingerprint of their own idf table."""
         return self.setting.final_signature(self.idf_table(tables))
 
 
@@ -272,12 +256,9 @@ def score_table(
     digests = digest_texts(rows.candidates, rows.references)
     signed = SignedRows.of(len(rows), [(subset.rows, subset.signature(idf)) for subset in subsets])
     found = None if find is None else find(digests, signed)
-    reused = np.zeros(len(rows), dtype=np.bool_)
-    if found is not None:
-        for subset in subsets:
-            reused[subset.rows] = found.found[subset.rows]
-    pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
-    offered = offered_rows(pairs, digests, signed)
+    reused = np.zeros(len(rows), dtype=np.bool_) if found is None else found.found
+    pairs = _score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
+    offered = _offered_rows(pairs, digests, signed)
     return with_scores(rows, pairs, settings=settings, idf=idf, reused=reused, offered=offered)
 
 
@@ -291,7 +272,7 @@ def score_texts(
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key."""
     texts, subsets = _chosen_rows(scorers, texts, keys, settings, idf)
-    return score_subsets(scorers, texts, subsets, idf=idf)
+    return _score_subsets(scorers, texts, subsets, idf=idf)
 
 
 def _chosen_rows(
@@ -300,16 +281,16 @@ def _chosen_rows(
     keys: RowKeys,
     settings: RunSettings,
     idf: IdfTables | None,
-) -> tuple[PairTexts, list[RowsOfSetting]]:
+) -> tuple[PairTexts, list[_RowsOfSetting]]:
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
     return texts, rows_by_setting(texts, keys, settings, scorers.has)
 
 
-def score_subsets(
+def _score_subsets(
     scorers: LoadedScorers,
     texts: PairTexts,
-    subsets: Sequence[RowsOfSetting],
+    subsets: Sequence[_RowsOfSetting],
     *,
     idf: IdfTables | None,
     found: FoundRows | None = None,
@@ -328,9 +309,10 @@ def score_subsets(
             progress.skip(len(taken.rows))
             scored.append(taken)
         if len(rows):
-            scorer = scorers(subset.setting)
-            weights, work = scorer.token_weights(subset.idf_table(idf)), progress.begin(len(rows))
-            scored.append(score_rows(scorer, texts, rows, weights=weights, work=work))
+            scorer, work = scorers(subset.setting), progress.begin(len(rows))
+            weights = scorer.token_weights(subset.idf_table(idf))
+            scores = scorer.score_tokenized(_tokenized(scorer, texts, rows), weights, work)
+            scored.append(ScoredRows(rows=rows, scores=scores, work=work))
     return ScoredPairs.joined(texts.reasons, scored)
 
 
@@ -339,7 +321,7 @@ def rows_by_setting(
     keys: RowKeys,
     settings: RunSettings,
     is_loaded: Callable[[RowSetting], bool],
-) -> list[RowsOfSetting]:
+) -> list[_RowsOfSetting]:
     """Return the rows that can be scored, by the setting and the idf table they are scored with.
 
     Languages whose models are loaded come first, and those of one model one after the other, so
@@ -351,14 +333,14 @@ def rows_by_setting(
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
     subsets = [
-        RowsOfSetting(
+        _RowsOfSetting(
             setting=settings.by_language[key.language], key=key, rows=usable[order[start:stop]]
         )
         for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
         if stop > start
     ]
 
-    def turn(subset: RowsOfSetting) -> tuple[object, ...]:
+    def turn(subset: _RowsOfSetting) -> tuple[object, ...]:
         signature = subset.setting.signature
         return not is_loaded(subset.setting), signature.model, signature.weights, subset.key
 
@@ -377,34 +359,11 @@ def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> 
     return replace(texts, reasons=reasons)
 
 
-def score_rows(
-    scorer: "BertScorer",
-    texts: PairTexts,
-    rows: npt.NDArray[np.int64],
-    *,
-    weights: TokenWeights,
-    work: Work | None = None,
-) -> ScoredRows:
-    """Score the pairs at some positions, none of which has a reason, with one scorer.
-
-    The work of the device is counted in `work`.
-    """
-    work = Work() if work is None else work
+def _tokenized(
+    scorer: "BertScorer", texts: PairTexts, rows: npt.NDArray[np.int64]
+) -> "TokenizedPairs":
     positions = rows.tolist()
-    tokenized = scorer.tokenize(
+    return scorer.tokenize(
         [candidate for row in positions if isinstance(candidate := texts.candidates[row], str)],
         [only_strings(texts.references[row]) for row in positions],
     )
-    scores = scorer.score_tokenized(tokenized, weights, work)
-    return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
-
-
-def _score_reasons(scores: Scores) -> list[str | None]:
-    reasons = np.full(len(scores), None, dtype=object)
-    reasons[scores.counted_as_empty] = Reason.COUNTED_AS_EMPTY
-    reasons[scores.only_special] = Reason.ONLY_SPECIAL_TOKENS
-    reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
-    reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
-    reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
-    reasons[scores.too_long] = Reason.TOO_LONG
-    return reasons.tolist()

@@ -13,6 +13,7 @@ import pyarrow as pa
 from bertscore_beam.dump import (
     SIGNATURE_KEY,
     SIGNATURES_KEY,
+    Reason,
     Rows,
     columns,
     count_other_scripts,
@@ -36,17 +37,10 @@ ScoreColumn: TypeAlias = "np.ma.MaskedArray[Any, Any]"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoredRows:
-    """The M rows of a table that were scored with one setting.
-
-    Attributes:
-        rows: Their positions in the table, ascending. Shape (M,).
-        scores: Their scores; `scores.scored` says which are numbers.
-        reasons: Why a row has no scores, or scores to check; None otherwise. Shape (M,).
-    """
+    """The M rows of a table that were scored with one setting, by their positions, ascending."""
 
     rows: npt.NDArray[np.int64]
     scores: Scores
-    reasons: list[str | None]
     work: Work
 
 
@@ -74,17 +68,14 @@ class ScoredPairs:
         """
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *(part.rows for part in subsets)])
         order = np.argsort(rows)
-        every_reason = list(reasons)
-        work = Work()
-        for part in subsets:
-            for row, reason in zip(part.rows.tolist(), part.reasons, strict=True):
-                every_reason[row] = reason
-            work += part.work
+        scores = Scores.joined([part.scores for part in subsets]).select(order)
+        of_rows = np.array(reasons, dtype=object)
+        of_rows[rows[order]] = _score_reasons(scores)
         return cls(
             rows=rows[order],
-            scores=Scores.joined([part.scores for part in subsets]).select(order),
-            reasons=[None if reason is None else str(reason) for reason in every_reason],
-            work=work,
+            scores=scores,
+            reasons=[None if reason is None else str(reason) for reason in of_rows],
+            work=sum((part.work for part in subsets), Work()),
         )
 
     def __len__(self) -> int:
@@ -147,6 +138,17 @@ class ScoredPairs:
         return np.ma.MaskedArray(laid_out, mask=missing)
 
 
+def _score_reasons(scores: Scores) -> npt.NDArray[np.object_]:
+    reasons = np.full(len(scores), None, dtype=object)
+    reasons[scores.counted_as_empty] = Reason.COUNTED_AS_EMPTY
+    reasons[scores.only_special] = Reason.ONLY_SPECIAL_TOKENS
+    reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
+    reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
+    reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    reasons[scores.too_long] = Reason.TOO_LONG
+    return reasons
+
+
 SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata."""
 
@@ -187,24 +189,19 @@ def with_scores(
     reused: BoolArray,
     offered: RowScores,
 ) -> ScoredTable:
-    """Append the score columns to the columns of the input.
-
-    `reused` says which rows took the scores of an earlier run, and `offered` holds the raw scores
-    of the rows for later runs.
-    """
+    """Append the score columns to the columns of the input."""
     added = score_columns(
         pairs,
         rescaled=settings.rescaled,
         windowed=settings.windowed,
         listed=is_list(rows.references.type),
     )
+    languages = rows.languages
     if settings.sole is None:
         signatures = settings.signatures(idf)
-        added[columns.SIGNATURE] = _signature_column(pairs, rows.languages, signatures)
-        present = set(rows.languages)
-        metadata = metadata_by_language(
-            {language: text for language, text in signatures.items() if language in present}
-        )
+        added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
+        present = signatures.keys() & set(languages)
+        metadata = metadata_by_language({name: signatures[name] for name in sorted(present)})
     else:
         metadata = part_metadata(settings.sole.final_signature(idf))
     others = 0
@@ -216,7 +213,7 @@ def with_scores(
         summary=pairs.summary(),
         rejected=pairs.rejected(),
         work=pairs.work,
-        languages=_by_language(pairs, rows.languages, settings),
+        languages=_by_language(pairs, languages, settings),
         other_scripts=others,
         reused=reused,
         offered=offered,
@@ -241,7 +238,6 @@ def score_columns(
 def _signature_column(
     pairs: ScoredPairs, languages: Sequence[str], signatures: Mapping[str, str]
 ) -> pa.DictionaryArray:
-    """Return the signature of the scores of each row; null for rows that were not scored."""
     rows = pairs.rows.tolist()
     texts = sorted({signatures[languages[row]] for row in rows})
     number = {text: index for index, text in enumerate(texts)}
@@ -257,10 +253,10 @@ def _signature_column(
 def _by_language(
     pairs: ScoredPairs, languages: Sequence[str], settings: RunSettings
 ) -> dict[str, LanguageRows]:
-    codes = np.array(languages, dtype=object)
+    codes, labels = np.array(languages, dtype=object), settings.labels or {}
     return {
         language: LanguageRows(
-            label=settings.label(language), summary=pairs.summary(codes == language)
+            label=labels.get(language, ""), summary=pairs.summary(codes == language)
         )
         for language in sorted(set(languages))
     }

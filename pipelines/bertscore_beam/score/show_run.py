@@ -80,12 +80,12 @@ def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
     rows = [
         (
             language,
-            f"{found['rows']:,}",
-            f"{found['scored']:,}",
-            *(_mean(found[name]) for name in ("precision", "recall", "f1")),
-            ", ".join(f"{reason} {number:,}" for reason, number in found["reasons"].items()),
+            f"{sums['rows']:,}",
+            f"{sums['scored']:,}",
+            *(_mean(sums[name]) for name in ("precision", "recall", "f1")),
+            ", ".join(f"{reason} {number:,}" for reason, number in sums["reasons"].items()),
         )
-        for language, found in summary["languages"].items()
+        for language, sums in summary["languages"].items()
     ]
     return (Shown("Languages", columns, rows),)
 
@@ -125,16 +125,15 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     lengths = {setting.signature.max_length for setting in settings.by_language.values()}
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     warnings = (
-        truncated_words(summary, length),
+        _truncated_words(summary, length),
         cancelling_words(summary),
-        unused_words(spec, summary),
-        script_words(summary, settings.script_language),
+        _unused_words(spec, summary),
+        _script_words(summary, settings.script_language),
     )
     return [words for words in warnings if words is not None]
 
 
-def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
-    """Return the warning about texts that were cut; None without any."""
+def _truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
     if not summary["truncated"]:
         return None
     return (
@@ -158,8 +157,7 @@ def cancelling_words(summary: Mapping[str, Any]) -> str | None:
     )
 
 
-def script_words(summary: Mapping[str, Any], language: str) -> str | None:
-    """Return the warning about texts in other scripts than the baseline's; None without one."""
+def _script_words(summary: Mapping[str, Any], language: str) -> str | None:
     others, rows = summary["other_scripts"], summary["rows"]
     if not language or others <= _SHARE_OF_OTHER_SCRIPTS * rows:
         return None
@@ -170,8 +168,7 @@ def script_words(summary: Mapping[str, Any], language: str) -> str | None:
     )
 
 
-def unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
-    """Return the warning that no row took a score of the earlier run; None if one did."""
+def _unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
     source = spec.reuse
     if source is None or summary["reused"] or not summary["scored"]:
         return None
@@ -285,7 +282,6 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
 
 
 def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str, ...]]:
-    """Return a row for each reason that rows with scores have, or rows without."""
     rejected = summary["rejected_reasons"]
     numbers = (
         {reason: number - rejected.get(reason, 0) for reason, number in summary["reasons"].items()}

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from bertscore_beam.dump import (
     UNREADABLE,
-    Group,
     RowDigests,
     Rows,
     Split,
@@ -97,32 +96,32 @@ def score_run(
     # An earlier try of the same splits has ended where the first record is missing.
     is_again = len(splits) > 1
     for split in splits:
-        found = None
+        record = None
         if idf is None or not idf.problem:
-            found = earlier.find(split.part_name, is_likely=is_again)
-            is_again = is_again and found is not None
-        yield _score_split(split, idf, found, reader, spec, scorers)
+            record = earlier.find(split.part_name, is_likely=is_again)
+            is_again = is_again and record is not None
+        yield _score_split(split, idf, record, reader, spec, scorers)
 
 
 def _score_split(
     split: Split,
     idf: SavedIdf | None,
-    found: PartRecord | None,
+    earlier: PartRecord | None,
     reader: SplitReader,
     spec: ScoreSpec,
     scorers: LoadedScorers,
 ) -> SplitResult:
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
-    is_reusable = found is not None and may_be_valid(
-        split, found, spec.digest, fingerprint, spec.settings.labels
-    )
-    record = found if is_reusable else None
+    labels = spec.settings.labels
+    record = earlier
+    if record is not None and not may_be_valid(split, record, spec.digest, fingerprint, labels):
+        record = None
     if record is not None and record.is_current(split):
         return _reused(ReusedPart(record=record, rewritten=False))
     try:
         with at_work.doing(record_name(split.part_name), lambda: 0.0):
-            given = reader.read(split)
-            rows = Rows(given.table, spec.fields, given.lines)
+            read = reader.read(split)
+            rows = Rows(read.table, spec.fields, read.lines)
     except UNREADABLE as error:
         return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
     if problem:
@@ -145,7 +144,7 @@ def _score_split(
         spec,
         idf=fingerprint,
         seconds=seconds,
-        replaces=found is not None,
+        replaces=earlier is not None,
     )
 
 
@@ -261,16 +260,7 @@ def digest_run(run: SplitRun, *, counting: Counting, spec: ScoreSpec) -> Iterato
 def group_part(
     part: GroupedPart, *, folder: OutputFolder, by: tuple[str, ...]
 ) -> Iterator[tuple[str, bytes]]:
-    """Read the statistics of each group of a part, and of all its rows.
-
-    Yields:
-        (group as JSON, statistics as bytes)
-    """
-    found = statistics_of_part(folder.path(part.part_name), part, by)
-    yield _key(None), found.total.to_bytes()
-    for group, one in found.groups.items():
-        yield _key(group), one.to_bytes()
-
-
-def _key(group: Group | None) -> str:
-    return json.dumps(group)
+    """Read the statistics of each group of a part, and of all its rows: as JSON and as bytes."""
+    of_part = statistics_of_part(folder.path(part.part_name), part, by)
+    for group, statistics in ((None, of_part.total), *of_part.groups.items()):
+        yield json.dumps(group), statistics.to_bytes()

@@ -6,40 +6,53 @@ Scores are kept in the folder by the digest of their texts and settings: what an
 folder has scored alike is not scored again, whatever else has changed.
 """
 
+import io
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bertscore_beam.files import absolute, list_files, reaching
 from bertscore_beam.run import (
     RUN_FILE,
     SUCCESS_FILE,
     SUMMARY_FILE,
+    Amounts,
     JobKind,
     Outcome,
     OutputFolder,
     Runner,
+    RunOnDevice,
     Say,
     Stage,
-    check_same_command,
     check_same_run,
     check_stands_alone,
     declare_success,
     read_layers,
-    read_run,
+    read_same_command,
     settle_workers,
     with_scoring,
 )
-from bertscore_beam.tune.judgements import no_judgements, read_judgements
-from bertscore_beam.tune.layer_scores import ModelScores, ScoreParts
+from bertscore_beam.tune.judgements import Judgements, read_judgements
+from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
 from bertscore_beam.tune.other_metrics import other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, write_results
-from bertscore_beam.tune.scoring_stage import score_stage, score_with_model, write_parts
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import TuneJob, TuneModel, TunePlan, cut_parts, weightings_of
+from bertscore_beam.tune.tune_plan import (
+    IDF_FOLDER,
+    TuneJob,
+    TuneModel,
+    TunePlan,
+    cut_parts,
+    weightings_of,
+)
 from bertscore_beam.tune.tune_results import evaluate
-from bertscore_core import EMBEDDED_MODEL, ConfigError, ScorerConfig
+from bertscore_core import EMBEDDED_MODEL, ConfigError, DocumentFrequencies, IdfTable, ScorerConfig
 from bertscore_core.model import check_layer
 
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
@@ -78,9 +91,10 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
 
 def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     """Check that the output folder is new, or one of this command."""
-    check_same_command(folder, plan.identity)
-    if not plan.options.overwrite:
-        check_same_run(read_run(folder), plan.identity)
+    overwrite = plan.options.overwrite
+    before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
+    if not overwrite:
+        check_same_run(before, plan.identity)
 
 
 def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
@@ -120,7 +134,7 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
         RUN_FILE,
         {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
     )
-    write_parts(job)
+    _write_parts(job)
     if plan.device_words is not None:
         say(f"The encoder runs on {plan.device_words}")
     return job
@@ -130,10 +144,106 @@ def tune_stages(job: TuneJob) -> Iterator[Stage]:
     """Yield a stage for each model that has judgements to score, then write the results."""
     scores: dict[str, ModelScores] = {}
     for model in job.plan.models:
-        scores[model.digest] = yield from score_with_model(job, model)
+        scores[model.digest] = yield from _score_with_model(job, model)
     others = other_scores(job)
     job.say("Comparing the scores with people ...")
     write_results(job, evaluate(job.plan, scores, others))
+
+
+# The stage of each model, which scores the judgements, and what it leaves.
+
+
+def _write_parts(job: TuneJob) -> None:
+    """Write the texts of each part for the workers, and delete those of other judgements."""
+    names = {part.path for part in job.plan.parts}
+    folder = next(iter(names)).rpartition("/")[0]
+    present = {f"{folder}/{name}" for name in job.folder.files(folder)}
+    job.folder.delete(*sorted(present - names))
+    for part in job.plan.parts:
+        if part.path not in present:
+            job.folder.write(part.path, _texts_of(job.plan.judgements, part))
+
+
+def _texts_of(judgements: Judgements, part: Part) -> bytes:
+    rows = slice(part.first, part.first + part.rows)
+    table = pa.table(
+        {
+            "candidate": pa.array(judgements.candidates[rows], pa.large_string()),
+            "references": pa.array(judgements.references[rows], pa.list_(pa.large_string())),
+            "group": judgements.groups[rows],
+        }
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
+    """Score all judgements with one model, but those of which there are scores."""
+    weightings, parts = job.plan.weightings, job.plan.parts
+    # The names say of which texts the scores are, and how made.
+    how = "-".join(f"{weighting.matching}.{weighting.idf}" for weighting in weightings)
+    corpus = parts[0].name.partition("-")[0]
+    groups = range(len(job.plan.judgements.names)) if model.config.idf else ()
+    scoring = ScoreParts(
+        config=model.config,
+        backend=model.settings.backend_version,
+        folder=job.folder,
+        weightings=weightings,
+        scores=f"{SCORES_FOLDER}/{model.digest}/{how}",
+        idf=tuple(f"{IDF_FOLDER}/{model.digest}/{corpus}-{group}.npz" for group in groups),
+    )
+    present = {f"{SCORES_FOLDER}/{name}" for name in job.folder.files(SCORES_FOLDER)}
+    pending = [part for part in parts if scoring.name(part) not in present]
+    if pending:
+        _count_idf(job, model, scoring.idf)
+        yield score_stage(scoring, job.plan.options, job.plan.runner, pending, model.name)
+    return _read_all(job.folder, [scoring.name(part) for part in parts])
+
+
+def score_stage(
+    scoring: ScoreParts,
+    options: TuneOptions,
+    runner: Runner,
+    parts: Sequence[Part] = (),
+    model: str = "",
+) -> Stage:
+    """Return the stage that scores parts with one model."""
+    score = RunOnDevice(scoring, options.accelerator)
+    return Stage(
+        name="score",
+        runner=runner,
+        build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
+        words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
+        folder=SCORES_FOLDER,
+        amounts=Amounts(
+            (scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"), part.rows) for part in parts
+        ),
+        unit="pairs",
+    )
+
+
+def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
+    judgements, tokenizer = job.plan.judgements, model.settings.tokenizer
+    for group, path in enumerate(paths):
+        if job.folder.exists(path):
+            continue
+        texts = [text for row in judgements.of_group(group) for text in judgements.references[row]]
+        table = IdfTable(
+            frequencies=DocumentFrequencies.from_tokens(tokenizer.encode(texts)),
+            tokenizer=tokenizer.fingerprint,
+            max_length=tokenizer.max_length,
+        )
+        job.folder.write(path, table.to_bytes())
+
+
+def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
+    values, seconds = [], 0.0
+    for path in paths:
+        with np.load(io.BytesIO(folder.read(path)), allow_pickle=False) as archive:
+            values.append(archive["scores"])
+            seconds += float(archive["seconds"])
+    return ModelScores(values=np.concatenate(values, axis=-1), seconds=seconds)
 
 
 def conclude_tune(job: TuneJob) -> Outcome:
@@ -150,17 +260,8 @@ def conclude_tune(job: TuneJob) -> Outcome:
 def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the stage of a model without a plan: its steps do not depend on it."""
     folder = OutputFolder(options.output)
-    plan = TunePlan(
-        options=options,
-        runner=runner,
-        output=options.output,
-        judgements=no_judgements(),
-        models=(),
-        parts=(),
-    )
-    job = TuneJob(plan=plan, folder=folder, run="", started=0.0, say=lambda _: None)
     scoring = ScoreParts(ScorerConfig(), "", folder, weightings_of(options), scores="")
-    yield score_stage(job, scoring)
+    yield score_stage(scoring, options, runner)
 
 
 TUNE = JobKind(

@@ -178,23 +178,6 @@ class Judgements:
         return digest.hexdigest()[:16]
 
 
-def no_judgements() -> Judgements:
-    """Return what a job is sketched with."""
-    none = np.zeros(0, dtype=np.int64)
-    return Judgements(
-        candidates=(),
-        references=(),
-        people=None,
-        labels=None,
-        names=(WHOLE,),
-        groups=none,
-        systems=None,
-        items=None,
-        rows=none,
-        left_out={},
-    )
-
-
 def read_judgements(options: TuneOptions, output: str) -> Judgements:
     """Read and check judgements.
 

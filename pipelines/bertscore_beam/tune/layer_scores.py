@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.files import mask_credentials, open_source
 from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, at_work, counters, load_scorer
-from bertscore_core import BertScorer, IdfTable, ScorerConfig, TokenWeights
+from bertscore_core import BertScorer, IdfTable, ScorerConfig
 from bertscore_core.tokens import Work
 
 SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
@@ -21,22 +22,11 @@ ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Weighting:
-    """How a pair is matched, one to one if it is optimal, and averaged, with idf or without."""
+class Weighting(NamedTuple):
+    """How a pair is matched, `greedy` or `optimal`, and averaged: with idf `none` or `corpus`."""
 
-    optimal: bool
-    idf: bool
-
-    @property
-    def matching(self) -> str:
-        """The name of the matching."""
-        return "optimal" if self.optimal else "greedy"
-
-    @property
-    def weights(self) -> str:
-        """The name of the weights."""
-        return "corpus" if self.idf else "none"
+    matching: str
+    idf: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,21 +116,17 @@ def score_part(
         rows = np.flatnonzero(groups == group)
         own = table.take(rows)
         pairs = scorer.tokenize(own["candidate"].to_pylist(), own["references"].to_pylist())
-        for optimal in sorted({weighting.optimal for weighting in weightings}):
-            numbers = [n for n, weighting in enumerate(weightings) if weighting.optimal == optimal]
-            weights = [_weights(scorer, idf, weightings[n], int(group)) for n in numbers]
-            by_weighting = scorer.score_with_each(pairs, weights, work, optimal=optimal)
+        for matching in dict.fromkeys(weighting.matching for weighting in weightings):
+            numbers = [n for n, own in enumerate(weightings) if own.matching == matching]
+            tables = [idf[int(group)] if weightings[n].idf == "corpus" else None for n in numbers]
+            by_weighting = scorer.score_with_each(
+                pairs, [*map(scorer.token_weights, tables)], work, optimal=matching == "optimal"
+            )
             for number, scores in zip(numbers, by_weighting, strict=True):
                 three = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
                 own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
                 values[number][..., rows] = own_values
     return values
-
-
-def _weights(
-    scorer: BertScorer, idf: Sequence[IdfTable], weighting: Weighting, group: int
-) -> TokenWeights:
-    return scorer.token_weights(idf[group] if weighting.idf else None)
 
 
 @lru_cache(maxsize=256)

@@ -212,32 +212,31 @@ def best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
 
 
 def _write_layers(job: TuneJob, results: Results) -> str | None:
-    path = job.plan.options.registry
+    options, judgements = job.plan.options, job.plan.judgements
+    path = options.registry
     if path is None:
         return None
-    new = [_tuned(job, row) for row in results.recommended]
+    new = [
+        TunedLayer(
+            model=row["model"],
+            weights=row["weights"],
+            num_layers=row["layer"],
+            source={
+                "judgements": [mask_credentials(name) for name in options.judgements],
+                "score_column": options.score_column or options.label_column,
+                "rows": len(judgements),
+                "groups": [name for name in judgements.names if name],
+                "statistic": row["statistic"],
+                "measure": "f1",
+                "idf": row["idf"],
+                "value": round(row["value"], 4),
+                "interval": [round(row["low"], 4), round(row["high"], 4)],
+            },
+        )
+        for row in results.recommended
+    ]
     write_atomically(path, format_layers(with_layers(read_layers(path) or [], new)))
     return mask_credentials(path)
-
-
-def _tuned(job: TuneJob, row: Row) -> TunedLayer:
-    options, judgements = job.plan.options, job.plan.judgements
-    return TunedLayer(
-        model=row["model"],
-        weights=row["weights"],
-        num_layers=row["layer"],
-        source={
-            "judgements": [mask_credentials(path) for path in options.judgements],
-            "score_column": options.score_column or options.label_column,
-            "rows": len(judgements),
-            "groups": [name for name in judgements.names if name],
-            "statistic": row["statistic"],
-            "measure": "f1",
-            "idf": row["idf"],
-            "value": round(row["value"], 4),
-            "interval": [round(row["low"], 4), round(row["high"], 4)],
-        },
-    )
 
 
 def differences(judgements: Judgements, results: Results, most: int) -> list[dict[str, Any]]:

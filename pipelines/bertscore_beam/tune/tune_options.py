@@ -150,15 +150,18 @@ class TuneOptions(ScoringOptions):
             check_at_least(name, getattr(self, name), value)
         if self.max_length != "unlimited":
             check_at_least("max_length", self.max_length, 1)
-        check_value(
+        self._check(
             "candidate_column",
-            self.candidate_column,
-            fine=self.candidate_column != self.reference_column,
-            expected="a name other than the reference column's",
-            cure="Texts compared with themselves all score 1.",
+            self.candidate_column != self.reference_column,
+            "a name other than the reference column's",
+            "Texts compared with themselves all score 1.",
         )
         self._check_lists()
         self._check_statistics()
+
+    def _check(self, name: str, fine: bool, expected: str, cure: str) -> None:
+        value = self.statistic if name == "choose_by" else getattr(self, name)
+        check_value(name, value, fine=fine, expected=expected, cure=cure)
 
     def check_packages(self) -> None:
         """Check for those of the extra."""
@@ -171,36 +174,23 @@ class TuneOptions(ScoringOptions):
 
     def _check_lists(self) -> None:
         for name in ("judgements", "layers", "metrics"):
-            check_value(
-                name,
-                getattr(self, name),
-                fine=bool(getattr(self, name)),
-                expected="at least one",
-                cure="Leave it out for the default.",
-            )
+            fine = bool(getattr(self, name))
+            self._check(name, fine, "at least one", "Leave it out for the default.")
         for name in ("models", "layers", "metrics"):
-            given = getattr(self, name)
-            check_value(
-                name,
-                given,
-                fine=len(set(given)) == len(given),
-                expected="each once",
-                cure="Leave out the second.",
-            )
-        check_value(
+            values = getattr(self, name)
+            self._check(name, len(set(values)) == len(values), "each once", "Leave out the second.")
+        self._check(
             "layers",
-            self.layers,
-            fine=self.layers == (ALL_LAYERS,)
+            self.layers == (ALL_LAYERS,)
             or all(text.isascii() and text.isdecimal() for text in self.layers),
-            expected="'all', or numbers of layers",
-            cure="Write --layers 4 5 6.",
+            "'all', or numbers of layers",
+            "Write --layers 4 5 6.",
         )
-        check_value(
+        self._check(
             "metrics",
-            self.metrics,
-            fine=self.metrics in (ALL_METRICS, NO_METRICS) or set(self.metrics) <= set(METRICS),
-            expected=f"names of {', '.join(METRICS)}, or 'all' or 'none' alone",
-            cure="METEOR and CIDEr are left out: they need Java, or a corpus of captions.",
+            self.metrics in (ALL_METRICS, NO_METRICS) or set(self.metrics) <= set(METRICS),
+            f"names of {', '.join(METRICS)}, or 'all' or 'none' alone",
+            "METEOR and CIDEr are left out: they need Java, or a corpus of captions.",
         )
 
     def _check_statistics(self) -> None:
@@ -209,47 +199,44 @@ class TuneOptions(ScoringOptions):
                 "--score-column is missing: got no column of people's scores, and none of labels; "
                 "expected one of them. Give --score-column NAME, or --label-column NAME."
             )
-        missing = self.label_column if self.statistic == "auc" else self.score_column
-        check_value(
-            "choose_by",
-            self.statistic,
-            fine=missing is not None,
-            expected="a statistic of a column that is given",
-            cure="auc needs --label-column, the others need --score-column.",
+        has_scores, has_systems, has_items = (
+            column is not None
+            for column in (self.score_column, self.system_column, self.item_column)
         )
-        check_value(
+        self._check(
             "choose_by",
-            self.statistic,
-            fine=self.system_column is not None or not self.statistic.startswith("system_"),
-            expected="a statistic of systems only with a column of them",
-            cure="Add --system.",
+            self.label_column is not None if self.statistic == "auc" else has_scores,
+            "a statistic of a column that is given",
+            "auc needs --label-column, the others need --score-column.",
         )
-        check_value(
+        self._check(
             "choose_by",
-            self.statistic,
-            fine=self.item_column is not None or self.statistic != "system_soft_accuracy",
-            expected="soft accuracy, which compares systems item by item, only with items",
-            cure="Add --key.",
+            has_systems or not self.statistic.startswith("system_"),
+            "a statistic of systems only with a column of them",
+            "Add --system.",
         )
-        check_value(
+        self._check(
+            "choose_by",
+            has_items or self.statistic != "system_soft_accuracy",
+            "soft accuracy, which compares systems item by item, only with items",
+            "Add --key.",
+        )
+        self._check(
             "lower_is_better",
-            self.lower_is_better,
-            fine=self.score_column is not None or not self.lower_is_better,
-            expected="it only with a column of scores",
-            cure="Leave it out.",
+            has_scores or not self.lower_is_better,
+            "it only with a column of scores",
+            "Leave it out.",
         )
-        check_value(
+        self._check(
             "registry",
-            self.registry,
-            fine=self.registry is None or self.matching != "optimal",
-            expected="it only with greedy matching, by which `score` matches",
-            cure="Leave it out, or give --matching both.",
+            self.registry is None or self.matching != "optimal",
+            "it only with greedy matching, by which `score` matches",
+            "Leave it out, or give --matching both.",
         )
-        needed = (self.score_column, self.system_column, self.item_column)
-        check_value(
+        is_whole = has_scores and has_systems and has_items
+        self._check(
             "hybrids",
-            self.hybrids,
-            fine=not self.hybrids or (self.hybrids >= LEAST_HYBRIDS and None not in needed),
-            expected=f"at least {LEAST_HYBRIDS}, and only of scores with systems and items",
-            cure="Add --score-column, --system and --key, or leave it out.",
+            not self.hybrids or (self.hybrids >= LEAST_HYBRIDS and is_whole),
+            f"at least {LEAST_HYBRIDS}, and only of scores with systems and items",
+            "Add --score-column, --system and --key, or leave it out.",
         )

@@ -18,8 +18,8 @@ MEASURES = ("precision", "recall", "f1")
 
 def weightings_of(options: TuneOptions) -> tuple[Weighting, ...]:
     """Return the weightings to compare, in the order in which scores are kept."""
-    matchings = {"greedy": (False,), "optimal": (True,), "both": (False, True)}[options.matching]
-    idf = {"none": (False,), "corpus": (True,), "both": (False, True)}[options.idf]
+    matchings = ("greedy", "optimal") if options.matching == "both" else (options.matching,)
+    idf = ("none", "corpus") if options.idf == "both" else (options.idf,)
     return tuple(Weighting(*pair) for pair in itertools.product(matchings, idf))
 
 
@@ -68,8 +68,6 @@ class TunePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        if not self.models:
-            return None
         return unseen_device_words(self.options, self.runner, self.models[0].config)
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from bertscore_core.stats import (
     Doubles,
     Estimates,
     Resampled,
-    SystemAgreement,
     accuracy_with_ties,
     auc,
     darr,
@@ -95,27 +94,26 @@ def compared(
     plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, Doubles]
 ) -> Compared:
     """Put the scores of models, by digest, and of other metrics, by name, side by side."""
-    settings: list[Setting] = []
-    values: list[npt.NDArray[np.floating]] = []
-    for model in plan.models:
-        values_of_model = scores[model.digest].values
-        for number, weighting in enumerate(plan.weightings):
-            for layer in model.layers:
-                for index, measure in enumerate(MEASURES):
-                    settings.append(
-                        Setting(
-                            model=model.name,
-                            layer=layer,
-                            measure=measure,
-                            matching=weighting.matching,
-                            idf=weighting.weights,
-                            digest=model.digest,
-                        )
-                    )
-                    values.append(values_of_model[number, layer, index])
+    settings = [
+        Setting(
+            model=model.name,
+            layer=layer,
+            measure=measure,
+            matching=weighting.matching,
+            idf=weighting.idf,
+            digest=model.digest,
+        )
+        for model in plan.models
+        for weighting in plan.weightings
+        for layer in model.layers
+        for measure in MEASURES
+    ]
     settings += [Setting(model=name) for name in others]
-    values += list(others.values())
-    matrix = np.array(values, dtype=np.float64)
+    values = [
+        scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements))
+        for model in plan.models
+    ]
+    matrix = np.concatenate([*values, *(row[None] for row in others.values())], dtype=np.float64)
     complete = np.logical_and.reduce(np.isfinite(matrix), axis=0)
     return Compared(settings=tuple(settings), scores=matrix, complete=complete)
 
@@ -130,36 +128,38 @@ _CHOICES = 10
 Agreement = Estimates | Resampled
 
 
-Column = Any
-"""An array of n values, or None where the judgements have no such column."""
+class GroupRows(NamedTuple):
+    """The rows of one group, as the statistics take them.
 
+    Each of the first four is None where the judgements have no such column. Scores are those of S
+    settings: shape (S, n).
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupRows:
-    """The rows of one group, as the statistics take them. Scores of S settings: shape (S, n)."""
-
-    people: Column
-    labels: Column
-    systems: Column
-    items: Column
+    people: Any
+    labels: Any
+    systems: Any
+    items: Any
     scores: Doubles
 
     @classmethod
     def of(
-        cls, judgements: "Judgements | GroupRows", rows: npt.NDArray[np.int64], scores: Doubles
+        cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: Doubles
     ) -> "GroupRows":
         """Take some rows of all judgements. Scores have shape (S, N)."""
-        columns = ("people", "labels", "systems", "items")
-        values = {name: getattr(judgements, name) for name in columns}
-        own = {name: None if column is None else column[rows] for name, column in values.items()}
-        return cls(**own, scores=scores[:, rows])
+        columns = (judgements.people, judgements.labels, judgements.systems, judgements.items)
+        return cls(*columns, scores)._take(rows)
+
+    def _take(self, rows: npt.NDArray[np.int64]) -> "GroupRows":
+        columns: list[Any] = [None if column is None else column[..., rows] for column in self]
+        return GroupRows(*columns)
 
     def half(self, side: int, settings: Sequence[int], seed: int) -> "GroupRows":
         """Return one of two random halves, 0 or 1, with these settings. Items stay whole."""
         items = np.arange(self.scores.shape[1]) if self.items is None else self.items
         numbers = np.unique(items, return_inverse=True)[1]
         sides = np.random.default_rng(seed).permutation(numbers.max() + 1)[numbers] % 2
-        return GroupRows.of(self, np.flatnonzero(sides == side), self.scores[settings])
+        chosen = self._replace(scores=self.scores[settings])
+        return chosen._take(np.flatnonzero(sides == side))
 
 
 Statistic = Callable[[GroupRows], Agreement]
@@ -169,37 +169,30 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     """Return the statistics that the columns of the judgements allow, by name."""
     how = {"resamples": options.resamples, "seed": options.seed}
 
-    def of_systems(rows: GroupRows) -> SystemAgreement:
-        return system_agreement(rows.people, rows.scores, rows.systems, rows.items, **how)
+    def over_rows(statistic: Callable[..., Estimates]) -> Statistic:
+        return lambda rows: statistic(rows.people, rows.scores, rows.items)
 
-    def soft(rows: GroupRows) -> Resampled:
-        return soft_system_accuracy(rows.people, rows.scores, rows.systems, rows.items, **how)
+    def over_systems(statistic: Callable[..., Any]) -> Callable[[GroupRows], Any]:
+        return lambda rows: statistic(rows.people, rows.scores, rows.systems, rows.items, **how)
 
     statistics: dict[str, Statistic] = {}
     if judgements.people is not None:
         statistics |= {
-            "pearson": lambda rows: pearson(rows.people, rows.scores, rows.items),
-            "spearman": lambda rows: spearman(rows.people, rows.scores, rows.items),
-            "kendall": lambda rows: kendall(rows.people, rows.scores, rows.items),
+            "pearson": over_rows(pearson),
+            "spearman": over_rows(spearman),
+            "kendall": over_rows(kendall),
         }
         if _is_raw(judgements.people):
-            statistics["darr"] = lambda rows: darr(rows.people, rows.scores, rows.items)
+            statistics["darr"] = over_rows(darr)
         if judgements.items is not None:
-            statistics |= {
-                "item_kendall": lambda rows: within_item_kendall(
-                    rows.people, rows.scores, rows.items
-                ),
-                "item_accuracy": lambda rows: (
-                    accuracy_with_ties(rows.people, rows.scores, rows.items).estimates
-                ),
-            }
+            statistics["item_kendall"] = over_rows(within_item_kendall)
+            statistics["item_accuracy"] = over_rows(accuracy_with_ties)
         if judgements.systems is not None:
-            statistics |= {
-                "system_pearson": lambda rows: of_systems(rows).pearson,
-                "system_accuracy": lambda rows: of_systems(rows).accuracy,
-            }
+            of_systems = over_systems(system_agreement)
+            statistics["system_pearson"] = lambda rows: of_systems(rows)[0]
+            statistics["system_accuracy"] = lambda rows: of_systems(rows)[1]
             if judgements.items is not None:
-                statistics["system_soft_accuracy"] = soft
+                statistics["system_soft_accuracy"] = over_systems(soft_system_accuracy)
     if judgements.labels is not None:
         statistics["auc"] = lambda rows: auc(rows.labels, rows.scores, rows.items)
     return statistics
@@ -207,7 +200,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
 
 def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
     """Return how each setting chooses among hybrid systems, by the name of the number."""
-    made = hybrid_agreement(
+    return hybrid_agreement(
         rows.people,
         rows.scores,
         rows.items,
@@ -215,12 +208,6 @@ def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
         choices=_CHOICES * options.hybrids,
         seed=options.seed,
     )
-    return {
-        "hybrid_pearson": made.pearson,
-        "hybrid_hits_at_1": made.hits_at_1,
-        "hybrid_reciprocal_rank": made.reciprocal_rank,
-        "hybrid_difference": made.difference,
-    }
 
 
 def mean_of(parts: Sequence[Agreement]) -> Agreement:
@@ -330,22 +317,21 @@ def evaluate(
     """Compute every statistic in every group, and choose the layers."""
     sides = compared(plan, scores, others)
     groups = _groups(plan, sides)
-    total = sum(own.scores.shape[1] for own in groups.values())
+    sizes = {group: own.scores.shape[1] for group, own in groups.items()}
+    sizes[MEAN] = sum(sizes.values())
     rows: list[Row] = []
     overall: dict[str, Agreement] = {}
     for name, statistic in statistics_of(plan.judgements, plan.options).items():
         parts = {group: statistic(own) for group, own in groups.items()}
-        for group, part in parts.items():
-            where = {"group": group, "statistic": name, "rows": groups[group].scores.shape[1]}
-            rows += _rows(sides, plan.options, where, part)
         overall[name] = next(iter(parts.values()))
         if len(parts) > 1:
-            overall[name] = mean_of(list(parts.values()))
-            where = {"group": MEAN, "statistic": name, "rows": total}
-            rows += _rows(sides, plan.options, where, overall[name])
+            overall[name] = parts[MEAN] = mean_of(list(parts.values()))
+        for group, part in parts.items():
+            where = {"group": group, "statistic": name, "rows": sizes[group]}
+            rows += _rows(sides, plan.options, where, part)
     for group, own in groups.items() if plan.options.hybrids else ():
         for name, values in hybrids_of(own, plan.options).items():
-            where = {"group": group, "statistic": name, "rows": own.scores.shape[1]}
+            where = {"group": group, "statistic": name, "rows": sizes[group]}
             numbers = zip(sides.settings, values.tolist(), strict=True)
             rows += [_row(setting, **where, value=value) for setting, value in numbers]
     rows += _corpus_rows(plan, sides)
@@ -452,7 +438,7 @@ def _recommend(
     scores: Mapping[str, ModelScores],
 ) -> list[Row]:
     recommended = []
-    idf = plan.weightings[0].weights
+    idf = plan.weightings[0].idf
     statistic = statistics_of(plan.judgements, plan.options)[plan.options.statistic]
     for model in plan.models:
         f1 = {"digest": model.digest, "matching": "greedy", "measure": "f1"}

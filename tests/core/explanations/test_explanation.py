@@ -214,6 +214,13 @@ def test_html_is_escaped_and_loads_nothing(scorer):
     assert found._repr_html_() == fragment(found)
 
 
+def test_html_shows_both_texts_as_they_are_written(scorer):
+    text = fragment(explain(scorer, "The  CAT\n\u202esat 😀", ["", "naïve  Ça"]))
+    written = re.findall(r'<p class="written" dir="auto">(.*?)</p>', text, re.DOTALL)
+    candidate = "The  CAT\n\\u202esat 😀"
+    assert written == [candidate, "(empty)", candidate, "naïve  Ça"]
+
+
 def test_html_of_long_texts_leaves_the_matrix_out(scorer, monkeypatch):
     found = explain(scorer, "the cat sat", "a cat")
     assert 'class="matrix"' in fragment(found)

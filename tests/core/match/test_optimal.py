@@ -86,12 +86,6 @@ def test_the_sum_is_the_largest_of_all_and_at_most_that_of_greedy_matching(left,
     )
 
 
-def test_equal_texts_match_themselves():
-    text = vectors(0, 40, 80, 120)
-    for side in optimal_matches(text, text.flip(0)):
-        np.testing.assert_allclose(side, np.ones((1, 4)), atol=1e-6)
-
-
 def test_numbers_that_are_not_finite_reach_the_scores():
     broken = vectors(0, 40)
     broken[1] = torch.nan

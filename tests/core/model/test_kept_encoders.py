@@ -15,6 +15,7 @@ from bertscore_core.model import (
     kept_encoders,
     load_encoder,
     new_encoder,
+    openvino_runtime,
     openvino_version,
     resolve_model,
 )
@@ -127,3 +128,27 @@ def test_a_kept_encoder_gives_the_same_bits_and_needs_no_weights(
         assert torch.equal(expected[:, inside], actual[:, inside])
     with pytest.raises(NameError, match="_load"):  # other settings are another encoder
         load_encoder(files, EncoderOptions(num_layers=1, backend="openvino", max_length=19))
+
+
+@pytest.mark.model
+def test_an_encoder_that_computes_something_else_once_read_back_is_used_as_it_was_and_not_kept(
+    cache, monkeypatch, tiny_folder
+):
+    written = openvino_runtime._written
+
+    def zeros(model, path):
+        written(model, path)
+        weights = path.with_suffix(".bin")
+        weights.write_bytes(bytes(weights.stat().st_size))
+        return openvino_runtime._import_openvino().Core().read_model(path)
+
+    monkeypatch.setattr(openvino_runtime, "_written", zeros)
+    files = resolve_model(str(tiny_folder("bert")))
+    ids, lengths = torch.arange(12).reshape(2, 6), torch.tensor([6, 6])
+    on_torch, converted = (
+        load_encoder(files, EncoderOptions(num_layers=1, backend=backend, max_length=20))
+        for backend in ("torch", "openvino")
+    )
+    expected, actual = on_torch.encode(ids, lengths), converted.encode(ids, lengths)
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=0)
+    assert os.listdir(cache) == []

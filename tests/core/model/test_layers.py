@@ -15,8 +15,8 @@ from transformers import (
     XLMRobertaXLConfig,
 )
 
-from bertscore_core import ConfigError, ScorerConfig
-from bertscore_core.model import EncoderOptions, cut, find_final_norm, load_encoder, resolve_model
+from bertscore_core import ConfigError, ScorerConfig, settle
+from bertscore_core.model import EncoderOptions, cut, find_final_norm, resolve_model
 from bertscore_core.model.encoder import _CONVERTED
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES
@@ -155,16 +155,8 @@ def test_cutting_for_a_look_leaves_the_model_whole(tiny_folder):
             cut(model, LAYERS + 1)
 
 
-def test_semantics_are_known_ones_and_told_only_where_they_matter(tiny_folder):
+def test_semantics_are_told_only_where_they_matter(tiny_folder):
     common = {"model": str(tiny_folder("t5")), "num_layers": 1, "max_length": "reference"}
-    with pytest.raises(ConfigError, match="unknown layer_semantics 'raw'; expected hidden or cut"):
-        ScorerConfig(**common, layer_semantics="raw")
-    with pytest.raises(ConfigError, match="unknown layer_semantics 'raw'"):
-        load_encoder(
-            resolve_model(common["model"]), EncoderOptions(num_layers=1, layer_semantics="raw")
-        )
-    from bertscore_core import settle
-
     told = [
         settle(ScorerConfig(**common, **changes)).signature().layer_semantics
         for changes in (

@@ -18,7 +18,6 @@ from transformers import AutoConfig, AutoTokenizer
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, settle
 from bertscore_core.model import (
     EncoderOptions,
-    has_local_layers,
     reads_left_to_right,
     resolve_model,
 )
@@ -186,12 +185,6 @@ def test_left_to_right_is_said_once(tiny_folder, tmp_path, caplog):
         settle(config)
     (record,) = caplog.records
     assert "some-decoder reads texts from left to right" in record.getMessage()
-
-
-def test_local_layers_are_known(tiny_folder):
-    for family in ("modernbert", "eurobert"):
-        config = AutoConfig.from_pretrained(tiny_folder(family))
-        assert has_local_layers(config) == (family == "modernbert")
 
 
 def test_rotary_positions_take_any_length(tiny_folder):

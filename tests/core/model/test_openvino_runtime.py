@@ -39,16 +39,6 @@ class Table(nn.Module):
         return (self.change(self.table(ids)),)
 
 
-def test_hidden_states_are_those_of_torch_whatever_the_shape():
-    model = Table(torch.tanh)
-    forward = compile_encoder(LastLayer(model), SHAPE, vocabulary=20, key=None)
-    for shape in [(1, 1), (5, 3), (2, 30)]:
-        ids = torch.randint(0, 20, shape)
-        with torch.no_grad():
-            expected = model(ids, None)[0][None]
-        np.testing.assert_allclose(forward(ids, torch.ones_like(ids)), expected, atol=1e-6)
-
-
 def test_batches_side_by_side_are_those_computed_alone():
     """More are started than it was asked to compute at once, and waited for in another order."""
     encoder = compile_encoder(
@@ -213,11 +203,6 @@ def test_threads_may_share_a_scorer(scorer):
 def test_what_openvino_cannot_do_is_said_before_the_model_is_loaded(changes, message, tiny_folder):
     with pytest.raises(ConfigError, match=message):
         backend(tiny_folder("bert"), backend="openvino", **changes)
-
-
-def test_unknown_backend_is_refused():
-    with pytest.raises(ConfigError, match="unknown backend 'onnx'; expected auto, torch, openvino"):
-        ScorerConfig(backend="onnx")
 
 
 def test_signature_names_the_backend(scorer, tiny_scorer):

@@ -49,7 +49,7 @@ def test_rescaling_changes_no_ranking_and_no_correlation(baseline):
     # A threshold of ties is a difference of scores, and is stretched with them.
     ties = accuracy_with_ties(rows.people, final[:, -1], rows.items)
     before = accuracy_with_ties(rows.people, raw, rows.items)
-    np.testing.assert_allclose(ties.estimates.values, before.estimates.values, atol=1e-3)
+    np.testing.assert_allclose(ties.values, before.values, atol=1e-3)
 
 
 @given(

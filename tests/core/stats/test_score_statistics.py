@@ -103,10 +103,9 @@ def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
         assert sums.reasons == sums.rejected_reasons == {"null_candidate": sums.rejected}
         np.testing.assert_allclose(sums.means, final.mean(axis=0), rtol=0, atol=1e-11)
         np.testing.assert_allclose(sums.raw_means, raw.mean(axis=0), rtol=0, atol=1e-11)
-        np.testing.assert_allclose(sums.deviations, final.std(axis=0, ddof=1), rtol=1e-9)
-        np.testing.assert_allclose(sums.raw_deviations, raw.std(axis=0, ddof=1), rtol=1e-9)
-        errors = final.std(axis=0, ddof=1) / np.sqrt(len(final))
-        np.testing.assert_allclose(sums.standard_errors, errors, rtol=1e-9)
+        for errors, scores in ((sums.standard_errors, final), (sums.raw_standard_errors, raw)):
+            expected = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+            np.testing.assert_allclose(errors, expected, rtol=1e-9)
 
 
 def test_quantiles_are_of_raw_scores_to_the_width_of_a_bin() -> None:
@@ -133,14 +132,15 @@ def test_a_score_without_bound_counts_as_the_largest_one() -> None:
     rows = one_group([[0.5, -0.5, np.inf], [0.5, -0.5, -1e30], [1, 1, 1e5]], {})
     (sums,) = statistics_by_group(rows)
     assert sums.means[2] == pytest.approx(1e5 / 3)
-    assert sums.deviations[2] == pytest.approx(np.std([2.0**26, -(2.0**26), 1e5], ddof=1))
+    expected = np.std([2.0**26, -(2.0**26), 1e5], ddof=1) / 3**0.5
+    assert sums.standard_errors[2] == pytest.approx(expected)
     assert sums.histograms[2] == PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
 
 
 def test_no_rows_have_no_means() -> None:
     empty = ScoreStatistics()
     assert np.isnan(empty.means).all()
-    assert np.isnan(empty.deviations).all()
+    assert np.isnan(empty.standard_errors).all()
     assert np.isnan(empty.quantiles([0.5])).all()
     assert ScoreStatistics.from_bytes(empty.to_bytes()) == empty
 

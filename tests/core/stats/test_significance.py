@@ -60,7 +60,7 @@ def test_settings_that_order_alike_are_never_below_each_other():
 
 def test_settings_chosen_from_others_keep_their_values():
     found = pearson(ROWS.people, ROWS.scores)
-    other = system_agreement(ROWS.people, ROWS.scores, ROWS.systems, ROWS.items).pearson
+    other = system_agreement(ROWS.people, ROWS.scores, ROWS.systems, ROWS.items)[0]
     for every in (found, other):
         chosen = every.of([2, 0])
         assert chosen.values.tolist() == every.values[[2, 0]].tolist()
@@ -104,11 +104,11 @@ def of_systems(statistic, people, scores):
 
 
 def system_pearson(people, scores):
-    return of_systems(system_agreement, people, scores).pearson
+    return of_systems(system_agreement, people, scores)[0]
 
 
 def system_accuracy(people, scores):
-    return of_systems(system_agreement, people, scores).accuracy
+    return of_systems(system_agreement, people, scores)[1]
 
 
 def soft_accuracy(people, scores):

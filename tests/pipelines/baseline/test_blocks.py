@@ -29,7 +29,7 @@ def read_file(name, rows):
         file=name,
         bytes=7,
         sha256="ab",
-        retries=("attempt 1: 503",),
+        retries=["attempt 1: 503"],
         counts={"pages": 3},
         languages={code: {"sentences_kept": number} for code, number in rows.items()},
         rows=rows,

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 
-from bertscore_beam.run import BROKEN, DONE, UNUSABLE
+from bertscore_beam.run import BROKEN, DONE
 from tests.support.crawls import (
     TABLES,
     crawl_files,
@@ -103,13 +103,6 @@ def test_file_with_many_broken_records_fails_by_name_and_one_with_few_says_so(
     assert (source["records"], source["records_broken"]) == (300, 2)
     summary = json.loads((tmp_path / "few" / "_summary.json").read_text())
     assert summary["languages"]["en"]["records_broken"] == 2
-
-
-def test_crawl_that_is_not_there_is_refused(tmp_path, model, capsys):
-    with web_server({}) as web:
-        status = run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON)
-    assert status == UNUSABLE
-    assert CRAWL in capsys.readouterr().err
 
 
 def test_server_that_is_down_stops_the_run(tmp_path, crawl, model, capsys):

@@ -129,9 +129,13 @@ def test_waves_leave_the_tables_as_they_are_and_no_copy(
 ):
     monkeypatch.setattr(module, "_ON_A_DISK", 1)
     with web_server(crawl) as web:
-        flags = ("--fetch-pause", "0.01", "--downloads", 1)
+        flags = ("--fetch-pause", "0.01", "--downloads", 1, "--contact", "mailto:me@a.example")
         assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == DONE
         assert web.most_at_once == 1
+        agents = {request.headers["user-agent"] for request in web.requests}
+        paths = [request.path for request in web.requests]
+    assert all("mailto:me@a.example" in agent for agent in agents)
+    assert len(paths) == len(set(paths)) == 1 + 4  # each file once, whole
     assert read_tables(tmp_path / "out") == tables
     assert capsys.readouterr().err.count("Fetching 1 files") == 4
     assert not (tmp_path / "out" / "_fetched").exists()

@@ -89,17 +89,8 @@ def test_scores_take_the_table_of_their_kind(
     rows = pa.table({"candidate": texts[:20], "reference": texts[20:]})
     pq.write_table(rows, tmp_path / "rows.parquet")
     words = ["score", "--input", tmp_path / "rows.parquet", "--output", tmp_path / "scored"]
-    words += [
-        "--model",
-        model,
-        "--num-layers",
-        1,
-        "--language",
-        "en",
-        "--rescale",
-        "--baseline",
-        made / table,
-    ]
+    words += ["--model", model, "--num-layers", 1, "--language", "en"]
+    words += ["--rescale", "--baseline", made / table]
     assert main([*map(str, words), "--idf", idf, "--device", "cpu"]) == DONE
     said = capsys.readouterr().err
     assert ("Notice: scores" in said) == bool(notice)

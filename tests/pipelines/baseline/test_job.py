@@ -1,7 +1,6 @@
 """The baseline job: what it makes, and the same tables however the work is done."""
 
 import json
-import shutil
 
 import fsspec
 import numpy as np
@@ -18,7 +17,6 @@ from tests.support.crawls import LANGUAGES, description, read_tables, run_baseli
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.web import web_server
-from tests.support.wet import CRAWL, listing_bytes
 
 
 def test_table_is_what_scoring_each_layer_alone_gives(finished, model):
@@ -104,25 +102,6 @@ def test_dry_run_writes_nothing(tmp_path, crawl, model, capsys):
 def test_two_processes_make_the_same_tables(tmp_path, crawl, model, tables):
     assert run_baseline(crawl, tmp_path / "out", model, "--workers", 2) == DONE
     assert read_tables(tmp_path / "out") == tables
-
-
-def test_order_of_the_list_makes_no_difference(tmp_path, crawl, model, names, tables):
-    second = shutil.copytree(crawl, tmp_path / "crawl")
-    listing = second / "crawl-data" / CRAWL / "wet.paths.gz"
-    listing.write_bytes(listing_bytes(names[::-1]))
-    assert run_baseline(second, tmp_path / "out", model) == DONE
-    assert read_tables(tmp_path / "out") == tables
-
-
-def test_web_server_gives_the_same_tables(tmp_path, crawl, model, tables):
-    with web_server(crawl) as web:
-        flags = ("--fetch-pause", "0.01", "--contact", "mailto:someone@example.org")
-        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == DONE
-        agents = {request.headers["user-agent"] for request in web.requests}
-        paths = [request.path for request in web.requests]
-    assert read_tables(tmp_path / "out") == tables
-    assert len(paths) == len(set(paths)) == 1 + 4  # each file once, whole
-    assert all("bertscore-beam/" in agent and "someone@example.org" in agent for agent in agents)
 
 
 def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, tables):

@@ -1,10 +1,11 @@
-"""Which folders a baseline run continues in, and what it keeps of them."""
+"""Which folders a baseline run continues in, what it keeps of them, and which it leaves."""
 
 import json
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.baseline import BaselineOptions, SourceFiles, begin_baseline, prepare_baseline
 from bertscore_beam.cli.main import main
 from bertscore_beam.files import TEMPORARY_PREFIX
-from bertscore_beam.run import DONE, UNUSABLE
+from bertscore_beam.options import read_options
+from bertscore_beam.run import DONE, UNUSABLE, FolderLostError, OutputFolder, RunLock, Runner
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,
@@ -24,6 +27,7 @@ from tests.support.crawls import (
     read_tables,
     run_baseline,
 )
+from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
 from tests.support.processes import kill_session
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
@@ -131,7 +135,11 @@ REFUSED = {
         (),
         "sampling: None there, '2' now (version of the rule",
     ),
-    "an older layout": (without("layout"), (), "in another way: got layout 1; expected 2"),
+    "an older layout": (
+        without("layout"),
+        (),
+        "layout: None there, '2' now (of sentences; another version",
+    ),
     "a damaged file": (damage, (), "damaged"),
     "lost sentences": (lose_sentences, (), "files are gone, such as 'crawl-data/"),
 }
@@ -246,3 +254,43 @@ def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, m
     listing.write_bytes(listing_bytes(["crawl-data/CC-MAIN-2026-30/another.warc.wet.gz"]))
     assert run_baseline(second, output, model, "--pairs", 121) == UNUSABLE
     assert "other files" in capsys.readouterr().err
+
+
+@pytest.fixture
+def plan_of(crawl, model, output):
+    """Return what plans a run on the folder, whose source has other files by now."""
+
+    def plan(*more):
+        words = baseline(crawl, output, model)[1:]
+        if "--seed" in more:
+            words = words[: words.index("--seed")] + words[words.index("--seed") + 2 :]
+        options = read_options(BaselineOptions, [*words, *more], "baseline")
+        files = SourceFiles(names=(), paths={}, digest="another")
+        return replace(prepare_baseline(options, Runner.of(options)), files={"en": files})
+
+    return plan
+
+
+def begin(plan, output, run):
+    begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), run)), print)
+
+
+@pytest.mark.parametrize("more", [(), ("--overwrite",), ("--overwrite", "--seed", "4")])
+def test_start_of_a_baseline_that_lost_its_folder_changes_nothing(output, plan_of, more):
+    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    plan = plan_of(*more)
+    before = files_below(output)
+    with pytest.raises(FolderLostError):
+        begin(plan, output, "another")
+    assert files_below(output) == before
+
+
+def test_start_of_a_baseline_changes_nothing_after_it_loses_its_folder(
+    output, plan_of, monkeypatch
+):
+    plan = plan_of("--overwrite")
+    looks = assert_nothing_changes_after_loss(
+        monkeypatch, output, lambda: begin(plan, output, "mine")
+    )
+    assert not list(output.rglob("*.tsv"))
+    assert looks == 6  # as many as there are writes and deletions

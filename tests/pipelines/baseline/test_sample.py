@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from bertscore_beam.baseline import (
     PairingPlan,
@@ -18,17 +18,13 @@ from bertscore_beam.baseline import (
     PairsRecord,
     SentenceBlock,
     TakeSample,
-    capping_hosts,
     lanes_of_blocks,
-    pair as pairs_module,
     pairs_path,
     pairs_record_path,
     read_sample,
     rows_by_value,
     sample as sample_module,
     sample_digest,
-    taking_lowest,
-    write_sample,
 )
 from bertscore_beam.crawl import (
     HostedSentences,
@@ -40,70 +36,7 @@ from bertscore_beam.crawl import (
     pairing_order,
     sentence_priority,
 )
-from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, shown
-
-
-@given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10), st.randoms())
-def test_sample_of_parts_is_that_of_the_whole_in_any_order(parts, cap, count, generator):
-    caps, take = capping_hosts(cap), taking_lowest(count)
-    blocks = list(map(as_hosted, parts))
-    generator.shuffle(blocks)
-    merged = caps.create_accumulator()
-    for result in blocks:
-        merged = caps.merge_accumulators(
-            (caps.add_input(caps.create_accumulator(), result), merged)
-        )
-    left = cap_hosts(as_hosted([row for part in parts for row in part]), cap).priorities
-    halves = [take.add_input(take.create_accumulator(), half) for half in np.array_split(left, 2)]
-    expected = sorted(set(left.tolist()))[:count]
-    assert take.extract_output(take.merge_accumulators(halves)).tolist() == expected
-    assert lowest([caps.extract_output(merged).priorities], count).tolist() == expected
-
-
-@given(
-    st.lists(shown, max_size=8),
-    st.integers(1, 3),
-    st.integers(0, 10),
-    st.integers(0, 6),
-    st.integers(0, 8),
-)
-def test_the_time_of_a_merge_changes_nothing(parts, cap, count, few, cut):
-    blocks = list(map(as_hosted, parts))
-    caps, take = capping_hosts(cap), taking_lowest(count)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample_module, "_FEW_ROWS", few)
-        for combine, elements in ((caps, blocks), (take, [block.priorities for block in blocks])):
-            merged = []
-            for part in (elements[:cut], elements[cut:]):
-                gathered = combine.create_accumulator()
-                for element in part:
-                    gathered = combine.add_input(gathered, element)
-                merged.append(combine.compact(gathered) if len(merged) else gathered)
-            result = combine.extract_output(combine.merge_accumulators(merged))
-            np.testing.assert_array_equal(result, combine._merge(elements))
-
-
-def test_sorting_grows_with_the_hashes_and_not_with_their_square(monkeypatch):
-    rows = []
-    real = sample_module.cap_hosts
-
-    def counted(found, cap):
-        rows.append(len(found.hosts))
-        return real(found, cap)
-
-    monkeypatch.setattr(sample_module, "cap_hosts", counted)
-    generator = np.random.default_rng(5)
-    combine = capping_hosts(1000)
-    added, merged = combine.create_accumulator(), combine.create_accumulator()
-    for _ in range(300):
-        values = generator.integers(0, 1 << 63, 500, dtype=np.uint64)
-        block = HostedSentences(values, values ^ np.uint64(1 << 40), values % np.uint64(900))
-        added = combine.add_input(added, block)
-        first = combine.add_input(combine.create_accumulator(), block)
-        merged = combine.merge_accumulators([merged, first])
-    np.testing.assert_array_equal(combine.extract_output(added), combine.extract_output(merged))
-    # Of 150,000 hashes: sorting all of them with every block would be 22 million for each way.
-    assert sum(rows) < 2 * 4 * 150_000
+from tests.support.hashes import as_hashes, few_hashes, pairs_of
 
 
 @given(few_hashes)
@@ -168,11 +101,10 @@ def read_blocks(folder, blocks, language):
 
 
 @pytest.mark.job
-@pytest.mark.parametrize("held", [1, 30, 1 << 20])
-@pytest.mark.parametrize("size", [1, 3, 64])
+@pytest.mark.parametrize(("size", "held"), [(1, 30), (3, 1), (64, 1 << 20)])
 def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, written, size, held):
-    monkeypatch.setattr(sample_module, "_LANE_ROWS", held)
-    monkeypatch.setattr(pairs_module, "_LANE_ROWS", held)
+    monkeypatch.setattr(sample_module, "_LANE_HASHES", held)
+    monkeypatch.setattr(sample_module, "_LANE_TEXTS", held)
     expected = {}
     for code in ("de", "en"):
         whole = read_blocks(folder, written, code)
@@ -213,16 +145,10 @@ def paired_by_hand(texts, language, bits=2):
     return pairs + list(zip(left[0::2], left[1::2], strict=False))
 
 
-def test_sample_is_read_as_it_was_written(folder):
-    values = np.sort(as_hashes(random.Random(1).getrandbits(64) for _ in range(50)))
-    write_sample(folder, "en", values)
-    np.testing.assert_array_equal(read_sample(folder, "en"), values)
-
-
 @pytest.mark.parametrize(("digest", "is_kept"), [("of this sample", True), ("of another", False)])
 def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
-    assert pairs_module._find_pairs(folder, SimpleNamespace(language="en")) is None
+    assert sample_module._find_pairs(folder, SimpleNamespace(language="en")) is None
     record = PairsRecord(language="en", sample="of this sample", parts=())
     folder.write(pairs_record_path("en"), record.to_json())
-    kept = pairs_module._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
+    kept = sample_module._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
     assert kept == (record if is_kept else None)

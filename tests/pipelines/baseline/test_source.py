@@ -151,10 +151,3 @@ def test_sentences_without_tokens_give_no_table_and_a_warning(tmp_path, capsys):
     assert "no table en/all-MiniLM-L6-v2.tsv" in capsys.readouterr().err
     assert not (output / "_SUCCESS").exists()
     assert not (output / "en").exists()
-
-
-def test_options_that_would_do_nothing_are_refused(tmp_path, refused):
-    (tmp_path / "a.txt").write_bytes(GOOD)
-    status, said = refused(tmp_path / "a.txt", max_files=3)
-    assert status == UNUSABLE
-    assert "'max_files' cannot be used: got 3" in said

@@ -22,7 +22,6 @@ MODEL = "all-MiniLM-L6-v2"
     [
         (["--num-layer", "3"], "Did you mean --num-layers?"),
         (["--ref-col", "x"], "Did you mean --reference-column?"),
-        (["--no-such"], "unknown argument '--no-such'"),
         (["--languge", "en"], "Did you mean --language?"),
         (["--model", "bert-base-uncasd"], "Did you mean 'bert-base-uncased'?"),
         (["--model", "all-minilm"], "Did you mean 'all-MiniLM-L6-v2'?"),
@@ -79,6 +78,13 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
             "first line of the file names",
         ),
         ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --model ./no", "that the hub allows. Give"),
+        ("x", None, f"{SCORE} --input nothing", "no input: 'nothing' does not exist"),
+        (
+            "f",
+            "",
+            "score --input f --output f/out",
+            "cannot be written: got no permission, or a file",
+        ),
         ("dump", None, "score dump", "What to read goes after the flag: --input dump."),
         ("dump", None, "tune dump", "`bertscore-beam tune --help-all` lists the flags."),
         ("r", None, "compare", "as in: bertscore-beam compare scores/today scores/before"),
@@ -142,27 +148,14 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_every_command(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["score", "--verbose"],
-        ["score", "--json"],
-        ["score", "--overwrit"],
-        ["score", "--over"],
-        ["compare"],
-        ["baseline", "--overwrte"],
-    ],
+    ["score --verbose", "score --json", "score --overwrit", "compare", "baseline --overwrte"],
 )
-def test_nothing_far_off_and_nothing_that_destroys_is_suggested(words, capsys):
-    assert cli.main(words) == cli.UNUSABLE
-    assert "Did you mean" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("key", ["verbose", "overwrit", "json"])
-def test_nothing_of_the_kind_is_suggested_for_a_file_either(key, dump, tmp_path, capsys):
-    config = tmp_path / "config.yaml"
-    config.write_text(f"{key}: true\n")
-    assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
+def test_nothing_far_off_and_nothing_that_destroys_is_suggested(words, dump, tmp_path, capsys):
+    assert cli.main(words.split()) == cli.UNUSABLE
+    (tmp_path / "config.yaml").write_text(f"{words.partition('--')[2] or 'verbose'}: true\n")
+    assert cli.main(arguments(dump, tmp_path, "--config", tmp_path / "config.yaml")) == cli.UNUSABLE
     said = capsys.readouterr().err
-    assert f"unknown option in {config} and the flags: got {key!r}" in said
+    assert "unknown option in" in said
     assert "Did you mean" not in said
 
 
@@ -179,11 +172,6 @@ def test_equal_messages_of_many_files_are_one_line(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert shown.count("file rejected: ") == 1
     assert "shard-000.parquet and 3 more: " in shown
-
-
-def test_input_without_files_is_refused(tmp_path, capsys):
-    assert cli.main(arguments(tmp_path / "nothing", tmp_path)) == cli.UNUSABLE
-    assert "nothing" in capsys.readouterr().err
 
 
 @pytest.mark.job
@@ -234,12 +222,19 @@ def test_baseline_that_gives_no_numbers_ends_with_status_2(dump, tmp_path, value
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("text", ["workers: " + "9" * 5000, "input: " + "[" * 3000])
-def test_config_file_beyond_measure_ends_with_status_2(dump, tmp_path, text, capsys):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("workers: " + "9" * 5000, "is not valid: got a value beyond what can be read"),
+        ("[a, b]: 1", "is not valid: got a value beyond what can be read"),
+        (None, "cannot be read: it is a FIFO"),
+    ],
+)
+def test_config_that_is_no_file_of_options_ends_with_status_2(dump, tmp_path, text, words, capsys):
     config = tmp_path / "config.yaml"
-    config.write_text(text)
+    os.mkfifo(config) if text is None else config.write_text(text)
     assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
-    assert "config.yaml' is not valid" in capsys.readouterr().err
+    assert f"config.yaml' {words}" in capsys.readouterr().err
 
 
 def test_untuned_model_asks_for_a_layer_before_any_work(
@@ -272,10 +267,3 @@ def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_
         assert cli.main(arguments(dump, tmp_path, "--dry-run")) == cli.DONE
     assert not (tmp_path / "out").exists()
     assert cli.main(arguments(dump, tmp_path)) == cli.DONE
-
-
-def test_output_that_cannot_be_written_is_refused(dump, tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    flags = ["score", "--input", str(dump), "--output", str(tmp_path / "file" / "out")]
-    assert cli.main(flags) == cli.UNUSABLE
-    assert "cannot be written" in capsys.readouterr().err

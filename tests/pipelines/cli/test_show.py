@@ -18,19 +18,20 @@ def terminal(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def test_off_a_terminal_a_heading_comes_first_and_tabs_are_between_cells(capsys):
-    show(HEADED)
-    assert capsys.readouterr().out == "name\trows\na\t1\nb\t2\n"
-
-
-def test_off_a_terminal_a_name_and_its_value_have_a_colon_between_them_and_no_heading(capsys):
-    show(Shown("Plan", ("", ""), [("output", "out/[1]"), ("rows", "2")]))
-    assert capsys.readouterr().out == "output: out/[1]\nrows: 2\n"
-
-
-def test_a_table_without_rows_has_its_heading(capsys):
-    show(Shown("Layers", ("layer", "F1", "error"), []))
-    assert capsys.readouterr().out == "layer\tF1\terror\n"
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (HEADED, "name\trows\na\t1\nb\t2\n"),
+        (
+            Shown("Plan", ("", ""), [("output", "out/[1]"), ("rows", "2")]),
+            "output: out/[1]\nrows: 2\n",
+        ),
+        (Shown("Layers", ("layer", "F1", "error"), []), "layer\tF1\terror\n"),
+    ],
+)
+def test_off_a_terminal_tabs_are_between_cells_or_a_colon_behind_a_name(shown, printed, capsys):
+    show(shown)
+    assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize("cell", CELLS)

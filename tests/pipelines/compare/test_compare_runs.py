@@ -16,8 +16,10 @@ from bertscore_beam.compare import (
     keyed_rows,
     tables_of,
 )
-from bertscore_beam.dump import columns
-from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_beam.dump import census, columns
+from bertscore_beam.pages import ReportOptions, collect
+from bertscore_beam.records import group_rows, statistics_of
+from bertscore_core.errors import BertScoreError, ConfigError, InputError
 from bertscore_core.stats import holm
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
@@ -109,6 +111,30 @@ def test_groups_and_clusters_are_those_of_their_rows_alone(two):
     )
 
 
+def test_groups_are_in_the_order_of_the_command_groups(tmp_path):
+    order = ["-2", "9.5", "10", "100", "A", "b", None]
+    rows = with_f1(table(rows=70), np.full(70, 0.75))
+    rows = rows.append_column("set", pa.array([order[row * 3 % 7] for row in range(70)]))
+    run, against = (made_run(tmp_path / name, {"a": rows}) for name in ("now", "before"))
+    groups = [one.group for one in sole(run, against, by=("set",)).groups]
+    assert groups == [(value,) for value in order]
+    assert groups == [row.group for row in group_rows(statistics_of(rows, ["set"], None))[1:]]
+    page = collect(ReportOptions(run=str(run), by=("set",)))
+    assert [row.group for row in page.groups] == groups  # where means are equal
+
+
+def test_groups_have_the_t_test_where_the_swaps_are_too_few_for_so_many(two):
+    found = sole(*two[:2], by=("system", "language"), confidence=0.98)
+    tests = [one.result.randomization_p is None for one in (found.whole, *found.groups)]
+    assert tests == [False] + [True] * 12
+    assert [one.p_adjusted for one in found.groups] == holm(
+        [one.result.p_value for one in found.groups]
+    )
+    (words,) = [words for words in found.warnings if "t test" in words]
+    assert "The p values of groups are" in words
+    assert "none from 499 random swaps can be below 0.02" in words
+
+
 def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     random = np.random.default_rng(3)
     before, move = table(rows=400), random.normal(0.0005, 0.01, 400)
@@ -177,6 +203,47 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
         assert same.key == ()
     by_two = sole(run, before, key=("segment", "system"))
     assert by_two.whole.counts.pairs == ROWS
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.int32(),
+        pa.float64(),
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
+)
+def test_keys_are_equal_where_their_values_are_whatever_the_type(tmp_path, kind):
+    """The texts of the columns do not run into each other, and a null or NaN is no key."""
+    numbers = pa.array([7, 8, 9, 7, 8, None])
+    texts = pa.array(["a", "", "1", "b", "8", "a"])
+    f1 = np.linspace(0.1, 0.6, 6)
+    before = made_run(tmp_path / "before", {"a": scored(f1, k=numbers, o=texts)})
+    spelled = numbers.cast(pa.string()).cast(kind) if kind != pa.float64() else numbers.cast(kind)
+    now = made_run(tmp_path / "now", {"b": scored(f1 + 0.25, k=spelled, o=texts)[::-1]})
+    found = sole(now, before, key=("k", "o"))
+    assert (found.whole.counts.pairs, found.whole.result.difference) == (5, pytest.approx(0.25))
+    assert found.whole.counts.up == 5
+    assert found.whole.result.error == pytest.approx(0, abs=1e-7)
+    assert "2 rows have a null or NaN in a column of the key" in found.warnings[0]
+
+
+def test_nulls_are_a_group_of_their_own_and_clusters_by_themselves(tmp_path):
+    rows = {
+        "system": pa.array(["b", None, "a", "b", "a", None]).dictionary_encode(),
+        "year": pa.array([1, 1, 1, 1, 2, 1]),
+        "document": pa.array(["x", None, "x", None, "y", "x"]),
+    }
+    f1 = np.linspace(0.1, 0.6, 6)
+    before = made_run(tmp_path / "before", {"a": scored(f1, **rows)}, part_rows=2)
+    now = made_run(tmp_path / "now", {"a": scored(f1 + 0.25, **rows)}, part_rows=3)
+    found = sole(now, before, by=("system", "year"), cluster="document")
+    assert [(one.group, one.counts.pairs) for one in found.groups] == [
+        (("a", "1"), 1), (("a", "2"), 1), (("b", "1"), 2), ((None, "1"), 2),
+    ]  # fmt: skip
+    assert found.whole.result.clusters == 4
 
 
 def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
@@ -392,3 +459,9 @@ def test_bad_options_are_refused_before_rows_are_read(two, options, words):
     now, before, _, _ = two
     with pytest.raises(BertScoreError, match=words):
         compare_runs(CompareOptions(**{"run": str(now), "against": (str(before),), **options}))
+
+
+def test_too_many_groups_are_refused_by_name(two, monkeypatch):
+    monkeypatch.setattr(census, "MOST_GROUPS", 3)
+    with pytest.raises(InputError, match=r"got more than 3; .* Leave it out of --by"):
+        compared(*two[:2], by=("system",))

@@ -12,6 +12,7 @@ from bertscore_beam.compare import (
     compare,
     compare_runs,
     rank,
+    warnings_in,
 )
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import PairedResult
@@ -79,6 +80,29 @@ def test_all_systems_are_ranked_in_clusters(run):
     assert found == [(1, 2, 1, 2), (1, 2, 1, 2), (3, 3, 2, 1), (4, 4, 3, 0)]
     assert len(whole.pairs) == 6
     assert all(one.p_adjusted >= one.p_value for one in whole.pairs)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "test"),
+    # The least p value of 999 swaps is .001, and six pairs of systems make it .006.
+    [(0.95, "randomization"), (0.993, "randomization"), (0.995, "t test"), (0.9999, "t test")],
+)
+def test_systems_far_apart_are_told_apart_at_any_confidence(tmp_path, confidence, test):
+    random = np.random.default_rng(5)
+    tables = [
+        scored(
+            0.3 + 0.1 * number + random.normal(0, 0.004, 100),
+            segment=pa.array(range(100)),
+            system=pa.array([f"system-{number}"] * 100),
+        )
+        for number in range(4)
+    ]
+    result = compared(made_run(tmp_path / "run", {"a": tables}), (), confidence=confidence)
+    (ranking,) = result.rankings
+    assert ranking.test == test
+    assert [one.cluster for one in ranking.systems] == [1, 2, 3, 4]
+    said = "The p values of all rows are those of the t test" in " ".join(warnings_in(result))
+    assert said == (test == "t test")
 
 
 def test_systems_that_are_not_there_are_named(run):

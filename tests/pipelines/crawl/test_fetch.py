@@ -1,36 +1,36 @@
-"""Files of the web are fetched whole, politely, and again where that may help."""
+"""Files are fetched whole, politely, and again where that may help."""
 
-import email.utils
 import errno
 import hashlib
 import os
-import pickle
 import re
 import resource
 import signal
 import socket
-import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import fsspec
 import pytest
 
-from bertscore_beam.crawl import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
+from bertscore_beam.crawl import USER_AGENT, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
-from tests.support.fetching import DATA, QUICK, fail, fetch
+from tests.support.faults import FaultRule, Faults
+from tests.support.fetching import DATA, QUICK, copies_in, fail, fetch
+from tests.support.s3 import s3_bucket, s3_environment
 from tests.support.web import Web, web_server
-from tests.support.wet import some_pages, wet_members
 
 pytestmark = pytest.mark.process
 
 
 @contextmanager
-def one_file(*faults: str, data: bytes = DATA) -> Iterator[tuple[str, Web]]:
+def one_file(*faults: str) -> Iterator[tuple[str, Web]]:
     """Serve one file with these answers first; yield its address and the server."""
-    with web_server({"/a.warc.wet.gz": data}, {"/a.warc.wet.gz": faults}) as web:
+    with web_server({"/a.warc.wet.gz": DATA}, {"/a.warc.wet.gz": faults}) as web:
         yield f"{web.url}/a.warc.wet.gz", web
 
 
@@ -40,7 +40,7 @@ def test_a_file_comes_over_http_as_it_is_in_one_request(tmp_path: Path) -> None:
     assert content == DATA
     assert got.num_bytes == len(DATA)
     assert got.sha256 == hashlib.sha256(DATA).hexdigest()
-    assert (got.path, got.attempts, got.retries) == (url, 1, ())
+    assert got.retries == ()
     (request,) = web.requests
     assert request.headers["user-agent"] == USER_AGENT
     assert request.headers["accept-encoding"] == "identity"
@@ -59,7 +59,7 @@ def test_a_body_is_never_unpacked_and_may_come_in_chunks(tmp_path: Path, fault: 
     with one_file(fault) as (url, _):
         got, content = fetch(url, tmp_path)
     assert content == DATA
-    assert got.attempts == 1
+    assert got.retries == ()
 
 
 PASSING = (
@@ -86,7 +86,7 @@ def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> No
         got, content = fetch(url, tmp_path)
     assert content == DATA
     assert got.num_bytes == len(DATA)
-    assert got.attempts == len(web.requests) == 2
+    assert len(web.requests) == 2
     (line,) = got.retries
     assert line.startswith("attempt 1: ")
     assert said in line
@@ -97,7 +97,7 @@ def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> No
 def test_it_ends_after_the_attempts_of_the_policy(tmp_path: Path, fault: str) -> None:
     with one_file(*[fault] * 9) as (url, web):
         error = fail(url, tmp_path)
-    assert len(web.requests) == error.attempts == QUICK.attempts
+    assert len(web.requests) == QUICK.attempts
     assert not error.permanent
     assert "after 4 attempts" in str(error)
 
@@ -110,17 +110,18 @@ def test_a_file_that_is_not_zipped_comes_as_it_is_but_a_page_does_not(
     with web_server({f"/{name}": data}, {f"/{name}": ["page"]}) as web:
         got, content = fetch(f"{web.url}/{name}?as=file.gz", tmp_path)
     assert content == data
-    assert got.attempts == 2
+    assert len(got.retries) == 1
 
 
 @pytest.mark.parametrize("status", ["400", "401", "404", "405", "410", "416", "451", "501", "304"])
 def test_what_does_not_pass_is_not_tried_again(tmp_path: Path, status: str) -> None:
     with one_file(status) as (url, web):
         error = fail(url, tmp_path, replace(QUICK, timeout=10.0))  # a slow machine is no fault
-    assert len(web.requests) == error.attempts == 1
+    assert len(web.requests) == 1
     assert error.permanent
     assert error.missing == (status in ("404", "410"))
-    assert status in error.reason
+    assert f"got {status}" in str(error)
+    assert "after 1 attempt;" in str(error)
 
 
 def test_a_body_that_nobody_can_tell_to_be_whole_is_refused(tmp_path: Path) -> None:
@@ -131,27 +132,19 @@ def test_a_body_that_nobody_can_tell_to_be_whole_is_refused(tmp_path: Path) -> N
     assert "Content-Length" in str(error)
 
 
-def test_a_cut_between_two_members_is_noticed_by_the_length(tmp_path: Path) -> None:
-    # Half the bytes of a file of two equal members is a whole gzip file.
-    part = wet_members(some_pages(1))[1]
-    with one_file(*["close early"] * 9, data=part + part) as (url, _):
-        error = fail(url, tmp_path)
-    assert "IncompleteRead" in error.reason
-
-
 def test_a_server_that_is_not_there_is_asked_as_often_as_allowed(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     error = fail(f"http://127.0.0.1:{port}/a.gz", tmp_path)
-    assert error.attempts == QUICK.attempts
     assert not error.permanent
-    assert "refused" in error.reason
+    assert re.search("refused.* after 4 attempts", str(error))
 
 
 @pytest.mark.parametrize("url", ["http://", "http://[::1/a.gz", "https://exa mple:99999999/"])
 def test_an_address_that_is_none_is_not_tried_again(tmp_path: Path, url: str) -> None:
     error = fail(url, tmp_path)
-    assert (error.attempts, error.permanent) == (1, True)
+    assert error.permanent
+    assert "after 1 attempt;" in str(error)
 
 
 def test_pauses_double_and_requests_to_a_host_are_apart(tmp_path: Path) -> None:
@@ -176,23 +169,9 @@ def test_a_403_is_waited_for_five_times_as_long(tmp_path: Path) -> None:
 
 def test_a_server_may_say_how_long_to_wait(tmp_path: Path) -> None:
     with one_file("503 Retry-After: 1") as (url, web):
-        got, _ = fetch(url, tmp_path)
+        fetch(url, tmp_path)
     first, second = web.times()
     assert 0.99 <= second - first < 4
-    assert got.attempts == 2
-
-
-@pytest.mark.parametrize("seconds", [1.2, -9])
-def test_a_server_may_say_until_when_to_wait(tmp_path: Path, seconds: float) -> None:
-    date = int(time.time() + seconds)  # a header has whole seconds
-    said = email.utils.formatdate(date, usegmt=True)
-    with one_file(f"503 Retry-After: {said}") as (url, web):
-        got, _ = fetch(url, tmp_path)
-    first, second = web.times()
-    since_second = time.monotonic() - second
-    assert time.time() - since_second >= date - 0.01
-    assert second - first < (4 if seconds > 0 else 0.9)
-    assert got.attempts == 2
 
 
 @pytest.mark.parametrize(
@@ -200,7 +179,7 @@ def test_a_server_may_say_until_when_to_wait(tmp_path: Path, seconds: float) -> 
 )
 def test_a_retry_after_that_says_nothing_is_passed_over(tmp_path: Path, value: str) -> None:
     with one_file(f"429 Retry-After: {value}") as (url, _):
-        assert fetch(url, tmp_path)[0].attempts == 2
+        assert len(fetch(url, tmp_path)[0].retries) == 1
 
 
 def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path: Path) -> None:
@@ -216,12 +195,10 @@ def test_a_server_that_drips_its_head_or_a_chunk_extension_is_left(
     tmp_path: Path, fault: str
 ) -> None:
     """Each byte comes in time, so that no timeout of the socket ends it."""
-    started = time.monotonic()
     with one_file(fault) as (url, _):
         got, content = fetch(url, tmp_path)
     assert content == DATA
     assert "no answer within 0.6 s" in got.retries[0]
-    assert time.monotonic() - started < 20
 
 
 def test_credentials_are_in_no_message(tmp_path: Path) -> None:
@@ -230,13 +207,8 @@ def test_credentials_are_in_no_message(tmp_path: Path) -> None:
         errors = [fail(secret, tmp_path) for _ in range(2)]
     gone = fail("http://me:hunter2@127.0.0.1:9/a.gz?token=hunter3", tmp_path)
     for error in (*errors, gone):
-        assert "hunter" not in f"{error} {error.path} {error.reason} {error.__cause__}"
+        assert "hunter" not in f"{error} {error.__cause__}"
         assert "***" in str(error)
-
-
-def test_an_empty_file_is_fetched_as_such(tmp_path: Path) -> None:
-    with one_file(data=b"") as (url, _):
-        assert fetch(url, tmp_path)[1] == b""
 
 
 def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path: Path) -> None:
@@ -247,32 +219,16 @@ def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path: Path) -> N
     try:
         with (
             one_file() as (url, web),
+            copies_in(tmp_path),
             ExitStack() as stack,
             pytest.raises(OSError, match=os.strerror(errno.EFBIG)),
         ):
-            stack.enter_context(fetched(url, QUICK, str(tmp_path)))
+            stack.enter_context(fetched(url, QUICK))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert len(web.requests) == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_copy_is_gone_when_its_reader_fails(tmp_path: Path) -> None:
-    seen = []
-
-    def read_and_fail(got: Fetched) -> None:
-        seen.append((got.file.parent, got.file.read_bytes()))
-        raise ZeroDivisionError
-
-    with (
-        one_file() as (url, _),
-        pytest.raises(ZeroDivisionError),
-        fetched(url, QUICK, str(tmp_path / "new")) as got,
-    ):
-        read_and_fail(got)
-    assert seen == [(tmp_path / "new", DATA)]
-    assert list((tmp_path / "new").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -290,7 +246,92 @@ def test_a_policy_that_cannot_be_followed_is_refused(values: dict) -> None:
         FetchPolicy(**values)
 
 
-def test_the_error_goes_through_pickle_with_its_fields() -> None:
-    error = FetchError("m", path="p", reason="r", attempts=3, permanent=True, missing=True)
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301
-    assert (str(again), vars(again)) == ("m", vars(error))
+def test_a_local_file_is_used_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "a *.wet.gz"
+    path.write_bytes(DATA)
+    with fetched(str(path), QUICK) as got:
+        assert got.file == path
+    assert path.read_bytes() == DATA
+    assert (got.num_bytes, got.sha256) == (len(DATA), hashlib.sha256(DATA).hexdigest())
+
+
+def test_a_file_comes_from_memory_and_is_copied(tmp_path: Path) -> None:
+    path = f"memory://{uuid.uuid4().hex}/a.wet.gz"
+    fsspec.filesystem("memory").pipe_file(path, DATA)
+    got, content = fetch(path, tmp_path)
+    assert content == DATA
+    assert got.sha256 == hashlib.sha256(DATA).hexdigest()
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path: Path) -> None:
+    servers: list[Faults] = []
+    with s3_bucket(servers) as bucket:
+        fsspec.filesystem("s3").pipe_file(f"{bucket}/a.wet.gz", DATA)
+        assert fetch(f"{bucket}/a.wet.gz", tmp_path)[1] == DATA
+        servers[0].set(FaultRule(rate=1.0, kinds=("lost",), seconds=0.3))
+        got, content = fetch(f"{bucket}/a.wet.gz", tmp_path, FetchPolicy(attempts=9, pause=0.1))
+        assert content == DATA
+        assert servers[0].happened["lost"] > 0
+        assert got.num_bytes == len(DATA)
+        error = fail(f"{bucket}/nothing.wet.gz", tmp_path)
+        assert (error.permanent, error.missing) == (True, True)
+
+
+@pytest.fixture
+def s3_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Let S3 be made from settings of this test alone; yield what changes them."""
+    kind = fsspec.get_filesystem_class("s3")
+    kind.clear_instance_cache()
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    for name, value in s3_environment("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    yield monkeypatch
+    kind.clear_instance_cache()
+
+
+def test_a_store_that_cannot_be_reached_is_tried_again(
+    tmp_path: Path, s3_settings: pytest.MonkeyPatch
+) -> None:
+    s3_settings.setenv("AWS_ENDPOINT_URL", "no address")
+    error = fail("s3://bucket/a.wet.gz", tmp_path)
+    assert not error.permanent
+    assert "after 4 attempts" in str(error)
+
+
+def test_without_credentials_for_a_store_nothing_is_tried_again(
+    tmp_path: Path, s3_settings: pytest.MonkeyPatch
+) -> None:
+    s3_settings.delenv("AWS_ACCESS_KEY_ID")
+    s3_settings.delenv("AWS_SECRET_ACCESS_KEY")
+    s3_settings.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    s3_settings.setenv("HOME", str(tmp_path))
+    error = fail("s3://bucket/a.wet.gz", tmp_path / "copies")
+    assert error.permanent
+    assert "credentials" in str(error)
+    assert "after 1 attempt;" in str(error)
+
+
+@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="needs a file that lies")
+def test_a_file_that_is_longer_than_its_store_says_is_not_taken(tmp_path: Path) -> None:
+    error = fail("/proc/version", tmp_path)
+    assert not error.permanent
+    assert "of 0 bytes after 4 attempts" in str(error)
+
+
+@pytest.mark.parametrize("name", ["nothing.gz", "file/below.gz"])
+def test_a_local_file_that_is_not_there_is_not_tried_again(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    error = fail(str(tmp_path / name), tmp_path / "copies")
+    assert (error.permanent, error.missing) == (True, True)
+    assert "after 1 attempt;" in str(error)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    error = fail(str(tmp_path), tmp_path / "copies")
+    assert (error.permanent, error.missing) == (True, False)
+
+
+def test_an_unknown_scheme_is_named() -> None:
+    with ExitStack() as stack, pytest.raises(ConfigError, match="no-such"):
+        stack.enter_context(fetched("no-such://a/b", QUICK))

@@ -114,12 +114,6 @@ def test_a_list_that_is_none_is_an_error(content: bytes, said: str) -> None:
 
 
 @pytest.mark.process
-def test_a_list_that_is_not_zipped_is_asked_for_again_and_then_an_error() -> None:
-    with pytest.raises(FetchError, match=r"not gzip in place of the file after [2-9] attempts"):
-        list_of("\n".join(NAMES).encode())
-
-
-@pytest.mark.process
 def test_a_list_that_unpacks_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crawl_files, "MAX_LISTING_BYTES", 1000)
     with pytest.raises(CrawlFileError, match="at most 1000 bytes"):

@@ -1,12 +1,18 @@
-"""Sampling and pairing by hashes: exact, whatever the order, and uniform."""
+"""Samples and pairs by hashes: exact, uniform, of which sentences, and how much pairs overlap."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import sacrebleu
 from hypothesis import given, strategies as st
 
 from bertscore_beam.crawl import (
+    HostedSentences,
+    Overlap,
+    Page,
     cap_hosts,
+    describe_overlap,
+    extract_sentences,
     host_hash,
     host_order,
     is_sampled,
@@ -16,9 +22,12 @@ from bertscore_beam.crawl import (
     pair_neighbours,
     pairing_order,
     part_bits,
+    sampling,
     sentence_priority,
+    tokenizer_of,
 )
 from bertscore_core.stats import HOST_BITS
+from tests.support.crawl_texts import sentences
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sentences_table, shown
 
 
@@ -32,6 +41,17 @@ def test_capped_hosts_are_those_of_brute_force(rows, cap):
     }
     rows_found = list(zip(*(column.tolist() for column in reversed(result)), strict=True))
     assert rows_found == sorted(expected)
+
+
+@given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10))
+def test_sample_of_parts_is_that_of_the_whole(parts, cap, count):
+    whole = cap_hosts(as_hosted([row for part in parts for row in part]), cap)
+    capped = [cap_hosts(as_hosted(part), cap) for part in parts]
+    again = cap_hosts(HostedSentences.join(capped), cap)
+    assert [column.tolist() for column in again] == [column.tolist() for column in whole]
+    expected = sorted(set(whole.priorities.tolist()))[:count]
+    halves = [lowest([half], count) for half in np.array_split(whole.priorities, 2)]
+    assert lowest(halves, count).tolist() == expected
 
 
 @given(few_hashes, few_hashes)
@@ -107,3 +127,109 @@ def test_a_pair_of_unknown_hosts_says_so():
 )
 def test_a_small_language_has_parts_for_several_workers_and_a_large_one_larger_parts(pairs, bits):
     assert part_bits(pairs) == bits
+
+
+TEXTS = sentences("en", 60, seed=1)
+
+
+def test_bleu_is_that_of_sacrebleu():
+    candidates, references = TEXTS[:30], TEXTS[30:]
+    expected = sacrebleu.corpus_bleu(candidates, [references], smooth_method="none").score
+    assert 1 < expected < 30
+    assert Overlap.of(candidates, references, "en").bleu == pytest.approx(expected, abs=1e-12)
+
+
+def test_parts_add_up_to_the_whole():
+    parts = [Overlap.of(TEXTS[n : n + 10], TEXTS[n + 30 : n + 40], "en") for n in (20, 0, 10)]
+    assert Overlap.merge(parts) == Overlap.of(TEXTS[:30], TEXTS[30:], "en")
+    assert Overlap.merge([]) == Overlap.of([], [], "en")
+
+
+def test_equal_sentences_have_all_and_foreign_ones_nothing_in_common():
+    assert Overlap.of(TEXTS[:5], TEXTS[:5], "en").bleu == pytest.approx(100)
+    nothing = Overlap.of(["one two three four five"], ["six seven eight nine ten"], "en")
+    assert nothing.bleu == 0
+    assert Overlap.of(["a b"], ["a b"], "en").bleu is None  # no n-gram of four tokens
+
+
+def test_languages_without_spaces_are_compared_by_character():
+    assert [tokenizer_of(code) for code in ("de", "zh", "ja", "th")] == [
+        "13a",
+        "zh",
+        "char",
+        "char",
+    ]
+    pair = ["渡船的船长昨天晚上在岛上"], ["渡船的船长昨天晚上在市场"]
+    assert Overlap.of(*pair, "zh").common[0] == 10
+    said = describe_overlap(Overlap.of(*pair, "zh"), "zh")
+    assert 50 < said["bleu"] < 100
+    assert "tok:zh" in said["signature"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+def test_pairs_that_another_process_has_counted_are_described(language):
+    counted = Overlap.of(TEXTS[:30], TEXTS[30:], language)
+    present = describe_overlap(counted, language)
+    sampling._bleu.cache_clear()  # as in a process that has counted nothing
+    assert describe_overlap(counted, language) == present
+
+
+SEED, PAGE_CAP, HOST_CAP = 4, 8, 10
+LONG, SHORT = 100, 10
+SIZES = (60, 250, 800)
+
+
+class Crawl:
+    """The capped pool of a made-up crawl, and where each of its sentences is from."""
+
+    def __init__(self):
+        # Large hosts of ten pages and small ones of one; every third page is long.
+        hosts = [f"large{n // 10}" for n in range(150)] + [f"small{n}" for n in range(150)]
+        lengths = [LONG if n % 3 == 0 else SHORT for n in range(len(hosts))]
+        texts = iter(sentences("en", sum(lengths), seed=3))
+        self.is_long, self.is_of_large = {}, {}
+        pages = []
+        for host, length in zip(hosts, lengths, strict=True):
+            sources = [next(texts) for _ in range(length)]
+            self.is_long |= dict.fromkeys(sources, length == LONG)
+            self.is_of_large |= dict.fromkeys(sources, host.startswith("large"))
+            url = f"https://{host}.example/{len(pages)}"
+            pages.append(Page(url=url, languages=("eng",), text="\n".join(sources)))
+        rows = extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP).rows["en"]
+        self.pool = cap_hosts(HostedSentences.of_table(rows), HOST_CAP)
+        text_of = dict(zip(rows["priority"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        self.texts = [text_of[result] for result in self.pool.priorities.tolist()]
+
+    def excess(self, kinds: dict[str, bool], size: int) -> float:
+        """Return how far the share of a kind in a sample is from the pool's, in standard errors.
+
+        Its square is the chi-square of the two kinds, for a sample without replacement.
+        """
+        has = np.array([kinds[text] for text in self.texts])
+        in_sample = is_sampled(self.pool.priorities, lowest([self.pool.priorities], size))
+        share = has.mean()
+        error = np.sqrt(share * (1 - share) / size * (1 - size / len(has)))
+        return float((has[in_sample].mean() - share) / error)
+
+
+@pytest.fixture(scope="module")
+def crawl():
+    return Crawl()
+
+
+def test_pool_has_what_the_caps_leave(crawl):
+    assert len(crawl.texts) == 15 * HOST_CAP + 150 * PAGE_CAP
+    assert np.unique(crawl.pool.hosts, return_counts=True)[1].max() == HOST_CAP
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["is_long", "is_of_large"])
+def test_a_sample_of_any_size_has_the_composition_of_the_pool(crawl, kind, size):
+    assert abs(crawl.excess(getattr(crawl, kind), size)) < 3
+
+
+def test_cap_of_a_host_does_not_prefer_its_long_pages(crawl):
+    """A third of the pages of large hosts is long, and so is a third of their sentences."""
+    long = [crawl.is_long[text] for text in crawl.texts if crawl.is_of_large[text]]
+    assert len(long) == 15 * HOST_CAP
+    assert abs(np.mean(long) - 1 / 3) < 3 * np.sqrt(2 / 9 / len(long))

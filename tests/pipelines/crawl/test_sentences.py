@@ -53,11 +53,6 @@ def test_page_without_header_is_detected_by_its_start() -> None:
 def test_line_is_a_paragraph() -> None:
     text = "The ferry leaves\nat noon today. It is\r\nlate again this week.\n"
     assert split(text, "en") == ["at noon today.", "It is", "late again this week."]
-    assert split("The ferry leaves at noon. Nobody\nknows why it is late.", "en") == [
-        "The ferry leaves at noon.",
-        "Nobody",
-        "knows why it is late.",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -88,12 +83,9 @@ def test_lines_that_are_too_long_or_too_short_are_counted() -> None:
     text = f"Home\nAbout us\n{'x. ' * MAX_LINE_CHARACTERS}\n\nThe ferry leaves at noon.\n"
     assert list(split_sentences(text, "en", counts)) == ["The ferry leaves at noon."]
     assert counts == {"lines": 5, LINES_TOO_SHORT: 3, LINES_TOO_LONG: 1}
-
-
-def test_line_of_the_longest_length_is_split() -> None:
-    line = ("The ferry leaves at noon. " * 400)[:MAX_LINE_CHARACTERS]
-    assert len(split(line, "en")) > 100
-    assert split(line + "x", "en") == []
+    longest = ("The ferry leaves at noon. " * 400)[:MAX_LINE_CHARACTERS]
+    assert len(split(longest, "en")) > 100
+    assert split(longest + "x", "en") == []
 
 
 def test_line_full_of_marks_is_counted_and_not_split() -> None:
@@ -114,27 +106,16 @@ def test_menu_of_a_language_without_marks_is_left_out() -> None:
     assert kept(menu + prose, "th") == prose.split()
 
 
-def test_lone_surrogates_do_not_stop_the_splitter() -> None:
-    text = "The ferry\ud800 leaves at noon. Nobody really knows why.\udfff"
-    assert kept(text, "en") == ["The ferry leaves at noon.", "Nobody really knows why."]
-
-
 @pytest.mark.parametrize("space", ["\u00a0", "\u1680", "\u2003", "\u2009", "\u202f", "\u3000"])
 @pytest.mark.parametrize(
     ("language", "text"),
     [
         ("en", "Carrots hold vitamin A_. Oranges hold vitamin C_. Nobody knows why."),
-        ("de", "Karotten haben Vitamin A_. Niemand weiß es."),
         ("fr", "La carotte a la vitamine A_. Personne ne sait_: pourquoi_? Parce que_!"),
         ("ru", "В моркови есть витамин A_. Никто не знает почему."),
-        ("fi", "Porkkanassa on vitamiini A_. Kukaan ei tiedä miksi."),
-        ("tr", "Havuçta vitamin A_. Kimse nedenini bilmiyor."),
-        ("el", "Το καρότο έχει βιταμίνη A_. Κανείς δεν ξέρει."),
         ("hi", "गाजर में विटामिन A_. कोई नहीं जानता।"),
         ("ar", "في الجزر فيتامين A_. لا أحد يعرف."),
         ("zh", "没有人知道为什么。胡萝卜含有维生素 A_."),
-        ("ja", "誰も知りません。にんじんにはビタミン A_."),
-        ("my", "ဗီတာမင် A_. ဘယ်သူမှမသိပါ။"),
         ("xx", "Carrots hold vitamin A_. Nobody knows why."),
     ],
 )

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
@@ -120,19 +119,3 @@ def test_table_differs_in_names_types_metadata_order_and_values(name):
         "value": table.set_column(0, "id", pa.array([0, 1, 2, 3, 4, 9])),
     }
     assert digest_table(changed[name]) != digest_table(table)
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"row_group_size": 2},
-        {"use_dictionary": False},
-        {"compression": "gzip", "data_page_size": 10},
-        {"version": "2.4", "data_page_version": "2.0"},
-    ],
-)
-def test_row_groups_encoding_and_compression_of_a_file_do_not_matter(tmp_path, layout):
-    for name, options in (("one", {}), ("two", layout)):
-        pq.write_table(rich_table(), tmp_path / name, **options)
-    one, two = (pq.ParquetFile(tmp_path / name).read() for name in ("one", "two"))
-    assert digest_table(one) == digest_table(two)

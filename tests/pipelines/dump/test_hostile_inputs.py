@@ -7,7 +7,7 @@ bytes of files                                  test_read_split, tests/fuzz/test
 columns that are missing, mistyped, ours        test_columns, test_planning
 nulls, empty and blank texts, lists of them     test_score (test_awkward_rows...), test_scoring
 special tokens in texts (`[SEP]`, `</s>`, ...)  core/test_parity: goldens literal_* and mask_first
-thousands of files                              test_planning (test_thousands_of_files...)
+thousands of files                              test_many_files
 names, on each kind of file system              test_files, test_splits
 ==============================================  ====================================================
 """
@@ -21,11 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import expand_inputs, plan_inputs, read_split
-from bertscore_core import BERTScorer, BertScorer, InputError, ScorerConfig, score
+from bertscore_beam.dump import expand_inputs
+from bertscore_core import BertScorer, InputError, ScorerConfig, score
 from tests.support.dumps import read_output
 from tests.support.hostile import BAD_FILES, LIST_KINDS, TEXT_KINDS, not_utf8, pairs
 from tests.support.jobs import run_job
+from tests.support.tables import plan_pairs
 from tests.support.tolerances import INVARIANCE_ATOL
 
 MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
@@ -38,16 +39,6 @@ def tiny(tiny_folder) -> dict[str, object]:
 
 
 # --- Files -------------------------------------------------------------------------------------
-
-
-def plan_of(path: Path):
-    return plan_inputs(
-        expand_inputs([str(path)]),
-        candidate_column="candidate",
-        reference_column="reference",
-        target_rows=20_000,
-        target_bytes=1 << 26,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +55,17 @@ def bad_dump(tmp_path_factory) -> Path:
     ("name", "reason", "message"), [(name, *rest) for name, _, *rest in BAD_FILES]
 )
 def test_bad_file_is_rejected_with_its_reason_and_what_helps(bad_dump, name, reason, message):
-    (found,) = [file for file in plan_of(bad_dump).rejected_files if Path(file.path).stem == name]
+    (found,) = [
+        file for file in plan_pairs(bad_dump).rejected_files if Path(file.path).stem == name
+    ]
     assert found.reason == reason
     assert message in found.message
     assert len(found.message) < 500
     with pytest.raises(InputError, match="none of the inputs can be scored: got 1 file"):
-        plan_of(bad_dump / f"{name}.parquet")
+        plan_pairs(bad_dump / f"{name}.parquet")
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_bad_files_do_not_keep_the_good_one_from_being_scored(bad_dump, tmp_path, tiny):
     summary = run_job(bad_dump, output=tmp_path / "out", max_reject_fraction=1.0, **tiny)
     assert summary["rows"] == summary["scored"] == 3
@@ -84,7 +76,6 @@ def test_bad_files_do_not_keep_the_good_one_from_being_scored(bad_dump, tmp_path
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_directory_with_the_name_of_a_file_stands_for_the_files_in_it(tmp_path, tiny):
     (tmp_path / "empty.parquet").mkdir()
     with pytest.raises(InputError, match=r"'.*empty.parquet' exists and holds no \*.parquet"):
@@ -98,7 +89,6 @@ def test_directory_with_the_name_of_a_file_stands_for_the_files_in_it(tmp_path, 
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
@@ -111,7 +101,6 @@ def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
     """Other columns, other kinds of strings, another order, lists beside single references."""
     (tmp_path / "in").mkdir()
@@ -137,7 +126,6 @@ def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_links_to_folders_whose_names_are_not_utf8_are_read_and_written(tmp_path, tiny):
     pq.write_table(pairs(), tmp_path / "x.parquet")
     for name in ("in", "out"):
@@ -201,7 +189,6 @@ def hostile_rows(tmp_path_factory, scorer):
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_every_hostile_row_is_there_in_order_with_its_bytes(hostile_rows):
     summary, output, seconds = hostile_rows
     assert output["what"].to_pylist() == [row[0] for row in ROWS]
@@ -213,7 +200,6 @@ def test_every_hostile_row_is_there_in_order_with_its_bytes(hostile_rows):
 
 
 @pytest.mark.job
-@pytest.mark.model
 @pytest.mark.parametrize("index", range(len(ROWS)), ids=[row[0] for row in ROWS])
 def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, scorer, index):
     _, output, _ = hostile_rows
@@ -235,7 +221,6 @@ def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, sc
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_bytes_that_are_no_utf8_reject_their_row_in_every_kind_of_column(tmp_path, tiny):
     (tmp_path / "in").mkdir()
     good = pa.array(["a cat"] * 4)
@@ -258,42 +243,36 @@ def test_bytes_that_are_no_utf8_reject_their_row_in_every_kind_of_column(tmp_pat
         assert reasons == [None, "invalid_utf8", "invalid_utf8", None]
 
 
-@pytest.mark.job
-@pytest.mark.model
-@pytest.mark.parametrize(
-    ("references", "reason"),
-    [
-        ([], "no_references"),
-        (None, "null_reference"),
-        ([None], "null_reference"),
-        (["a cat", None], "null_reference"),
-        (["", "a cat"], None),
-        (["", " "], "empty_reference"),
-        (["a cat"] * 3000, None),
-    ],
-    ids=["none", "null", "of null", "with a null", "with an empty one", "all empty", "3000"],
+REFERENCES = (
+    # references of a row, reason
+    (["a cat"], None),
+    ([], "no_references"),
+    (None, "null_reference"),
+    ([None], "null_reference"),
+    (["a cat", None], "null_reference"),
+    (["", "a cat"], None),
+    (["", " "], "empty_reference"),
+    (["a cat"] * 3000, None),
 )
-def test_lists_of_references(tmp_path, tiny, references, reason):
-    column = pa.array([references, ["a cat"]], pa.list_(pa.string()))
-    pq.write_table(
-        pa.table({"candidate": ["a cat sat"] * 2, "reference": column}), tmp_path / "a.parquet"
-    )
+
+
+@pytest.mark.job
+def test_lists_of_references(tmp_path, tiny):
+    column = pa.array([references for references, _ in REFERENCES], pa.list_(pa.string()))
+    table = pa.table({"candidate": ["a cat sat"] * len(column), "reference": column})
+    pq.write_table(table, tmp_path / "a.parquet")
     run_job(tmp_path / "a.parquet", output=tmp_path / "out", max_reject_fraction=1.0, **tiny)
     output = read_output(tmp_path / "out")
-    assert output["bertscore_error"].to_pylist() == [reason, None]
-    f1 = output["bertscore_f1"].to_pylist()
-    if reason is None:
-        assert f1[0] == f1[1] > 0
-    else:
-        assert f1[0] == (0.0 if reason == "empty_reference" else None)
+    assert output["bertscore_error"].to_pylist() == [reason for _, reason in REFERENCES]
+    best, *others = output["bertscore_f1"].to_pylist()
+    assert best > 0
+    scores = {None: best, "empty_reference": 0.0}
+    assert others == [scores.get(reason) for _, reason in REFERENCES[1:]]
 
 
-@pytest.mark.model
 @pytest.mark.parametrize("idf", [False, True])
-def test_lone_surrogates_in_python_texts_are_an_error_that_names_the_pair(tiny_folder, idf):
-    scorer = BertScorer(
-        ScorerConfig(model=str(tiny_folder("bert")), num_layers=2, idf=idf, device="cpu")
-    )
+def test_lone_surrogates_in_python_texts_are_an_error_that_names_the_pair(tiny, idf):
+    scorer = BertScorer(ScorerConfig(**tiny, idf=idf, device="cpu"))
     for candidates, references in (
         (["a", "secret \ud800"], ["b", "c"]),
         (["a", "b"], [["c"], ["d", "\udfff secret"]]),
@@ -304,46 +283,11 @@ def test_lone_surrogates_in_python_texts_are_an_error_that_names_the_pair(tiny_f
         assert "secret" not in str(caught.value)
     with pytest.raises(InputError, match="got the first at position 2 of 3 texts"):
         scorer.count_idf(["a", "b", "\ud800"])
-
-
-@pytest.mark.model
-def test_lone_surrogates_are_an_error_in_the_drop_in_too(tiny_folder):
-    model = {"model_type": str(tiny_folder("bert")), "num_layers": 2}
     with pytest.raises(InputError, match="pair 0 holds a lone surrogate"):
-        score(["\ud800"], ["a"], **model)
-    with pytest.raises(InputError, match="position 0 of 1 texts"):
-        BERTScorer(idf=True, idf_sents=["\udc00"], **model)
+        score(["\ud800"], ["a"], model_type=tiny["model"], num_layers=2, idf=idf)
 
 
 # --- Layouts and names -------------------------------------------------------------------------
-
-
-@pytest.mark.job
-@pytest.mark.model
-def test_row_groups_of_one_row_are_scored(tmp_path, tiny):
-    pq.write_table(pairs(700), tmp_path / "a.parquet", row_group_size=1)
-    summary = run_job(tmp_path / "a.parquet", output=tmp_path / "out", split_rows=300, **tiny)
-    assert summary["scored"] == 700
-    assert [path.name for path in sorted((tmp_path / "out" / "a.parquet").iterdir())] == [
-        f"part-{row:012d}.parquet" for row in (0, 300, 600)
-    ]
-
-
-def test_last_split_of_one_huge_row_group_is_read_in_seconds(tmp_path):
-    """Ten million rows, by hand: 1.2 s and 47 MB for the last split of 20,000."""
-    rows = 1_000_000
-    words = pa.array([f"text {number}" for number in range(1000)])
-    numbers = pa.array(np.arange(rows, dtype=np.int32))
-    texts = pa.DictionaryArray.from_arrays(pa.array(np.arange(rows) % 1000, pa.int32()), words)
-    table = pa.table({"id": numbers, "candidate": texts, "reference": texts})
-    pq.write_table(table, tmp_path / "a.parquet", row_group_size=rows, store_schema=False)
-    splits = plan_of(tmp_path / "a.parquet").splits
-    assert len(splits) == rows // 20_000
-    started = time.perf_counter()
-    last = read_split(splits[-1])
-    assert time.perf_counter() - started < 20
-    assert last["id"].to_pylist() == list(range(rows - 20_000, rows))
-    assert last["candidate"][-1].as_py() == "text 999"
 
 
 NAMES = (
@@ -363,7 +307,6 @@ NAMES = (
 
 
 @pytest.mark.job
-@pytest.mark.model
 def test_files_of_any_name_are_scored(tmp_path, tiny):
     folder = tmp_path / "in [*] %20 ü"
     folder.mkdir()

@@ -19,14 +19,14 @@ TOKEN = "hf_secret_of_the_test"
 # In a process of its own: the client reads its environment once.
 READ = """
 import json, sys
-from bertscore_beam.dump.read_rows import read_rows
+from bertscore_beam.dump import read_split
 from tests.support.text_files import plan_text
 
 plan = plan_text(sys.argv[1], sys.argv[2], rows=20)
-read = [(split, read_rows(split)) for split in plan.splits]
+read = [(split, read_split(split)) for split in plan.splits]
 print(json.dumps({
     "splits": [(s.input_name, s.row_offset, bool(s.file_version)) for s, _ in read],
-    "rows": [row for _, rows in read for row in rows.table.to_pylist()],
+    "rows": [row for _, rows in read for row in rows.to_pylist()],
 }))
 """
 

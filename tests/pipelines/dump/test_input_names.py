@@ -71,12 +71,6 @@ def test_name_that_grows_too_long_is_cut_and_stays_unique() -> None:
     assert names[2].startswith("%5F日")
 
 
-def test_names_do_not_depend_on_other_files_when_the_root_is_given() -> None:
-    alone = input_names(["/in/a/x.parquet"], "/in")
-    together = input_names(["/in/a/x.parquet", "/in/b/x.parquet"], "/in")
-    assert alone["/in/a/x.parquet"] == together["/in/a/x.parquet"] == "a/x.parquet"
-
-
 def test_files_on_different_file_systems_do_not_collide() -> None:
     names = input_names(["/a/x.parquet", "s3://a/x.parquet", "memory://a/x.parquet"])
     assert list(names.values()) == ["local/a/x.parquet", "s3/a/x.parquet", "memory/a/x.parquet"]

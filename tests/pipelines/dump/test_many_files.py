@@ -8,17 +8,11 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.dump import (
-    Plan,
-    Resources,
-    expand_inputs,
-    plan_from_bytes,
-    plan_inputs,
-    plan_to_bytes,
-)
+from bertscore_beam.dump import Plan, Resources, plan_from_bytes, plan_to_bytes
 from tests.benchmarks.splits import make_files
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket
+from tests.support.tables import plan_pairs
 
 pytestmark = pytest.mark.long
 
@@ -52,15 +46,9 @@ class Requests:
             self._waiting -= 1
 
 
-def plan(dump: str, in_flight: int = IN_FLIGHT) -> Plan:
-    return plan_inputs(
-        expand_inputs([dump]),
-        candidate_column="candidate",
-        reference_column="reference",
-        target_rows=None,
-        target_bytes=1 << 26,
-        resources=Resources(workers=2, files_in_flight=in_flight),
-    )
+def plan(dump: str) -> Plan:
+    resources = Resources(workers=2, files_in_flight=IN_FLIGHT)
+    return plan_pairs(dump, rows=None, resources=resources)
 
 
 @pytest.mark.process

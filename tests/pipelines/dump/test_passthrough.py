@@ -18,33 +18,21 @@ import pytest
 
 from bertscore_beam.dump import (
     SCHEMA_KEY,
-    Plan,
     append_scores,
     columns,
-    expand_inputs,
-    plan_inputs,
     read_layout,
     read_split,
     write_part,
 )
 from bertscore_core import InputError
+from tests.support.tables import plan_pairs
 
 PAIR = "'a cat' AS candidate, 'the cat' AS reference"
 
 
-def plan_of(path: Path, rows: int = 1000) -> Plan:
-    return plan_inputs(
-        expand_inputs([str(path)]),
-        candidate_column="candidate",
-        reference_column="reference",
-        target_rows=rows,
-        target_bytes=1 << 30,
-    )
-
-
-def passed_through(path: Path, rows: int = 1000) -> Path:
+def passed_through(path: Path) -> Path:
     """Write the one part of a file, with a score column, where no model is needed for it."""
-    (split,) = plan_of(path, rows).splits
+    (split,) = plan_pairs(path).splits
     table = read_split(split)
     scores = {columns.F1: pa.array(np.zeros(table.num_rows, np.float32))}
     part = path.with_name(f"{path.stem}-part.parquet")
@@ -58,14 +46,7 @@ def why_rejected(path: Path) -> str:
     """Plan a file beside a good one and return why it is rejected."""
     good = path.with_name("good.parquet")
     pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), good)
-    plan = plan_inputs(
-        expand_inputs([str(path), str(good)]),
-        candidate_column="candidate",
-        reference_column="reference",
-        target_rows=1000,
-        target_bytes=1 << 30,
-    )
-    (rejected,) = plan.rejected_files
+    (rejected,) = plan_pairs(path, good).rejected_files
     assert rejected.reason == "bad_columns"
     return rejected.message
 
@@ -138,14 +119,7 @@ def test_a_column_of_duckdb_that_would_lose_its_type_is_named(tmp_path, kind):
 
 def test_a_file_whose_references_alone_are_read_may_have_any_other_column(tmp_path):
     path = write_duckdb(tmp_path / "in.parquet", DUCKDB_REFUSED["interval"][0])
-    plan = plan_inputs(
-        expand_inputs([str(path)]),
-        candidate_column=None,
-        reference_column="reference",
-        target_rows=10,
-        target_bytes=1 << 30,
-    )
-    assert plan.rejected_files == ()
+    assert plan_pairs(path, candidate_column=None).rejected_files == ()
 
 
 # --- Polars ------------------------------------------------------------------------------------
@@ -275,7 +249,7 @@ def test_int96_in_nanoseconds_loses_none_of_them(tmp_path):
 
 def test_the_unit_of_int96_is_one_for_all_parts_of_a_file(tmp_path):
     path = write_int96(tmp_path / "in.parquet", "ns", [1000] * 9 + [1], row_group_size=2)
-    splits = plan_of(path, rows=2).splits
+    splits = plan_pairs(path, rows=2).splits
     assert [split.timestamp_unit for split in splits] == ["ns"] * 5
     assert {read_split(split).schema.field("stamp").type for split in splits} == {
         pa.timestamp("ns")
@@ -301,7 +275,7 @@ def test_int96_that_no_unit_holds_is_rejected_and_its_columns_named(tmp_path):
 
 def test_a_split_whose_int96_does_not_fit_the_unit_is_an_error_and_no_change(tmp_path):
     path = write_int96(tmp_path / "in.parquet", "ns", [1])
-    (split,) = plan_of(path).splits
+    (split,) = plan_pairs(path).splits
     with pytest.raises(InputError, match="stored as INT96, would change"):
         read_split(replace(split, timestamp_unit="us"))
 

@@ -1,6 +1,7 @@
 import gzip
 import importlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,6 @@ from bertscore_beam.dump import (
     TextFile,
     expand_inputs,
     parquet,
-    plan_inputs,
-    read_rows,
     read_split,
     write_part,
 )
@@ -23,7 +22,7 @@ from bertscore_core.errors import InputError
 from tests.support.faults import Faults
 from tests.support.jobs import import_here, own
 from tests.support.s3 import over_http, s3_bucket
-from tests.support.tables import every_type, plan
+from tests.support.tables import every_type, plan, plan_pairs
 from tests.support.text_files import plan_text, to_csv, to_jsonl, write_text
 
 
@@ -85,24 +84,16 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told() -> No
         write_atomically(path, content(["a", "b", "c"]))
         (split,) = found_splits(path, 20)
         disturbed[0].requests = found = []
-        assert read_rows(split).table["candidate"].to_pylist() == ["a", "b", "c"]
+        assert read_split(split)["candidate"].to_pylist() == ["a", "b", "c"]
         assert [method for method, _ in found] == ["GET"]
         write_atomically(path, content(["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
-            read_rows(split)
+            read_split(split)
 
 
-def found_splits(path: str, rows: int, *columns: str) -> tuple[Split, ...]:
+def found_splits(path: str, rows: int, **columns: str) -> Sequence[Split]:
     """Return the splits of a file with its version, as a run finds them."""
-    candidate, reference = columns * 2 or ("candidate", "reference")
-    found = plan_inputs(
-        expand_inputs([path]),
-        candidate_column=candidate,
-        reference_column=reference,
-        target_rows=rows,
-        target_bytes=10**9,
-    )
-    return found.splits
+    return plan_pairs(path, rows=rows, **columns).splits
 
 
 def content(words: list[str]) -> bytes:
@@ -151,7 +142,7 @@ def test_splits_of_one_file_share_its_footer(monkeypatch: pytest.MonkeyPatch, ro
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, 1000, compression="none", use_dictionary=["coded.a"])
         write_atomically(path, bytes(sink.getvalue()))
-        splits = found_splits(path, rows, "text")
+        splits = found_splits(path, rows, candidate_column="text", reference_column="text")
         # A worker is another process: it has not planned the file.
         monkeypatch.setattr(parquet, "_footers", {})
         disturbed[0].requests = found = []

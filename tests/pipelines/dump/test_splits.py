@@ -92,10 +92,3 @@ def test_file_without_rows_is_represented_by_one_empty_split(row_groups: list[Ro
 )
 def test_every_worker_gets_several_splits(rows, workers, expected):
     assert rows_for_workers(rows, workers) == expected
-
-
-@given(st.integers(2_000, 400_000), st.integers(1, 20))
-def test_no_worker_is_idle_while_another_has_many_rows_left(rows: int, workers: int) -> None:
-    most = rows_for_workers(rows, workers)
-    splits = plan(groups(rows), target_rows=most)
-    assert len(splits) >= min(workers * 4, rows // 500)

@@ -16,6 +16,7 @@ from bertscore_beam.files import (
     UnlistedError,
     absolute,
     copy_atomically,
+    create_exclusively,
     delete,
     exists,
     join,
@@ -75,7 +76,7 @@ def names_of(folder: str, globs: list[str], exclude: str | None = None) -> list[
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_written_file_is_read_listed_opened_and_deleted_whatever_its_name(
+def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(
     folder: str, name: str
 ) -> None:
     fill(folder, "keep")
@@ -87,6 +88,10 @@ def test_written_file_is_read_listed_opened_and_deleted_whatever_its_name(
     with open_source(path) as source:
         assert source_size(source) == 3
         assert source.read() == b"new"
+    fill(folder, f"sub {name}/star-other.parquet", f"sub {name}/a1b.parquet")
+    (found,) = expand_inputs([path])
+    assert (found.path, found.size) == (absolute(path), 3)
+    assert found.root == absolute(join(folder, f"sub {name}"))
     delete(path)
     assert not exists(path)
     assert exists(join(folder, "keep"))
@@ -102,23 +107,6 @@ def test_local_file_is_copied_whole_over_an_old_one(folder: str, tmp_path: Path)
     assert read_bytes(path) == content
     assert list_files(folder) == {"sub/copy.raw": 3 << 20}
     assert source.exists()
-
-
-def test_failed_copy_keeps_the_old_content_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "copy.raw"
-    path.write_bytes(b"old")
-    with pytest.raises(OSError, match="missing"):
-        copy_atomically(str(path), tmp_path / "missing")
-    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("copy.raw", b"old")]
-
-
-@pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_existing_file_is_an_input_whatever_its_name(folder: str, name: str) -> None:
-    fill(folder, f"{name}.parquet", "star-other.parquet", "a1b.parquet")
-    (found,) = expand_inputs([join(folder, f"{name}.parquet")])
-    assert found.path == absolute(join(folder, f"{name}.parquet"))
-    assert found.size == len(f"{name}.parquet".encode())
-    assert found.root == absolute(folder)
 
 
 @pytest.mark.process
@@ -291,13 +279,15 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
     previous = os.umask(0o027)
     try:
         write_atomically(str(tmp_path / "sub" / "a"), b"x")
+        create_exclusively(str(tmp_path / "sub" / "b"), b"x")
     finally:
         os.umask(previous)
-    assert stat.S_IMODE((tmp_path / "sub" / "a").stat().st_mode) == 0o640
+    for name in ("a", "b"):
+        assert stat.S_IMODE((tmp_path / "sub" / name).stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "sub").stat().st_mode) == 0o750
 
 
-def test_failed_write_keeps_the_old_content_and_leaves_nothing_behind(
+def test_failed_write_or_copy_keeps_the_old_content_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a"
@@ -309,6 +299,10 @@ def test_failed_write_keeps_the_old_content_and_leaves_nothing_behind(
     monkeypatch.setattr(os, "fsync", disk_full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(str(path), b"new")
+    with pytest.raises(OSError, match="No space left"):
+        copy_atomically(str(path), __file__)
+    with pytest.raises(OSError, match="missing"):
+        copy_atomically(str(path), tmp_path / "missing")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
 

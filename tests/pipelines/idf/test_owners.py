@@ -10,12 +10,13 @@ from bertscore_beam.dump import Rows, Split, TableFields
 from bertscore_beam.idf import (
     MOST_TABLES,
     IdfTables,
-    KeptCount,
     KeyedRows,
     Owned,
     Repeats,
     SplitCount,
     choose_owners,
+    count_from_bytes,
+    count_to_bytes,
     keyed_rows,
     num_buckets,
     repeat_words,
@@ -145,12 +146,10 @@ def test_count_of_more_groups_than_a_worker_can_hold_keeps_none(monkeypatch):
 
 
 def test_damaged_kept_count_is_refused():
-    kept = KeptCount(
-        tables=IdfTables(tables={}, group_columns=("g",)), repeats=Repeats.of([["a"]]), owned="x"
-    )
-    data = kept.to_bytes()
-    again = KeptCount.from_bytes(data)
-    assert (again.owned, again.repeats.rows, again.repeats.distinct) == ("x", 1, 1)
+    data = count_to_bytes(IdfTables(tables={}, group_columns=("g",)), Repeats.of([["a"]]), "x")
+    tables, repeats, owned = count_from_bytes(data)
+    assert (owned, repeats.rows, repeats.distinct) == ("x", 1, 1)
+    assert tables.group_columns == ("g",)
     for damaged in (b"", data[:-30], data[:100], b"PK" + data[2:200]):
         with pytest.raises(IdfError, match="damaged"):
-            KeptCount.from_bytes(damaged)
+            count_from_bytes(damaged)

@@ -3,11 +3,19 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from bertscore_beam.pages import render
+from bertscore_core.explanations import (
+    ExplainedPair,
+    ExplainedText,
+    Explanation,
+    Measures,
+    page as explanation_page,
+)
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import TEXTS, made_report
 from tests.support.report_pictures import WIDTHS, take_pictures
@@ -135,6 +143,51 @@ def test_texts_keep_their_direction_and_their_words(browser: Browser, tmp_path: 
         script = seen.page.get_by_text(TEXTS[4].candidate, exact=True)
         assert script.count() > 0
         assert texts.count() > 20
+
+
+def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(
+    browser: Browser, tmp_path: Path
+) -> None:
+    tokens = tuple(f"{word}-{n}" for n, word in enumerate(["Donaudampfschifffahrt", "sat"] * 6))
+    cosines = np.linspace(-1, 1, 144, dtype=np.float32).reshape(12, 12)
+    matches = cosines.argmax(axis=1)
+    text = ExplainedText(
+        text="Donaudampfschifffahrtsgesellschaft " * 6,
+        tokens=tokens,
+        weights=np.ones(12, np.float32),
+        matches=matches,
+        similarities=cosines.max(axis=1),
+        windows=np.zeros(12, np.int64),
+        truncated=True,
+    )
+    scores = Measures(0.123456, 0.234567, 0.345678)
+    sides = {"candidate": text, "reference": text, "similarities": cosines, "rule": None}
+    explained = Explanation(
+        pairs=(ExplainedPair(raw=scores, scores=scores, **sides),),
+        scores=scores,
+        raw=scores,
+        best=(0, 0, 0),
+        baseline=scores,
+        model="m" * 90,
+        num_layers=9,
+        idf=True,
+    )
+    path = tmp_path / "explanation.html"
+    notes = ("signature: " + "bertscore|" * 30,)
+    path.write_text(explanation_page([("news.parquet:17", notes, explained)], "A title"))
+    with opened(browser, path, width=390) as seen:
+        seen.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 390
+        overlapping = """() => [...document.querySelectorAll("td.m")].filter(cell => {
+            const digits = document.createRange();
+            digits.selectNode(cell.firstChild);
+            const box = digits.getBoundingClientRect(), letters = cell.lastElementChild;
+            const next = letters.getBoundingClientRect(), own = cell.getBoundingClientRect();
+            return box.right > next.left - 1 || box.left < own.left || next.right > own.right;
+        }).length"""
+        assert seen.page.locator("td.m b").count() >= 12
+        assert seen.page.evaluate(overlapping) == 0
+        assert seen.requests == [path.as_uri()]
 
 
 def test_pictures_of_a_page_are_taken_at_every_width(

@@ -10,7 +10,6 @@ import pytest
 
 from bertscore_beam.dump import columns
 from bertscore_beam.pages import MOST_BARS, ReportData, ReportOptions, collect, render
-from bertscore_beam.records import SHARES
 from bertscore_core.errors import BertScoreError
 from tests.support.made_runs import SIGNATURE, made_run, scored
 from tests.support.read_html import Reader
@@ -83,40 +82,40 @@ def there(f1: np.ndarray = F1) -> np.ndarray:
 
 def test_means_are_those_of_the_rows(report: ReportData) -> None:
     last = np.float32(np.clip(F1 - 0.02 * WORSE, 0, 1))
-    assert report.total.rows == ROWS
-    assert report.total.scored == ROWS - 2
-    assert report.total.f1.mean == pytest.approx(last[there()].mean(dtype=np.float64), abs=1e-7)
-    assert report.total.precision.mean == pytest.approx(report.total.f1.mean + 0.01, abs=1e-6)
-    assert report.total.f1.low < report.total.f1.mean < report.total.f1.high
-    assert report.total.truncated == np.count_nonzero((np.arange(ROWS) % 100 == 0) & there())
+    total = report.total.values
+    assert (total["rows"], total["scored"]) == (ROWS, ROWS - 2)
+    assert total["f1"] == pytest.approx(last[there()].mean(dtype=np.float64), abs=1e-7)
+    assert total["precision"] == pytest.approx(total["f1"] + 0.01, abs=1e-6)
+    assert total["f1_low"] < total["f1"] < total["f1_high"]
+    assert total["truncated"] == np.count_nonzero((np.arange(ROWS) % 100 == 0) & there())
     assert len(report.groups) == 6
     for row in report.groups:
-        own = (row.name[0] == SYSTEMS) & (row.name[1] == LANGUAGES) & there()
-        assert row.scored == np.count_nonzero(own)
-        assert row.f1.mean == pytest.approx(last[own].mean(dtype=np.float64), abs=1e-7)
-        expected = np.quantile(last[own], SHARES, method="inverted_cdf")
-        assert np.allclose(row.quantiles, expected, atol=1 / 2048)
-    means = [row.f1.mean for row in report.groups]
+        own = (row.group[0] == SYSTEMS) & (row.group[1] == LANGUAGES) & there()
+        assert row.values["scored"] == np.count_nonzero(own)
+        assert row.values["f1"] == pytest.approx(last[own].mean(dtype=np.float64), abs=1e-7)
+    means = [row.values["f1"] for row in report.groups]
     assert means == sorted(means, reverse=True)
 
 
 def test_bars_and_lengths_hold_every_scored_row(report: ReportData) -> None:
     last = np.clip(F1 - 0.02 * WORSE, 0, 1)[there()]
-    assert sum(report.total.histogram) == ROWS - 2
-    assert len(report.bins) == len(report.total.histogram) + 1 <= MOST_BARS + 1
-    expected, _ = np.histogram(last, report.bins)
-    assert np.abs(np.cumsum(expected - np.array(report.total.histogram))).max() <= 2
+    lows, highs, counts = map(np.array, zip(*report.histogram, strict=True))
+    assert counts.sum() == ROWS - 2
+    assert (highs[:-1] == lows[1:]).all()
+    assert len(counts) <= MOST_BARS
+    expected, _ = np.histogram(last, [*lows, highs[-1]])
+    assert np.abs(np.cumsum(expected - counts)).max() <= 2
     # 5, 20, 80 and 320 tokens; the reference has 20.
-    assert [row.name for row in report.lengths] == [("16", "31"), ("64", "127"), ("256", "511")]
-    assert [row.scored for row in report.lengths] == [600 - 1, 300, 299]
-    assert report.reasons == (("null_candidate", 2, 2),)
+    assert [row.group for row in report.lengths] == [("16", "31"), ("64", "127"), ("256", "511")]
+    assert [row.values["scored"] for row in report.lengths] == [600 - 1, 300, 299]
+    assert report.total.values["reasons"] == {"null_candidate": 2}
 
 
 def test_single_rows_are_the_extreme_ones_with_their_texts(report: ReportData) -> None:
     last = np.where(there(), np.clip(F1 - 0.02 * WORSE, 0, 1), np.nan)
     lowest = np.argsort(last, kind="stable")[:5]
     places = [("one.parquet", n) if n < 700 else ("two.parquet", n - 700) for n in lowest.tolist()]
-    assert [(row.file, row.row) for row in report.worst] == places
+    assert [row.place for row in report.worst] == places
     assert [row.f1 for row in report.worst] == pytest.approx(last[lowest])
     for row, number in zip(report.worst, lowest.tolist(), strict=True):
         assert row.texts is not None
@@ -126,7 +125,7 @@ def test_single_rows_are_the_extreme_ones_with_their_texts(report: ReportData) -
         assert row.group == (SYSTEMS[number], LANGUAGES[number])
         assert row.key == (str(number // 3), SYSTEMS[number])
     for row in report.fallen:
-        number = row.row + (700 if row.file == "two.parquet" else 0)
+        number = row.place.row + (700 if row.place.input_name == "two.parquet" else 0)
         assert row.key == (str(number // 3), SYSTEMS[number])
     assert len(report.fallen) == 5
     assert report.best[0].f1 == pytest.approx(np.nanmax(last))
@@ -216,22 +215,19 @@ def test_the_ranking_is_over_the_rows_of_all_systems(report: ReportData) -> None
 def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report: ReportData) -> None:
     assert [night.run.rpartition("/")[2] for night in report.nights] == ["n0", "n1", "n2", "n3"]
     assert report.run.endswith("/n3")
-    assert report.nights[0].total.f1.mean == pytest.approx(F1[there()].mean(), abs=1e-6)
-    assert report.nights[3].total.f1 == report.total.f1
-    assert (
-        dict(report.nights[3].groups)["a", "ja"]
-        == {row.name: row.f1 for row in report.groups}["a", "ja"]
-    )
+    first, *_, last = report.nights
+    assert first.total.values["f1"] == pytest.approx(F1[there()].mean(), abs=1e-6)
+    assert last.total == report.total
+    assert last.groups == {row.group: row.values["f1"] for row in report.groups}
     assert all(night.comparable for night in report.nights)
     assert "Runs of the series that are not done are left out: 1." in report.notices
 
 
 def test_cost_and_settings_are_those_of_the_run(report: ReportData) -> None:
-    assert report.cost.pairs == ROWS
-    assert report.cost.reused == 0
-    assert report.cost.tokens == 40 * ROWS
-    assert report.cost.parts == 5
-    assert report.signatures == {"": SIGNATURE.format()}
+    assert report.summary["tokens"] == 40 * ROWS
+    assert report.parts == 5
+    assert "1,200, of which 1,200 were scored by the run and 0 took the scores" in render(report)
+    assert report.signatures == {None: SIGNATURE.format()}
     assert report.started == "2001-09-09 01:46:43"
     assert not report.rescaled
 
@@ -247,9 +243,10 @@ def test_languages_and_rescaling_are_seen(tmp_path: Path) -> None:
     by_language = {"ar": SIGNATURE, "ja": RESCALED}
     run = made_run(tmp_path / "run", {"a.parquet": table(F1, "text")}, signature=by_language)
     found = collect(ReportOptions(run=str(run), with_texts=True, rows=2))
-    assert [(row.name, row.rows) for row in found.languages] == [(("ar",), 600), (("ja",), 600)]
+    languages = [(row.group, row.values["rows"]) for row in found.languages]
+    assert languages == [(("ar",), 600), (("ja",), 600)]
     japanese = (LANGUAGES == "ja") & there()
-    assert found.languages[1].f1.mean == pytest.approx(F1[japanese].mean(), abs=1e-6)
+    assert found.languages[1].values["f1"] == pytest.approx(F1[japanese].mean(), abs=1e-6)
     assert found.rescaled
     assert list(found.signatures) == ["ar", "ja"]
     assert found.worst[0].texts.language in ("ar", "ja")
@@ -260,8 +257,7 @@ def test_a_run_without_scores_has_a_page_that_says_so(tmp_path: Path, rows: int)
     made = scored(np.full(rows, np.nan), system=pa.array(["a"] * rows, pa.string()))
     run = made_run(tmp_path / "run", {"a.parquet": made})
     found = collect(ReportOptions(run=str(run), by=("system",), with_texts=True))
-    assert (found.total.rows, found.total.scored) == (rows, 0)
-    assert found.total.f1.mean is None
+    assert (found.total.values["rows"], found.total.values["f1"]) == (rows, None)
     assert found.worst == found.best == ()
     page = render(found)
     assert "No row has scores." in page

@@ -12,17 +12,15 @@ from bertscore_beam.compare import Group
 from bertscore_beam.pages import (
     MOST_CHARACTERS,
     MOST_ROWS,
-    Cost,
-    GroupRow,
     Night,
-    ReasonCount,
     ReportData,
     ReportOptions,
     render,
 )
+from bertscore_beam.records import GroupRow
 from tests.support.labels import label_boxes
 from tests.support.read_html import Reader
-from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, group_row, made_report
+from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, bars, group_row, made_report
 
 OPTIONS = ReportOptions(run="scores", confidence=0.9)
 EMPTY = ReportData(
@@ -30,11 +28,8 @@ EMPTY = ReportData(
     run="scores",
     started="2026-11-20 02:00:00",
     made="2026-11-20 06:30:00",
-    version="0.1.0",
     rescaled=True,
-    total=GroupRow(),
-    bins=(),
-    cost=Cost(pairs=0, fresh=0, reused=0),
+    total=group_row(f1=None, rows=0),
 )
 
 
@@ -153,6 +148,14 @@ def test_numbers_are_shown_as_they_are(with_texts: str) -> None:
     assert "null_candidate" in with_texts
 
 
+def test_a_ranking_by_the_t_test_is_said_to_be(without_texts: str) -> None:
+    report = made_report(with_texts=False)
+    assert report.ranking is not None
+    assert "row by row. Every system" in without_texts
+    page = render(replace(report, ranking=replace(report.ranking, test="t test")))
+    assert "row by row, by the t test. Every system" in page
+
+
 def test_the_signature_is_spelled_out(with_texts: str) -> None:
     assert "The encoder is all-MiniLM-L6-v2." in with_texts
     assert "Every token has the same weight: no idf." in with_texts
@@ -182,7 +185,7 @@ def test_a_run_without_rows_has_a_page(empty: str) -> None:
 
 
 def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling() -> None:
-    report = replace(EMPTY, total=group_row(f1=0.5), bins=tuple(at / 64 for at in range(65)))
+    report = replace(EMPTY, total=group_row(f1=0.5), histogram=bars(0.5))
     page = render(report)
     assert "Rows by F1 before rescaling" in page
     assert "F1 before rescaling below which a share of the rows is" in page
@@ -208,15 +211,14 @@ def test_labels_of_charts_lie_inside_whatever_the_font(font: str, names: list[Gr
             run=f"scores/the-night-of-2026-11-{day}",
             started="2026-11-20 02:00:00",
             total=group_row(f1=0.7),
-            groups=tuple((row.name, row.f1) for row in groups),
+            groups={row.group: row.values["f1"] for row in groups},
         )
         for day in range(10, 40, 3)
     )
-    histogram = replace(group_row(f1=0.6), histogram=(3, 1_234_567))
     report = replace(
-        EMPTY, groups=groups, nights=nights, total=histogram, bins=(0.1, 0.5, 1.0),
-        lengths=(replace(group_row(f1=0.5), name=("1048576", "2097151")),),
-        reasons=(ReasonCount("only_special_tokens", 1_234_567, 3),),
+        EMPTY, groups=groups, nights=nights, histogram=((0.1, 0.5, 3), (0.5, 1.0, 1_234_567)),
+        total=group_row(f1=0.6, reasons={"only_special_tokens": 1_234_567}),
+        lengths=(group_row("1048576", "2097151", f1=0.5),),
     )  # fmt: skip
     charts = re.findall(r"<svg .*?</svg>", render(report), re.DOTALL)
     assert len(charts) == 14

@@ -12,12 +12,7 @@ from bertscore_beam.pairs import BertScoreModelHandler, PairScore, ScorePairs
 from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
 from tests.support.streamed_pairs import BAD, CONFIG, Attributes, Keep, library, pairs
 
-pytestmark = [
-    pytest.mark.job,
-    pytest.mark.model,
-    pytest.mark.model,
-    pytest.mark.process,
-]
+pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
 
 
 @pytest.fixture(scope="module")

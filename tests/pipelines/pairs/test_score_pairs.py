@@ -31,12 +31,7 @@ from tests.support.streamed_pairs import (
 )
 from tests.support.tolerances import INVARIANCE_ATOL
 
-pytestmark = [
-    pytest.mark.job,
-    pytest.mark.model,
-    pytest.mark.model,
-    pytest.mark.process,
-]
+pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
 
 
 class Pair(NamedTuple):

@@ -14,12 +14,7 @@ from bertscore_beam.pairs import ScorePairs
 from tests.support.streamed_pairs import CONFIG, library, measured, pairs
 from tests.support.tolerances import INVARIANCE_ATOL
 
-pytestmark = [
-    pytest.mark.job,
-    pytest.mark.model,
-    pytest.mark.model,
-    pytest.mark.process,
-]
+pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
 
 
 def test_windows_are_kept_and_a_batch_bears_the_end_of_its_window(run):

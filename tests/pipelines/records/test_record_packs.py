@@ -9,7 +9,7 @@ import pytest
 from bertscore_beam.records import (
     PACKS_FOLDER,
     PARTS_FOLDER,
-    delete_packed,
+    delete_records,
     find_records,
     keep_records,
     read_records,
@@ -99,7 +99,7 @@ def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wr
     assert asked == [record_path(theirs.part_name)]
     by_name = {record.part_name: record for record in found.records}
     assert by_name == RECORDS | {theirs.part_name: theirs}
-    delete_packed(folder, found)
+    delete_records(folder, found.doubles)
     assert list(folder.files(PARTS_FOLDER)) == [record_name(theirs.part_name)]
 
 
@@ -164,7 +164,7 @@ def moves(name, folder):
     if name == "begin":
         keep(folder)
     else:
-        delete_packed(folder, find_records(folder, generation=1))
+        delete_records(folder, find_records(folder, generation=1).doubles)
 
 
 @pytest.mark.parametrize(("move", "generation"), [("begin", None), ("end", None), ("end", 1)])

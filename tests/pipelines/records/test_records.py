@@ -24,7 +24,13 @@ from bertscore_beam.records import (
     stale_parts,
     standing_of,
 )
-from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_run
+from bertscore_beam.run import (
+    RUN_FILE,
+    OutputFolder,
+    check_same_run,
+    read_run,
+    read_same_command,
+)
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats import ScoreSummary
 from bertscore_core.tokens import Work
@@ -302,8 +308,10 @@ def test_earlier_run_is_read_and_its_absence_is_none(output: str) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
 def test_damaged_run_file_is_an_error_with_a_cure(tmp_path: Path, data: bytes) -> None:
     write_atomically(join(str(tmp_path), RUN_FILE), data)
+    folder = OutputFolder(str(tmp_path))
     with pytest.raises(SignatureError, match=r"_run.json .* is damaged.*--overwrite"):
-        read_run(OutputFolder(str(tmp_path)))
+        read_same_command(folder, IDENTITY, may_be_damaged=False)
+    assert read_same_command(folder, IDENTITY, may_be_damaged=True) is None
 
 
 def test_run_with_the_same_identity_goes_on() -> None:

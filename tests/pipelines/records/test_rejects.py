@@ -38,8 +38,7 @@ def test_rejected_files_and_splits_are_listed_with_their_messages(tmp_path):
     dump = write_dump(tmp_path / "dump", [20, 20, 20])
     (dump / "shard-000.parquet").write_bytes(b"no Parquet")
     chosen = job_options(dump, tmp_path / "out")
-    job = prepare_score(chosen)
-    job = start(job)
+    job = start(prepare_score(chosen))
     (dump / "shard-002.parquet").unlink()
     summary = run_prepared(job)
     assert not summary["complete"]

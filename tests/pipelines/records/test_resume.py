@@ -1,26 +1,17 @@
 """What a second run over an output folder scores, keeps and refuses."""
 
-import json
 from pathlib import Path
 
-import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.records import PARTS_FOLDER
-from bertscore_beam.run import Runner
-from bertscore_beam.score import begin_score, plan_score
 from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
-    add_score_pipeline,
     job_options as options,
-    own,
     prepare_score,
     run_options as run,
-    start,
 )
 
 pytestmark = pytest.mark.job
@@ -61,26 +52,6 @@ def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
     assert run(replaced)["success"]
 
 
-def test_file_that_breaks_after_planning_is_reported_and_the_rest_is_finished(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20, 20])
-    chosen = options(dump, tmp_path / "out")
-    job = prepare_score(chosen)
-    job = start(job)
-    victim = dump / "shard-001.parquet"
-    whole = victim.read_bytes()
-    victim.write_bytes(whole[: len(whole) // 2])
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        add_score_pipeline(pipeline, job)
-    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
-    assert not summary["complete"]
-    assert not (tmp_path / "out" / "_SUCCESS").exists()
-    assert summary["rows"] == 20
-    assert summary["failed_splits"] == 1
-    assert list(summary["failures"]) == ["shard-001.parquet/part-000000000000.parquet"]
-    victim.write_bytes(whole)
-    assert run(chosen)["success"]
-
-
 def test_bad_file_is_set_aside(tmp_path):
     dump = write_dump(tmp_path / "dump", [20])
     (dump / "shard-999.parquet").write_bytes(b"no Parquet")
@@ -102,21 +73,3 @@ def test_rows_of_inputs_that_are_gone_spoil_success_until_overwritten(tmp_path):
     assert summary["parts_of_inputs_gone"] == ["shard-000.parquet/part-000000000000.parquet"]
     assert run(ScoreOptions(**both, overwrite=True))["success"]
     assert len(read_output(tmp_path / "out")) == 10
-
-
-def test_changed_size_of_splits_leaves_no_row_twice(tmp_path):
-    dump = write_dump(tmp_path / "dump", [30])
-    run(options(dump, tmp_path / "out", split_rows=10))
-    run(options(dump, tmp_path / "out", split_rows=15))
-    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(30))
-
-
-def test_records_of_an_earlier_version_are_counted_once_and_deleted(tmp_path):
-    output, said = tmp_path / "out", []
-    for name in ("old.json", "a/part-1.json"):
-        (output / PARTS_FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
-        (output / PARTS_FOLDER / name).write_text("{}")
-    chosen = options(write_dump(tmp_path / "dump", [5]), output)
-    begin_score(plan_score(chosen, Runner.of(chosen)), own(output), said.append)
-    assert "has records of 2 part(s) by an earlier version" in " ".join(said)
-    assert not (output / PARTS_FOLDER).exists()

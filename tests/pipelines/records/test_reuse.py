@@ -15,6 +15,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.dump import SplitRun
 from bertscore_beam.records import EarlierRecords
+from bertscore_beam.run import SUMMARY_FILE
 from bertscore_beam.score import LoadedScorers, ToScore, score_run
 from bertscore_core import SignatureError
 from tests.support.dumps import pair_rows, read_output, write_dump
@@ -79,42 +80,30 @@ def documents_counted(job):
     return counters.get("documents_counted", 0), counters.get("pairs_scored", 0)
 
 
-def test_identical_copy_is_neither_scored_nor_counted_again(scored):
+def test_equal_values_in_another_layout_are_neither_scored_nor_counted_again(scored):
     dump, chosen, output = scored
     before = parts_of(output)
-    (dump / FIRST).write_bytes((dump / FIRST).read_bytes())
+    table = pq.read_table(dump / FIRST)
+    pq.write_table(table, dump / FIRST, row_group_size=7, compression="gzip", use_dictionary=False)
     job = prepare_score(chosen)
-    assert job.standing.pending == ()
-    assert len(job.standing.unsure) == (2 if chosen.idf == "none" else 4)
+    compared = 2 if chosen.idf == "none" else 4
+    assert (job.standing.pending, len(job.standing.unsure)) == ((), compared)
     job = start(job)
     assert documents_counted(job) == (0, 0)
+    summary = job.spec.folder.read_json(SUMMARY_FILE)
+    assert (summary["parts_kept"], summary["parts_rewritten"]) == (compared, 0)
+    assert (summary["success"], summary["pairs_per_second"]) == (True, None)
     assert parts_of(output) == before
     again = prepare_score(chosen)
     assert (again.standing.work, again.idf.must_count) == ((), False)
     assert again.spec.goal.carried.summary.rows == 60
 
 
-def test_file_of_equal_values_in_another_layout_is_not_scored_again(scored):
-    dump, chosen, output = scored
-    before = parts_of(output)
-    table = pq.read_table(dump / FIRST)
-    pq.write_table(table, dump / FIRST, row_group_size=7, compression="gzip", use_dictionary=False)
-    summary = run_options(chosen)
-    assert summary["success"]
-    assert (summary["parts_kept"], summary["parts_rewritten"]) == (
-        2 + 2 * (chosen.idf != "none"),
-        0,
-    )
-    assert summary["pairs_per_second"] is None
-    assert parts_of(output) == before
-
-
 def test_other_columns_that_change_are_written_beside_the_scores_that_were_there(scored, tmp_path):
     dump, chosen, output = scored
     before = parts_of(output)
     change(dump / FIRST, "id", 3, 1000)
-    job = prepare_score(chosen)
-    job = start(job)
+    job = start(prepare_score(chosen))
     assert documents_counted(job) == (0, 0)
     after = parts_of(output)
     changed = {name for name in before if before[name] != after[name]}
@@ -278,8 +267,7 @@ def test_run_cut_off_while_parts_are_compared_goes_on(scored, tmp_path, monkeypa
         for name, data in whole.items():
             (output / name).parent.mkdir(parents=True, exist_ok=True)
             (output / name).write_bytes(data)
-        job = prepare_score(chosen)
-        job = start(job)
+        job = start(prepare_score(chosen))
         with monkeypatch.context() as patched:
             countdown = iter(range(step))
             for name in ("remove", "replace"):

@@ -16,26 +16,75 @@ from tests.support.dumps import write_dump
 
 ROOT = Path(__file__).resolve().parents[3]
 SCORE_DATAFLOW = ROOT / "configs" / "score" / "dataflow.yaml"
+NEEDED = {
+    "project": "a-project",
+    "region": "us-central1",
+    "temp_location": "gs://know-your-customer/tmp",
+    "sdk_container_image": "us-docker.pkg.dev/a/b/gpu:1",
+}
 DATAFLOW_FLAGS = (
-    "--runner=DataflowRunner",
-    "--project=a-project",
-    "--region=us-central1",
-    "--temp_location=gs://know-your-customer/tmp",
-    "--sdk_container_image=us-docker.pkg.dev/a/b/gpu:1",
-)
+    "--runner=DataflowRunner", *(f"--{name}={value}" for name, value in NEEDED.items())
+)  # fmt: skip
 NO_AUTH = (*DATAFLOW_FLAGS, "--no_auth")
 
 
+def dataflow_without(missing):
+    return [flag for flag in DATAFLOW_FLAGS if not flag.startswith(f"--{missing}=")]
+
+
+def places(source="gs://a-bucket/in", output="gs://a-bucket/out", *more):
+    return ("--input", source, "--output", output, *more)
+
+
+CONFIG = ("--config", str(SCORE_DATAFLOW), "--print-job")  # placeholders may be printed
+REFUSED = [
+    (places("gs://your-bucket/pairs"), DATAFLOW_FLAGS, "input is a placeholder"),
+    (places(output="gs://your-bucket/scores"), DATAFLOW_FLAGS, "output is a placeholder"),
+    (CONFIG, ("--project=p",), "Beam's options cannot be used: got"),
+    (CONFIG, ("--project=A-Project",), "A-Project"),
+    (CONFIG, ("--job_name=Nightly",), "Nightly"),
+]
+REFUSED_ALSO_IN_PRINT = [
+    *(
+        (places(), dataflow_without(name), f"DataflowRunner needs --{name}: got none; expected")
+        for name in NEEDED
+    ),
+    # Beam would replace such a bucket by one of its own.
+    *(
+        (places(), (*NO_AUTH, f"--{name}={place}"), f"{name} cannot be used: got {place!r}")
+        for name in ("temp_location", "staging_location")
+        for place in ("/tmp", "gs://b/tmp", "gs://Acme_Eval/tmp", "gs://a-bucket", "s3://a/tmp")
+    ),
+    # Beam would end the process, with its usage.
+    *(
+        (places(), (f"--runner={runner}", "--num_workers=many"), "got argument --num_workers: inv")
+        for runner in ("DataflowRunner", "FnApiRunner", "FlinkRunner")
+    ),
+    # Places that only the launcher has.
+    (places("data/in"), DATAFLOW_FLAGS, "input is on this machine: got"),
+    (places("gs://a/in", "/tmp/out"), DATAFLOW_FLAGS, "output is on this machine: got"),
+    (
+        places("gs://a/in", "gs://a/out", "--idf", "./table.npz"),
+        DATAFLOW_FLAGS,
+        "idf is on this machine: got",
+    ),
+    *(
+        (places("in", "out", "--accelerator", hint), (), "'accelerator' cannot be used")
+        for hint in ("nvidia-l4", "type:nvidia-l4", "type:nvidia-l4;count:0", "")
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "flags"),
-    [
-        ("input", ("--input", "gs://your-bucket/pairs", "--output", "gs://a-bucket/out")),
-        ("output", ("--input", "gs://a-bucket/in", "--output", "gs://your-bucket/scores")),
-    ],
+    ("own", "beam", "message"),
+    [*REFUSED, *REFUSED_ALSO_IN_PRINT]
+    + [(("--print-job", *own), beam, message) for own, beam, message in REFUSED_ALSO_IN_PRINT],
 )
-def test_placeholders_of_our_own_options_are_named_too(name, flags, capsys, no_network):
-    assert main(["score", *flags, "--", *DATAFLOW_FLAGS]) == UNUSABLE
-    assert f"bertscore-beam: {name} is a placeholder" in capsys.readouterr().err
+def test_what_cannot_work_is_named_before_any_work(own, beam, message, capsys, no_network):
+    assert main(["score", *own, "--", *beam]) == UNUSABLE
+    said = capsys.readouterr().err
+    assert message in said
+    assert "usage" not in said
 
 
 @pytest.mark.long
@@ -83,56 +132,6 @@ def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
     assert describe(runner, sketch.build) == describe(runner, build)
 
 
-@pytest.mark.parametrize("missing", ["project", "region", "temp_location", "sdk_container_image"])
-def test_what_dataflow_cannot_do_without_is_named_before_any_work(missing, capsys, no_network):
-    values = {
-        "project": "a-project",
-        "region": "us-central1",
-        "temp_location": "gs://a-bucket/tmp",
-        "sdk_container_image": "us-docker.pkg.dev/a/b/gpu:1",
-    }
-    flags = [f"--{name}={value}" for name, value in values.items() if name != missing]
-    status = main(
-        ["score", "--input", "in", "--output", "out", "--", "--runner=DataflowRunner", *flags]
-    )
-    assert status == UNUSABLE
-    assert f"DataflowRunner needs --{missing}: got none; expected" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("option", ["temp_location", "staging_location"])
-@pytest.mark.parametrize("only_print", [("--print-job",), ()], ids=["printed", "submitted"])
-@pytest.mark.parametrize(
-    "place", ["/tmp", "gs://b/tmp", "gs://Acme_Eval/tmp", "gs://a-bucket", "s3://a-bucket/tmp"]
-)
-def test_a_bucket_that_beam_would_replace_by_one_of_its_own_is_refused(
-    place, only_print, option, capsys, no_network
-):
-    words = ["score", "--input", "gs://a-bucket/in", "--output", "gs://a-bucket/out", *only_print]
-    assert main([*words, "--", *NO_AUTH, f"--{option}={place}"]) == UNUSABLE
-    assert f"{option} cannot be used: got {place!r}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("flag", ["--project=p", "--project=A-Project", "--job_name=Nightly"])
-def test_a_value_that_beam_refuses_is_named(flag, capsys, no_network):
-    status = main(["score", "--config", str(SCORE_DATAFLOW), "--print-job", "--", flag])
-    assert status == UNUSABLE
-    said = capsys.readouterr().err
-    assert "Beam's options cannot be used" in said
-    assert flag.partition("=")[2] in said
-
-
-@pytest.mark.parametrize("only_print", [True, False])
-@pytest.mark.parametrize("runner", ["DataflowRunner", "FnApiRunner", "FlinkRunner"])
-def test_a_value_that_would_end_beam_is_named(runner, only_print, capsys, no_network):
-    more = ["--print-job"] if only_print else []
-    flags = [f"--runner={runner}", "--num_workers=many"]
-    status = main(["score", "--input", "in", "--output", "out", *more, "--", *flags])
-    assert status == UNUSABLE
-    said = capsys.readouterr().err
-    assert "Beam's options cannot be used: got argument --num_workers: invalid int" in said
-    assert "usage" not in said
-
-
 @pytest.mark.process
 def test_missing_credentials_are_named_before_any_work(tmp_path):
     """In a process of its own: Google's library reads NO_GCE_CHECK once."""
@@ -148,25 +147,3 @@ def test_missing_credentials_are_named_before_any_work(tmp_path):
     assert done.returncode == UNUSABLE
     assert "there are no usable Google Cloud credentials: got" in done.stderr
     assert "gcloud auth application-default login" in done.stderr
-
-
-@pytest.mark.parametrize("hint", ["nvidia-l4", "type:nvidia-l4", "type:nvidia-l4;count:0", ""])
-def test_a_hint_that_no_runner_would_understand_is_refused(hint, capsys):
-    status = main(["score", "--input", "in", "--output", "out", "--accelerator", hint])
-    assert status == UNUSABLE
-    assert "accelerator" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "flags"),
-    [
-        ("input", ("--input", "data/in", "--output", "gs://a-bucket/out")),
-        ("output", ("--input", "gs://a-bucket/in", "--output", "/tmp/out")),
-        ("idf", ("--input", "gs://a/in", "--output", "gs://a/out", "--idf", "./table.npz")),
-    ],
-)
-@pytest.mark.parametrize("only_print", [True, False])
-def test_places_that_only_the_launcher_has_are_refused(name, flags, only_print, capsys, no_network):
-    more = ("--print-job",) if only_print else ()
-    assert main(["score", *flags, *more, "--", *DATAFLOW_FLAGS]) == UNUSABLE
-    assert f"bertscore-beam: {name} is on this machine: got" in capsys.readouterr().err

@@ -82,12 +82,23 @@ def hinted_stages(job, accelerator):
 @builds
 @pytest.mark.parametrize("path", CONFIGS, ids=name_of)
 def test_every_config_is_built_without_network_input_or_model(path):
+    """Workers elsewhere have what they need: nothing is staged."""
     jobs = print_job(path)
     assert [job["name"] for job in jobs] == JOBS[path.parent.name]
     for job in jobs:
-        known = set(job["environments"]) | {""}
         assert job["stages"]
+        known = set(job["environments"]) | {""}
         assert {stage["environment"] for stage in job["stages"]} <= known
+        for environment in job["environments"].values():
+            if path in PORTABLE:
+                assert len(job["environments"]) == 1
+                assert environment["kind"] == "beam:env:external:v1"
+                assert environment["address"] == "localhost:50000"
+            if path in DATAFLOW:
+                assert environment["kind"] == "beam:env:docker:v1"
+                kind = "cpu" if path.parent.name == "idf" else "gpu"
+                assert f"/bertscore-beam/{kind}:" in environment["image"]
+            assert environment["staged"] == [] or path not in (*PORTABLE, *DATAFLOW)
 
 
 @pytest.mark.parametrize("path", PORTABLE, ids=name_of)
@@ -95,27 +106,6 @@ def test_the_first_line_of_an_engine_never_run_says_so(path):
     first = path.read_text().partition("\n")[0]
     assert first.startswith("# What was run: ")
     assert first.endswith(f"What was not: {path.stem.capitalize()}.")
-
-
-@builds
-@pytest.mark.parametrize("path", PORTABLE, ids=name_of)
-def test_workers_of_other_engines_come_from_a_pool(path):
-    for job in print_job(path):
-        (environment,) = job["environments"].values()
-        assert environment["kind"] == "beam:env:external:v1"
-        assert environment["address"] == "localhost:50000"
-        assert environment["staged"] == []
-
-
-@builds
-@pytest.mark.parametrize("path", DATAFLOW, ids=name_of)
-def test_workers_have_our_image_everywhere_and_nothing_is_staged(path):
-    for job in print_job(path):
-        for environment in job["environments"].values():
-            assert environment["kind"] == "beam:env:docker:v1"
-            kind = "cpu" if path.parent.name == "idf" else "gpu"
-            assert f"/bertscore-beam/{kind}:" in environment["image"]
-            assert environment["staged"] == []
 
 
 @builds
@@ -177,17 +167,12 @@ def test_the_card_of_the_config_is_one_of_those_with_flags():
 
 @builds
 @pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
-def test_a_gpu_machine_runs_one_process_with_some_threads(path):
-    job = scoring_job(print_job(path))
-    assert "no_use_multiple_sdk_containers" in job["experiments"]
-    assert job["workers"]["numThreadsPerWorker"] == (4 if path == SCORE_DATAFLOW else 2)
-
-
-@builds
-@pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
 def test_the_worker_pool_is_the_one_that_the_config_says(path):
-    pool = scoring_job(print_job(path))["workers"]
-    options = load_yaml(str(path))
+    """On each machine is one process, with some threads."""
+    job = scoring_job(print_job(path))
+    pool, options = job["workers"], load_yaml(str(path))
+    assert "no_use_multiple_sdk_containers" in job["experiments"]
+    assert pool["numThreadsPerWorker"] == (4 if path == SCORE_DATAFLOW else 2)
     said = dict(flag.split("=", 1) for flag in (*options["beam"], *options.get("beam_scoring", ())))
     assert pool["machineType"] == said["--machine_type"]
     assert pool["diskSizeGb"] == int(said["--disk_size_gb"])

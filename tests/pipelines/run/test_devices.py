@@ -61,41 +61,39 @@ def test_workers_take_gpus_in_turn_and_nothing_is_set_without_any(monkeypatch):
     assert VISIBLE not in without.environment(0)
 
 
-def runner_of(**options) -> Runner:
-    return Runner.of(ScoreOptions(input=("in",), output="out", **options))
+ALL = ("0", "1", "2")
+SEVEN = {"beam": ("--number_of_worker_harness_threads=7",)}
 
 
 @pytest.mark.usefixtures("_three_gpus")
-def test_every_gpu_gets_a_worker_by_default():
-    runner = runner_of(device="cuda")
-    assert (runner.workers, runner.gpus) == (3, ("0", "1", "2"))
-    assert runner.workers_of_a_device == 1
-    assert runner_of(workers=7).workers_of_a_device == 3
-    assert runner_of(workers=1).workers == 1
+@pytest.mark.parametrize(
+    ("given", "workers", "gpus", "workers_of_a_device", "at_once"),
+    [
+        ({"device": "cuda"}, 3, ALL, 1, 4),
+        ({}, 3, ALL, 1, 4),
+        ({"workers": 7}, 7, ALL, 3, 4),
+        ({"workers": 1}, 1, ALL, 1, 4),
+        ({"device": "cpu"}, 1, (), 1, 1),
+        ({"device": "cpu", "workers": 2}, 2, (), 2, 1),
+        ({"device": "cuda:1"}, 1, (), 1, 4),
+        ({"device": "cuda:1", "workers": 2}, 2, (), 2, 4),
+        (SEVEN, 3, ALL, 1, 7),
+        ({"device": "cpu", **SEVEN}, 1, (), 1, 7),
+        ({"device": "cuda", "beam": ("--runner=FlinkRunner",)}, 1, (), None, 4),
+    ],
+)
+def test_every_gpu_gets_a_worker_and_a_worker_of_a_gpu_several_splits_at_once(
+    given, workers, gpus, workers_of_a_device, at_once
+):
+    runner = Runner.of(ScoreOptions(input=("in",), output="out", **given))
+    assert (runner.workers, runner.gpus) == (workers, gpus)
+    assert (runner.workers_of_a_device, runner.at_once) == (workers_of_a_device, at_once)
 
 
 @pytest.mark.usefixtures("_three_gpus")
-@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
-def test_one_worker_is_the_default_on_a_device_that_is_named(device):
-    runner = runner_of(device=device)
-    assert (runner.workers, runner.gpus) == (1, ())
-    assert runner_of(device=device, workers=2).gpus == ()
-
-
-@pytest.mark.usefixtures("_three_gpus")
-def test_worker_of_a_gpu_works_on_several_splits_at_once():
-    assert runner_of().at_once == runner_of(device="cuda:1").at_once == 4
-    assert runner_of(device="cpu").at_once == 1
-    flags = ("--number_of_worker_harness_threads=7",)
-    assert runner_of(beam=flags).at_once == runner_of(device="cpu", beam=flags).at_once == 7
-
-
-@pytest.mark.usefixtures("_three_gpus")
-def test_gpus_play_no_part_where_nothing_is_scored_here():
-    assert Runner.of(IdfOptions(input=("in",), output="out")).workers == 1
-    runner = runner_of(device="cuda", beam=("--runner=FlinkRunner",))
-    assert (runner.workers, runner.gpus) == (1, ())
-    assert runner.workers_of_a_device is None
+def test_gpus_play_no_part_where_nothing_is_scored():
+    runner = Runner.of(IdfOptions(input=("in",), output="out"))
+    assert (runner.workers, runner.gpus, runner.at_once) == (1, (), 1)
 
 
 @pytest.mark.process

@@ -104,19 +104,20 @@ def test_job_is_planned_begun_run_stage_by_stage_and_concluded(tmp_path):
     assert files_below(tmp_path / "out") == ["numbers/1", "numbers/2", "plan"]
 
 
-@pytest.mark.parametrize("flag", ["dry_run", "print_job"])
-def test_job_that_is_only_shown_writes_nothing(tmp_path, flag):
-    options = RunOptions(output=str(tmp_path / "out"), **{flag: True})
-    assert run_job(kind_with(begin=fail), options, print).is_answer
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_refused_job_writes_nothing(tmp_path):
+@pytest.mark.parametrize(
+    "more", [{"dry_run": True}, {"print_job": True}, {"beam": ("--no_wait_until_finish",)}, {}]
+)
+def test_job_that_is_only_shown_or_refused_writes_nothing(tmp_path, more):
     def refuse(options, runner):
-        raise ConfigError("no")
+        raise ConfigError("this command cannot")
 
-    with pytest.raises(ConfigError, match="no"):
-        run_job(kind_with(prepare=refuse), RunOptions(output=str(tmp_path / "out")), print)
+    options = RunOptions(output=str(tmp_path / "out"), **more)
+    if more and not options.beam:
+        assert run_job(kind_with(begin=fail), options, print).is_answer
+    else:
+        kind = kind_with() if options.beam else kind_with(prepare=refuse)
+        with pytest.raises(ConfigError, match="this command cannot"):
+            run_job(kind, options, print)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -141,9 +142,3 @@ def test_worker_that_fails_ends_the_job_and_gives_the_lock_back(tmp_path):
     with pytest.raises(RuntimeError, match="the disk fails"):
         run_job(kind_with(stages=failing_stages), options, print)
     assert files_below(tmp_path / "out") == ["plan"]
-
-
-def test_job_that_must_conclude_cannot_be_detached(tmp_path):
-    options = RunOptions(output=str(tmp_path / "out"), beam=("--no_wait_until_finish",))
-    with pytest.raises(ConfigError, match="cannot run detached"):
-        run_job(kind_with(), options, print)

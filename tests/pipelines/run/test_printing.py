@@ -58,74 +58,50 @@ def dump(tmp_path_factory) -> Path:
     pq.write_table(table.rename_columns([HOSTILE, "b", "c"]), folder / "columns.parquet")
     (folder / f"{HOSTILE}.parquet").write_bytes(b"PAR1")
     (folder / f"{HOSTILE}.txt").write_text("one\n")
+    (folder.parent / f"{HOSTILE}.tsv").write_text("LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n")
     return folder
 
 
-def job(verb: str, dump: Path, output: Path, model: Path) -> list[object]:
-    flags = ["--input", dump, "--output", output, "--model", model]
-    layers = ["--num-layers", 2, "--device", "cpu"] if verb == "score" else []
-    return [verb, *flags, *layers]
+MINI = ("--model", "all-MiniLM-L6-v2")
+TINY = ("--model", "{model}", "--num-layers", "2", "--device", "cpu")
+OUTPUT = f"{{out}}/out{HOSTILE}"
+SCORE = ("score", "--input", "{dump}", "--output", OUTPUT, *TINY)
+BASELINE = ("baseline", "--models", MINI[1], "--pairs", "2", "--dry-run", "--output", OUTPUT)
+TABLE = f"{{dump}}/../{HOSTILE}.tsv"
+SHOWN = "\\x1b]0;title\\x07\\x1b[35;41m\\x9b35;41m\\u202egp\\u2028x"
 
 
+def bad(name: str) -> tuple[str, ...]:
+    return ("score", "--input", f"{{dump}}/{name}", "--output", "{out}/out", *TINY)
+
+
+def long(*case: object) -> object:
+    return pytest.param(*case, marks=pytest.mark.long)
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
-    "more",
+    ("status", "times", "words"),
     [
-        pytest.param(["--dry-run"], marks=pytest.mark.long),
-        pytest.param(["--workers", 2], marks=pytest.mark.long),
-        [],
+        (3, 3, SCORE),
+        long(0, 3, (*SCORE, "--dry-run")),
+        long(3, 3, (*SCORE, "--workers", "2")),
+        long(2, 1, bad("columns.parquet")),
+        long(2, 1, bad(f"{HOSTILE}.parquet")),
+        long(2, 1, bad(f"{HOSTILE}*.parquet")),
+        (3, 3, ("idf", "--input", "{dump}", "--output", f"{{out}}/{HOSTILE}.npz", *MINI)),
+        long(0, 1, (*BASELINE, "--sentences", f"en={{dump}}/{HOSTILE}.txt")),
+        (2, 1, (*BASELINE, "--sentences", f"en={{dump}}/none{HOSTILE}.txt")),
+        (0, 1, ("baseline", "compare", TABLE, TABLE)),
+        (2, 1, ("baseline", "compare", TABLE, TABLE.replace(".tsv", ".no"))),
     ],
-)
-def test_score_shows_hostile_names_as_escapes(dump, tmp_path, tiny_folder, more):
-    command = job("score", dump, tmp_path / f"out{HOSTILE}", tiny_folder("bert"))
-    status, shown = on_a_terminal(*command, *more)
-    assert status == (0 if "--dry-run" in more else 3), shown
-    assert shown.count("\\x1b]0;title\\x07\\x1b[35;41m\\x9b35;41m\\u202egp\\u2028x") >= 3
+)  # fmt: skip
+def test_hostile_names_are_shown_as_escapes(dump, tmp_path, tiny_folder, status, times, words):
+    places = {"dump": dump, "out": tmp_path, "model": tiny_folder("bert")}
+    ended, shown = on_a_terminal(*(word.format(**places) for word in words))
+    assert ended == status, shown
+    assert shown.count(SHOWN) >= times or (times == 1 and "\\x1b]0;title" in shown)
     assert STEERING.findall(shown) == []
-
-
-@pytest.mark.long
-def test_score_of_bad_files_alone_shows_their_names_as_escapes(dump, tmp_path, tiny_folder):
-    for name in ("columns.parquet", f"{HOSTILE}.parquet", f"{HOSTILE}*.parquet"):
-        command = job("score", dump / name, tmp_path / "out", tiny_folder("bert"))
-        status, shown = on_a_terminal(*command)
-        assert status == 2
-        assert "\\x1b]0;title" in shown
-        assert STEERING.findall(shown) == []
-
-
-@pytest.mark.process
-def test_idf_shows_hostile_names_as_escapes(dump, tmp_path):
-    command = job("idf", dump, tmp_path / f"{HOSTILE}.npz", "all-MiniLM-L6-v2")
-    status, shown = on_a_terminal(*command)
-    assert status == 3
-    assert shown.count("\\x1b]0;title") >= 3
-    assert STEERING.findall(shown) == []
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("found", [pytest.param(True, marks=pytest.mark.long), False])
-def test_baseline_shows_hostile_names_as_escapes(dump, tmp_path, found):
-    sentences = dump / (f"{HOSTILE}.txt" if found else f"none{HOSTILE}.txt")
-    status, shown = on_a_terminal(
-        *["baseline", "--sentences", f"en={sentences}", "--models", "all-MiniLM-L6-v2"],
-        *["--pairs", 2, "--output", tmp_path / f"out{HOSTILE}", "--dry-run"],
-    )
-    assert status == (0 if found else 2), shown
-    assert "\\x1b]0;title" in shown
-    assert STEERING.findall(shown) == []
-
-
-@pytest.mark.process
-def test_baseline_compare_shows_hostile_names_as_escapes(tmp_path):
-    for name in "ab":
-        table = "LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n"
-        (tmp_path / f"{name}{HOSTILE}.tsv").write_text(table)
-    a, b, none = (tmp_path / f"{name}{HOSTILE}.tsv" for name in ("a", "b", "none"))
-    for paths, expected in (((a, b), 0), ((a, none), 2)):
-        status, shown = on_a_terminal("baseline", "compare", *paths)
-        assert status == expected, shown
-        assert "\\x1b]0;title" in shown
-        assert STEERING.findall(shown) == []
 
 
 def test_texts_and_names_of_all_scripts_stay_as_they_are():

@@ -1,6 +1,8 @@
 """Which runner a job gets, and how cores are shared."""
 
 import os
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
@@ -44,13 +46,15 @@ def test_the_work_is_done_by_children_unless_none_is_needed(
     assert (runner.restarts, runner.children) == (restarts, processes)
 
 
-def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given():
+def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given(monkeypatch):
+    monkeypatch.setattr("bertscore_beam.run.runner.check_service", lambda *_: None)
     runner = Runner.of(options("--runner=FlinkRunner", workers=3))
     assert (runner.restarts, runner.children) == (0, 0)
-    runner.check_restarts(None)
-    runner.check_restarts(0)
-    with pytest.raises(ConfigError, match=r"--restarts cannot be used with .* 'flink': got 1"):
-        runner.check_restarts(1)
+    for restarts in (None, 0, 1):
+        chosen = replace(options("--runner=FlinkRunner"), restarts=restarts)
+        refused = pytest.raises(ConfigError, match=r"--restarts .* runner 'flink': got 1")
+        with refused if restarts else nullcontext():
+            runner.check(chosen)
 
 
 @pytest.mark.parametrize("runner", [(), ("--runner=FnApiRunner",), ("--runner=DirectRunner",)])

@@ -53,20 +53,14 @@ def read_json(output, name):
     return json.loads(read_bytes(join(output, name)))
 
 
-def test_marker_names_the_run_and_its_signature(tmp_path):
-    summary = run_job(write_dump(tmp_path / "dump", [5]), output=tmp_path / "out")
-    marker, run = (read_json(str(tmp_path / "out"), name) for name in (SUCCESS_FILE, RUN_FILE))
-    assert marker == {"run": run["run"], "signature": summary["signature"]}
-    assert successful_run(OutputFolder(str(tmp_path / "out"))) == run["run"]
-
-
-def test_every_run_has_another_name(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    chosen = job_options(dump, tmp_path / "out")
-    names = set()
+def test_marker_names_the_run_and_its_signature_and_every_run_has_another_name(tmp_path):
+    dump, output, names = write_dump(tmp_path / "dump", [5]), str(tmp_path / "out"), set()
     for _ in range(2):
-        assert run_options(chosen)["success"]
-        names.add(successful_run(OutputFolder(str(tmp_path / "out"))))
+        summary = run_job(dump, output=output)
+        marker, run = (read_json(output, name) for name in (SUCCESS_FILE, RUN_FILE))
+        assert marker == {"run": run["run"], "signature": summary["signature"]}
+        assert successful_run(OutputFolder(output)) == run["run"]
+        names.add(run["run"])
     assert len(names) == 2
 
 

@@ -1,7 +1,5 @@
 """What a run leaves behind wherever it is cut off, and what the next makes of it."""
 
-import os
-import stat
 from dataclasses import replace
 
 import fsspec
@@ -22,10 +20,10 @@ from bertscore_beam.records import (
     record_path,
     rows_file,
 )
-from bertscore_beam.run import OutputFolder, RunLock
-from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, score_stages, start_run
+from bertscore_beam.run import RUN_FILE, OutputFolder, RunLock
+from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
 from bertscore_core import SignatureError
-from tests.support.dumps import read_output, write_dump
+from tests.support.dumps import write_dump
 from tests.support.jobs import (
     job_options,
     prepare_score,
@@ -103,20 +101,6 @@ def test_torn_part_is_made_again(finished):
     assert parts_of(output) == before
 
 
-def test_orphan_without_a_record_is_found_by_its_signature(finished):
-    """A run was killed between a part and its record, and then the input was taken away."""
-    dump, output = finished
-    (dump / "shard-001.parquet").unlink()
-    name = "shard-001.parquet/part-000000000000.parquet"
-    unpack(output)
-    (output / record_path(name)).unlink()
-    summary = run_options(job_options(dump, output))
-    assert not summary["success"]
-    assert name in summary["parts_of_inputs_gone"]
-    assert run_options(job_options(dump, output, overwrite=True))["success"]
-    assert read_output(output)["id"].to_pylist() == list(range(30))
-
-
 def test_what_a_killed_process_left_half_written_is_swept_away(finished):
     dump, output = finished
     for folder in (output / "shard-000.parquet", output / "_manifest", output):
@@ -134,8 +118,7 @@ def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
     run_options(chosen)
     name = "shard-000.parquet/part-000000000000.parquet"
     (tmp_path / "out" / "shard-000.parquet" / "part-000000000014.parquet").unlink()
-    job = prepare_score(chosen)
-    job = start(job)
+    job = start(prepare_score(chosen))
     (tmp_path / "out" / name).unlink()
     summary = run_prepared(job)
     assert summary["missing_parts"] == 1
@@ -148,13 +131,13 @@ def test_file_that_changes_under_the_run_is_not_scored_in_two_versions(finished)
     """Same size, same rows, other texts: only its version tells."""
     dump, output = finished
     chosen = job_options(dump, output, overwrite=True, num_layers=3)
-    job = prepare_score(chosen)
-    job = start(job)
+    job = start(prepare_score(chosen))
     path = dump / "shard-001.parquet"
     path.write_bytes(path.read_bytes())
     summary = run_prepared(job)
     assert not summary["complete"]
     assert summary["failed_splits"] == summary["missing_parts"] == 2
+    assert summary["rows"] == 30
     assert "has changed since it was planned" in next(iter(summary["failures"].values()))
     assert run_options(chosen)["success"]
 
@@ -181,25 +164,6 @@ def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
     assert prepare_score(job_options(dump, output)).standing.pending == ()
 
 
-def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finished):
-    """As by a worker of an earlier run, asleep between its look at the lock and its put."""
-    dump, output = finished
-    name = "shard-000.parquet/part-000000000000.parquet"
-    paths = [output / name, (output / record_path(name))]
-    unpack(output)
-    old = [path.read_bytes() for path in paths]
-    chosen = job_options(dump, output, num_layers=3, overwrite=True)
-    assert run_options(chosen)["success"]
-    job = prepare_score(chosen)
-    job = start(job)
-    paths[1].parent.mkdir(parents=True, exist_ok=True)
-    for path, data in zip(paths, old, strict=True):
-        path.write_bytes(data)
-    summary = run_prepared(job)
-    assert (summary["missing_parts"], summary["complete"]) == (1, False)
-    assert not (output / "_SUCCESS").exists()
-
-
 def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, monkeypatch):
     """The table left a file out, so every score would be weighed wrongly."""
     dump = write_dump(tmp_path / "dump", [10, 10])
@@ -208,8 +172,7 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
     write_dump(tmp_path / "dump", [10, 10])
     before = parts_of(tmp_path / "out")
     (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
-    job = prepare_score(chosen)
-    job = start(job)
+    job = start(prepare_score(chosen))
     whole = SplitReader.read
 
     def fail_once(reader, split):
@@ -275,18 +238,6 @@ def _check_exclusive(path):
         create_exclusively(path, b"two")
 
 
-def test_files_have_the_modes_of_any_new_file(tmp_path):
-    before = os.umask(0o027)
-    try:
-        write_atomically(str(tmp_path / "a" / "file"), b"")
-        create_exclusively(str(tmp_path / "a" / "lock"), b"")
-    finally:
-        os.umask(before)
-    for name in ("file", "lock"):
-        assert stat.S_IMODE((tmp_path / "a" / name).stat().st_mode) == 0o640
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o750
-
-
 def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
     job = start(prepare_score(job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out")))
     with pytest.raises(RuntimeError, match=r"a worker failed: .*_summary\.json"):
@@ -298,12 +249,12 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
     first, second = job.standing.pending
     standing = replace(job.standing, pending=(second,), unsure=(first,))
-    (stage,) = score_stages(run_of(replace(job, standing=standing)))
+    (stage,) = run_of(replace(job, standing=standing)).stages
     assert len(stage.amounts) == 1
     assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
     standing = replace(job.standing, pending=(), unsure=(first, second))
-    (stage,) = score_stages(run_of(replace(job, standing=standing)))
+    (stage,) = run_of(replace(job, standing=standing)).stages
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
 
 
@@ -316,3 +267,14 @@ def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(fini
     )
     looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
     assert looks > 8
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_start_of_a_run_reads_what_the_earlier_one_wrote_of_itself_once(
+    finished, monkeypatch, overwrite
+):
+    read, names = OutputFolder.read, []
+    monkeypatch.setattr(OutputFolder, "read", lambda *args: names.append(args[1]) or read(*args))
+    dump, output = finished
+    start(prepare_score(job_options(dump, output, overwrite=overwrite)))
+    assert names.count(RUN_FILE) == 1

@@ -42,13 +42,16 @@ def test_durations_are_rounded_to_what_is_known(seconds, words):
     assert duration_words(seconds) == words
 
 
-def test_pace_of_earlier_parts_says_how_long_the_others_take(job):
-    assert estimate_words(after(job, CARRIED)) == "about 10 min (pace of 50 rows scored earlier)"
-    assert estimate_words(after(job, CARRIED, workers=2)).startswith("about 5 min ")
-
-
-def test_time_is_not_known_before_anything_is_scored(job):
-    assert estimate_words(job) == "not known before the first parts are scored"
+@pytest.mark.parametrize(
+    ("carried", "workers", "words"),
+    [
+        (CARRIED, 1, "about 10 min (pace of 50 rows scored earlier)"),
+        (CARRIED, 2, "about 5 min (pace of 50 rows scored earlier)"),
+        (RunTotals(), 1, "not known before the first parts are scored"),
+    ],
+)
+def test_pace_of_earlier_parts_says_how_long_the_others_take(job, carried, workers, words):
+    assert estimate_words(after(job, carried, workers)) == words
 
 
 def test_time_on_workers_elsewhere_is_not_known(tmp_path):

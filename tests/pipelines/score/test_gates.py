@@ -7,9 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import record_path
 from tests.support.dumps import SCHEMA, read_output, write_dump
-from tests.support.records import unpack
 
 pytestmark = pytest.mark.job
 
@@ -92,23 +90,6 @@ def test_cut_texts_are_counted_shown_and_warned_of(dump, tmp_path, capsys):
     assert f"truncated: {cut} ({cut / 30:.2%})" in shown.out
     assert f"{cut} of 30 scored rows ({cut / 30:.2%}) hold a text that was cut" in shown.err
     assert f"at {CUT_AT} tokens" in shown.err
-
-
-def test_cut_texts_of_earlier_runs_are_counted_once(dump, tmp_path):
-    out = tmp_path / "out"
-    flags = ("--max-length", CUT_AT, "--split-rows", 10)
-    assert score(dump, out, *flags) == cli.DONE
-    first = summary_of(out)
-    parts = sorted((out / "shard-000.parquet").iterdir())
-    parts[1].unlink()
-    unpack(out)
-    (out / record_path(f"shard-000.parquet/{parts[1].name}")).unlink()
-    assert score(dump, out, *flags) == cli.DONE
-    resumed = summary_of(out)
-    assert resumed["parts_of_earlier_runs"] == len(parts) - 1
-    assert resumed["truncated"] == first["truncated"] == cut_rows(out)
-    assert score(dump, out, *flags) == cli.DONE
-    assert summary_of(out)["truncated"] == first["truncated"]
 
 
 def test_rows_without_a_score_are_not_counted_as_cut(tmp_path):

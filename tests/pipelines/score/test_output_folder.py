@@ -89,10 +89,3 @@ def test_input_inside_the_output_is_refused(tmp_path):
 def test_memory_of_one_process_is_no_place_for_the_output_of_several():
     with pytest.raises(ConfigError, match="other worker processes cannot reach"):
         prepare_score(ScoreOptions(input=("in",), output="memory://out", workers=2, device="cpu"))
-
-
-def test_nothing_is_written_when_the_check_fails(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    with pytest.raises(InputError, match="'kandidat'"):
-        prepare_score(options(dump, tmp_path / "out", candidate_column="kandidat"))
-    assert not (tmp_path / "out").exists()

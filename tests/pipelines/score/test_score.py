@@ -1,16 +1,13 @@
 """The scoring job end to end: equal to scoring directly, whatever the shards and workers."""
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
-import apache_beam as beam
 import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.idf import SavedIdf, load_idf
@@ -19,7 +16,6 @@ from bertscore_beam.score import steps
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import (
-    add_score_pipeline,
     job_options as options,
     prepare_score,
     run_options as run,
@@ -27,7 +23,6 @@ from tests.support.jobs import (
     score_arguments as arguments,
     start,
 )
-from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
@@ -183,24 +178,6 @@ def test_row_without_weighted_token_has_no_score(tmp_path):
     assert not summary["success"]
 
 
-def test_idf_counted_without_a_file_is_not_kept(tmp_path):
-    """A file that comes back unchanged must not be scored with a table that leaves it out."""
-    dump = write_dump(tmp_path / "dump", [20, 20])
-    chosen = options(dump, tmp_path / "out", idf="corpus")
-    job = prepare_score(chosen)
-    job = start(job)
-    hidden = (dump / "shard-001.parquet").rename(tmp_path / "hidden")
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        add_score_pipeline(pipeline, job)
-    assert not json.loads((tmp_path / "out" / "_summary.json").read_text())["complete"]
-    hidden.rename(dump / "shard-001.parquet")
-    assert len(prepare_score(chosen).standing.work) == 2
-    assert run(chosen)["success"]
-    expected = direct(40, ScorerConfig(idf=True))
-    found = measured(read_output(tmp_path / "out"))
-    np.testing.assert_allclose(found, expected, atol=INVARIANCE_ATOL * 2, rtol=0)
-
-
 def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     chosen = {"device": "cuda:77", "output": str(tmp_path / "out"), "input": (str(dump),)}
@@ -209,17 +186,6 @@ def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
     )
     with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
         prepare_score(ScoreOptions(**chosen))
-
-
-def test_idf_table_is_counted_over_all_rows_even_on_resume(tmp_path):
-    dump = write_dump(tmp_path / "dump", [25, 34])
-    chosen = options(dump, tmp_path / "out", idf="corpus")
-    run(chosen)
-    before = read_output(tmp_path / "out")
-    (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
-    next((tmp_path / "out").glob("shard-000.parquet/part-*.parquet")).unlink()
-    run(chosen)
-    assert read_output(tmp_path / "out").equals(before)
 
 
 def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(
@@ -266,31 +232,7 @@ def test_fs_without_folders_works_from_end_to_end(tmp_path):
     memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
     places = {"input": ("memory://score-in",), "output": "memory://score-out"}
     chosen = ScoreOptions(**places, device="cpu", workers=1, restarts=0)
-    job = prepare_score(chosen)
-    job = start(job)
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        add_score_pipeline(pipeline, job)
+    job = start(prepare_score(chosen))
+    run_prepared(job)
     names = {path.removeprefix("/score-out/") for path in memory.find("/score-out")}
     assert {"_SUCCESS", "_summary.json", "a.parquet/part-000000000000.parquet"} <= names
-
-
-def test_object_store_is_as_good_as_a_folder(tmp_path):
-    """A real S3-compatible server on loopback, the worker in this process and in another."""
-    dump = write_dump(tmp_path / "dump", [20, 5])
-    with s3_bucket() as bucket:
-        files = fsspec.filesystem("s3")
-        for path in dump.iterdir():
-            files.put_file(str(path), f"{bucket}/in/{path.name}")
-        chosen = ScoreOptions(
-            input=(f"{bucket}/in/*.parquet",), output=f"{bucket}/out", device="cpu", idf="corpus"
-        )
-        job = prepare_score(chosen)
-        job = start(job)
-        with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-            add_score_pipeline(pipeline, job)
-        files.invalidate_cache()
-        names = {path.partition("/out/")[2] for path in files.find(f"{bucket}/out")}
-        assert {"_SUCCESS", "shard-001.parquet/part-000000000000.parquet"} <= names
-        again = prepare_score(chosen)
-        assert again.standing.pending == ()
-        assert again.spec.goal.carried.summary.rows == 25

@@ -67,8 +67,7 @@ def steps_with_side_inputs(pipeline):
 def test_counters_tell_what_was_done(tmp_path):
     dump = write_dump(tmp_path / "dump", [20, 20])
     chosen = options(dump, tmp_path / "out", idf="corpus")
-    job = prepare_score(chosen)
-    job = start(job)
+    job = start(prepare_score(chosen))
     pipeline = beam.Pipeline(runner=FnApiRunner())
     add_score_pipeline(pipeline, job)
     found = pipeline.run().metrics().query()

@@ -12,7 +12,7 @@ import scipy.stats
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options import ScoreOptions
 from bertscore_beam.run import Runner, scorer_config, settle_workers
-from bertscore_beam.tune import scoring_stage
+from bertscore_beam.tune import job
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.registry import TunedLayer, format_layers, parse_layers
 from tests.support.judgements import judgement_rows, write_judgements
@@ -172,7 +172,7 @@ def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):
 
 def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypatch, capsys):
     shutil.copytree(run / "out", tmp_path / "out")
-    monkeypatch.setattr(scoring_stage, "score_stage", None)  # would fail if it were asked for
+    monkeypatch.setattr(job, "score_stage", None)  # would fail if it were asked for
     words = ("--layers", "3", "4", "--split-rows", "40", "--metrics", "bleu", "--json", "--quiet")
     assert tune(judgements, tmp_path / "out", *words, "--choose-by", "kendall") == 0
     printed = capsys.readouterr()

@@ -2,12 +2,21 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter, sentence_bleu, sentence_chrf
 from sacrebleu.metrics import TER
 
-from bertscore_beam.tune import LEXICAL_METRICS, LexicalMetrics
+from bertscore_beam.tune import (
+    CORPUS_METRICS,
+    LEXICAL_METRICS,
+    LexicalMetrics,
+    TuneOptions,
+    corpus_agreement,
+    read_judgements,
+)
 from bertscore_core.errors import InputError
+from tests.support.judgements import SYSTEMS, judgement_rows, write_judgements
 
 CANDIDATES = ["The ferry leaves at nine .", "Two boats, one pier.", "Rain", ""]
 REFERENCES = [
@@ -90,3 +99,28 @@ def test_a_row_without_references_is_refused():
         LexicalMetrics("en").scores(["a", "b"], [["a"], []])
     with pytest.raises(InputError, match="expected at least one for the score of a corpus"):
         LexicalMetrics("en").corpus_scores([], [])
+
+
+def test_systems_are_compared_with_people_by_their_corpus_scores(tmp_path):
+    path, columns = write_judgements(tmp_path / "j.parquet"), {"system_column": "system"}
+    options = TuneOptions(judgements=(str(path),), output="o", score_column="human", **columns)
+    judgements, metrics = read_judgements(options, "o"), LexicalMetrics("en")
+    found = corpus_agreement(judgements, np.arange(60), metrics)
+    systems = [[row for row in judgement_rows() if row["system"] == name] for name in SYSTEMS]
+    people = [np.mean([row["human"] for row in rows]) for rows in systems]
+    scores = [
+        metrics.corpus_scores(
+            [row["candidate"] for row in rows], [[row["reference"]] for row in rows]
+        )
+        for rows in systems
+    ]
+    assert len(found["system_pearson"]) == len(CORPUS_METRICS)
+    for number, line in enumerate(np.transpose(scores)):
+        expected = scipy.stats.pearsonr(people, line).statistic
+        assert found["system_pearson"][number] == pytest.approx(expected)
+        order = [
+            np.sign(np.subtract.outer(side, side))[np.triu_indices(3, 1)] for side in (people, line)
+        ]
+        assert found["system_accuracy"][number] == pytest.approx(np.equal(*order).mean())
+    assert corpus_agreement(judgements, np.zeros(0, dtype=np.int64), metrics) == {}
+    assert corpus_agreement(judgements, np.arange(60), LexicalMetrics("", ())) == {}

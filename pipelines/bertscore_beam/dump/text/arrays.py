@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump.text.parsers import LARGEST, LARGEST_UNSIGNED, SMALLEST, BadLine, in_words
+from bertscore_beam.dump.text.parsers import (
+    LARGEST,
+    LARGEST_UNSIGNED,
+    SMALLEST,
+    BadLine,
+    Places,
+    in_words,
+)
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import is_utf8
 
@@ -24,17 +30,10 @@ _OWN_TYPE = {
     pa.float64(): float,
 }
 
-Places = npt.NDArray[np.int64]
-
 
 @dataclass(slots=True)
 class Found:
-    """What has been found beside the values of some rows.
-
-    Attributes:
-        bad: Rows that do not fit their columns, by position.
-        dropped: The names of the fields that are no columns, by position of the row.
-    """
+    """What is found beside the values of some rows: bad ones, and fields that are no columns."""
 
     bad: dict[int, BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
@@ -77,11 +76,12 @@ class Found:
         if set(map(type, values)) <= {_OWN_TYPE[kind], _NULL}:
             with contextlib.suppress(OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
                 return pa.array(values, kind)  # the loop below finds which does not fit
-        number = float if pa.types.is_floating(kind) else _as_it_is
         stored = [
-            number(value) if self._fits(value, kind, path, place) else None
+            value if self._fits(value, kind, path, place) else None
             for place, value in zip(places.tolist(), values, strict=True)
         ]
+        if pa.types.is_floating(kind):  # Arrow refuses integers beyond 2^53
+            stored = [None if value is None else float(value) for value in stored]
         return pa.array(stored, kind)
 
     def _fits(self, value: Any, kind: pa.DataType, path: str, place: int) -> bool:
@@ -114,15 +114,7 @@ class Found:
 def object_arrays(
     rows: Sequence[dict[str, Any] | None], schema: pa.Schema
 ) -> tuple[list[pa.Array], Found]:
-    """Return the columns of parsed lines of JSON.
-
-    Args:
-        rows: Their objects; None for a line that is no row.
-        schema: The columns, of `parsers.infer_schema`.
-
-    Returns:
-        The columns, in which a row that does not fit is null, and what else was found.
-    """
+    """Return the columns of parsed lines of JSON, in which a row that does not fit is null."""
     objects = [row or {} for row in rows]
     places = np.arange(len(rows))
     found = Found()
@@ -138,13 +130,7 @@ def object_arrays(
 def text_arrays(
     widths: Sequence[int | None], cells: Sequence[str], schema: pa.Schema
 ) -> tuple[list[pa.Array], Found]:
-    """Return the columns of parsed records of CSV; see `object_arrays`.
-
-    Args:
-        widths: How many fields each record has; None for one that is no row.
-        cells: The fields of all of them.
-        schema: The columns, all of them strings.
-    """
+    """Return the columns of parsed records of CSV: the width of each, and all their fields."""
     found = Found()
     wanted = len(schema)
     squared: list[str | None] = []
@@ -163,10 +149,6 @@ def text_arrays(
 def _below(path: str, name: str) -> str:
     shown = name.encode("utf-8", "backslashreplace").decode()
     return f"{path}.{shown}" if path else shown
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _nulls(values: Iterable[Any]) -> pa.Array:

@@ -11,7 +11,7 @@ import math
 import platform
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,15 +65,13 @@ def fewer_names(dropped: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadLine:
-    """Why a line could not be read as a row.
-
-    Attributes:
-        reason: In one word.
-        message: In a sentence without the line's content; "" if there is no more to say.
-    """
+    """Why a line could not be read as a row; the message never holds the line's content."""
 
     reason: Reason
     message: str = ""
+
+
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +87,8 @@ class Lines:
             `fewer_names` returns them.
     """
 
-    offsets: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    offsets: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    numbers: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     bad: Mapping[int, BadLine] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
 
@@ -109,9 +107,7 @@ class Lines:
 def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
     """Return the schema of a Parquet file without what is only there if it was written from text.
 
-    Returns:
-        The columns of the text, and a digest of how it was read, 16 hexadecimal digits; the schema
-        itself and "" for any other file.
+    With it comes a digest of how the text was read, 16 hexadecimal digits; "" for any other file.
     """
     metadata = dict(schema.metadata or {})
     parser = metadata.pop(PARSER_KEY, None)
@@ -125,9 +121,7 @@ def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
 def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:
     """Split the lines off a table that was read from a Parquet file.
 
-    Returns:
-        The table without `LINE_COLUMN`, and what that says; the table itself and None if the file
-        was not written from text.
+    None stands for the lines if the file was not written from text.
     """
     schema, text = without_lines(table.schema)
     if not text:
@@ -146,28 +140,41 @@ def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:
     )
 
 
-# What a parser returns.
-
-
 @dataclass(slots=True, kw_only=True)
-class Parsed:
-    """Records in some lines.
+class Records:
+    """Some records of a file, one after the other. Blank ones are left out.
 
     Attributes:
         rows: Of each record its object, or the number of its fields; None for one that is no row.
         cells: The fields of all records of CSV, one after the other.
-        lines: Position of the first line of each.
         bad: Why records are no rows, by position.
-        blank: Positions of the records that are blank.
+        lines: Position of the first line of each, in what was parsed.
         taken: Lines that these records take; what follows is to be parsed again with more.
+        offsets: First byte of each in the file, decompressed. Shape (records,).
+        numbers: Number of its first line, from 1. Shape (records,).
+        data: The bytes, also of blank lines.
     """
 
     rows: list[Any] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
     bad: dict[int, BadLine] = field(default_factory=dict)
-    blank: set[int] = field(default_factory=set)
+    lines: list[int] = field(default_factory=list)
     taken: int = 0
+    offsets: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    numbers: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    data: bytes = b""
+
+    def add(self, row: Any) -> None:
+        """Add what the next line holds: an object, the fields of CSV, or a bad line; or None."""
+        if row is not None:
+            if isinstance(row, BadLine):
+                self.bad[len(self.rows)], row = row, None
+            elif isinstance(row, list):
+                self.cells += row
+                row = len(row)
+            self.rows.append(row)
+            self.lines.append(self.taken)
+        self.taken += 1
 
 
 # Types of JSON columns, found in the first rows.
@@ -270,22 +277,12 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _IS_OPENING = np.isin(np.arange(256), list(b"[{"))
 
 
-def parse_json(data: bytes) -> Parsed:
+def parse_json(data: bytes) -> Records:
     """Parse whole lines: each is an object, of equal keys the last, or bad, or blank."""
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    rows: list[Any] = list(map(parse_line, lines))
-    parsed = Parsed(rows=rows, lines=list(range(len(lines))), taken=len(lines))
-    for number, row in enumerate(rows):
-        if type(row) is dict:
-            continue
-        rows[number] = None
-        if row is None:
-            parsed.blank.add(number)
-        else:
-            parsed.bad[number] = row
-    return parsed
+    records = Records()
+    for line in data.removesuffix(b"\n").split(b"\n"):
+        records.add(parse_line(line))
+    return records
 
 
 def parse_line(line: bytes) -> dict[str, Any] | BadLine | None:
@@ -337,69 +334,41 @@ _INVALID = re.compile("[\udc80-\udcff]")
 _NOT_UTF8 = BadLine(reason=Reason.INVALID_UTF8)
 
 
-def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> Parsed:
-    """Parse records with quotes.
+def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> Records:
+    """Parse records with quotes, from whole lines from the beginning of a record on.
 
-    Args:
-        data: Whole lines from the beginning of a record on.
-        delimiter: What stands between two fields.
-        is_last: Whether the file ends here. If not, a record that does not end here is not taken.
-        is_full: Whether the data are as long as a record may be, so that the first one is taken.
+    Unless the file ends here, a record that does not end here is not taken; but the first one is if
+    the data are as long as a record may be (`is_full`).
     """
     if csv.field_size_limit() < _LONGEST_FIELD:  # of this process: anyone may have changed it
         csv.field_size_limit(_LONGEST_FIELD)
-    is_utf8 = _decodes(data)
     # A stream of bytes shares them, where one of text would be a copy of four bytes a character.
     stream = io.BytesIO(data)
-    decode = bytes.decode if is_utf8 else _decode
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    parsed = Parsed()
-    while parsed.taken < lines:
-        failed = _parse_until_wrong(stream, decode, delimiter, parsed)
+    records = Records()
+    while records.taken < lines:
+        failed = _parse_until_wrong(stream, delimiter, records)
         if failed is None:
             break
-        is_first = not parsed.taken
-        if failed == lines and not is_last and not (is_full and is_first):
+        if failed == lines and not is_last and (records.taken or not is_full):
             break  # its quotes may be closed by what follows
-        _add(parsed, _why(decode(stream.readline())))
+        records.add(_why(_decode(stream.readline())))
         # A line that leaves a quote open leads to where the record failed, and fails there too.
-        while parsed.taken < failed - 1:
-            _add(parsed, _alone(decode(stream.readline()), delimiter))
-    if not all(parsed.rows):
-        parsed.blank.update(row for row, width in enumerate(parsed.rows) if width == 0)
-    return parsed if is_utf8 else _without_invalid(parsed)
+        while records.taken < failed - 1:
+            records.add(_alone(_decode(stream.readline()), delimiter))
+    return _without_invalid(records, data)
 
 
-def parse_raw(data: bytes, delimiter: str) -> Parsed:
+def parse_raw(data: bytes, delimiter: str) -> Records:
     """Parse lines without quotes."""
-    parsed = Parsed()
+    records = Records()
     for line in _decode(data).removesuffix("\n").split("\n"):
         bare = line.removesuffix("\r")
         if not bare.strip("\r"):
-            parsed.blank.add(parsed.taken)
-            _add(parsed, [])
+            records.add(None)
         else:
-            _add(parsed, _RETURN if "\r" in bare else bare.split(delimiter))
-    return parsed if _decodes(data) else _without_invalid(parsed)
-
-
-def _add(parsed: Parsed, fields: list[str] | BadLine) -> None:
-    parsed.lines.append(parsed.taken)
-    parsed.taken += 1
-    if isinstance(fields, BadLine):
-        parsed.bad[len(parsed.rows)] = fields
-        parsed.rows.append(None)
-    else:
-        parsed.rows.append(len(fields))
-        parsed.cells += fields
-
-
-def _decodes(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+            records.add(_RETURN if "\r" in bare else bare.split(delimiter))
+    return _without_invalid(records, data)
 
 
 def _decode(data: bytes) -> str:
@@ -407,32 +376,31 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _parse_until_wrong(
-    stream: io.BytesIO, decode: Callable[[bytes], str], delimiter: str, parsed: Parsed
-) -> int | None:
-    start = stream.tell()
-    reader = csv.reader(map(decode, stream), delimiter=delimiter, strict=True)
-    ends = [0]
+def _parse_until_wrong(stream: io.BytesIO, delimiter: str, records: Records) -> int | None:
+    """Add the records up to one that is wrong; return the number of the line where it fails."""
+    start, end = stream.tell(), 0
+    reader = csv.reader(map(_decode, stream), delimiter=delimiter, strict=True)
     failed = None
     try:
         # A list for each row would keep the garbage collector busy.
         for fields in reader:
-            ends.append(reader.line_num)
-            parsed.rows.append(len(fields))
-            parsed.cells += fields
+            if fields:
+                records.lines.append(records.taken + end)
+                records.rows.append(len(fields))
+                records.cells += fields
+            end = reader.line_num
     except csv.Error:
-        failed = parsed.taken + reader.line_num
+        failed = records.taken + reader.line_num
         stream.seek(start)
-        for _ in range(ends[-1]):
+        for _ in range(end):
             stream.readline()
-    parsed.lines += [parsed.taken + end for end in ends[:-1]]
-    parsed.taken += ends[-1]
+    records.taken += end
     return failed
 
 
-def _alone(line: str, delimiter: str) -> list[str] | BadLine:
+def _alone(line: str, delimiter: str) -> list[str] | BadLine | None:
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
+        return next(csv.reader([line], delimiter=delimiter, strict=True)) or None
     except csv.Error:
         return _why(line)
 
@@ -445,14 +413,17 @@ def _why(line: str) -> BadLine:
     return _QUOTE
 
 
-def _without_invalid(parsed: Parsed) -> Parsed:
-    start, cells = 0, []
-    for row, width in enumerate(parsed.rows):
-        fields = parsed.cells[start : start + (width or 0)]
-        start += len(fields)
-        if _INVALID.search("".join(fields)):
-            parsed.rows[row], parsed.bad[row] = None, _NOT_UTF8
-        else:
-            cells += fields
-    parsed.cells = cells
-    return parsed
+def _without_invalid(records: Records, data: bytes) -> Records:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        start, cells = 0, []
+        for row, width in enumerate(records.rows):
+            fields = records.cells[start : start + (width or 0)]
+            start += len(fields)
+            if _INVALID.search("".join(fields)):
+                records.rows[row], records.bad[row] = None, _NOT_UTF8
+            else:
+                cells += fields
+        records.cells = cells
+    return records

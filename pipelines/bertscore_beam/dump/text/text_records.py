@@ -4,14 +4,12 @@ What a record holds does not depend on how the bytes arrive or on how many are l
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscore_beam.dump.inputs import Format
-from bertscore_beam.dump.text.parsers import BadLine, Parsed, parse_csv, parse_json, parse_raw
+from bertscore_beam.dump.text.parsers import BadLine, Records, parse_csv, parse_json, parse_raw
 from bertscore_beam.dump.texts import Reason
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -21,60 +19,19 @@ PIECE_BYTES = 256 * 1024
 BOM = b"\xef\xbb\xbf"
 
 _NEWLINE = ord("\n")
-Places = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
-    """Some records of a file, one after the other.
-
-    Attributes:
-        kind: Format of the file.
-        rows: Of each record its object, or the number of its fields; None for one that is no row.
-        cells: The fields of all records of CSV, one after the other.
-        bad: Why these are none, by position.
-        offsets: First byte of each in the file, decompressed. Shape (records,).
-        numbers: Number of its first line, from 1. Shape (records,).
-        data: The bytes, also of blank lines.
-    """
-
-    kind: Format
-    rows: list[Any] = field(default_factory=list)
-    cells: list[str] = field(default_factory=list)
-    bad: dict[int, BadLine] = field(default_factory=dict)
-    offsets: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-    numbers: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-    data: bytes = b""
-
-    def split_header(self) -> tuple[list[str], "Records"]:
-        """Return the fields of the first record, none if it is bad, and the other records."""
-        width = self.rows[0] or 0
-        return self.cells[:width], Records(
-            kind=self.kind,
-            rows=self.rows[1:],
-            cells=self.cells[width:],
-            bad={row - 1: line for row, line in self.bad.items() if row},
-            offsets=self.offsets[1:],
-            numbers=self.numbers[1:],
-            data=self.data,
-        )
 
 
 def read_records(
     blocks: Iterator[bytes], kind: Format, piece_bytes: int | None = None
 ) -> Iterator[Records]:
-    """Yield all records of a file, some at a time: the header first, then all that are not blank.
+    """Yield all records of a file that are not blank, some at a time.
 
-    Args:
-        blocks: Its bytes, decompressed.
-        kind: Its format.
-        piece_bytes: Bytes to parse at a time, unless a record is larger; `PIECE_BYTES` by default.
+    A record may be larger than a piece.
     """
     window = _Window(blocks)
     window.fill(len(BOM))
     if window.view(len(BOM)) == BOM:
         window.drop(len(BOM), lines=0)
-    keep_blank = kind.has_header  # a blank first line is an empty header
     want = 0
     while True:
         want = min(max(want, piece_bytes or PIECE_BYTES), MAX_RECORD_BYTES)
@@ -84,19 +41,15 @@ def read_records(
         if is_last and not data:
             return
         is_full = want >= MAX_RECORD_BYTES
-        parsed = _parse(data, kind, is_last=is_last, is_full=is_full) if data else Parsed()
-        if parsed.taken:
-            records = _placed(parsed, kind, data, window, keep_blank=keep_blank)
-            keep_blank, want = False, 0
-            yield records
-        elif is_full:
-            keep_blank, want = False, 0
-            yield _too_long(kind, window)
-        else:
+        records = _parse(data, kind, is_last=is_last, is_full=is_full) if data else Records()
+        if not records.taken and not is_full:
             want *= 2
+            continue
+        want = 0
+        yield _placed(records, data, window) if records.taken else _too_long(window)
 
 
-def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> Parsed:
+def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> Records:
     if kind is Format.JSONL:
         return parse_json(data)
     if not kind.is_quoted:
@@ -104,56 +57,31 @@ def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> Parsed
     return parse_csv(data, kind.delimiter, is_last=is_last, is_full=is_full)
 
 
-def _placed(
-    parsed: Parsed, kind: Format, data: bytes, window: "_Window", *, keep_blank: bool
-) -> Records:
+def _placed(records: Records, data: bytes, window: "_Window") -> Records:
     newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE)
     starts = np.concatenate([np.zeros(1, np.int64), newlines + 1])
-    stop = int(starts[parsed.taken]) if parsed.taken < len(starts) else len(data)
-    rows, lines, bad = parsed.rows, parsed.lines, parsed.bad
-    blank = parsed.blank - {0} if keep_blank else parsed.blank
-    if blank:
-        kept = [row for row in range(len(rows)) if row not in blank]
-        rows, lines = [rows[row] for row in kept], [lines[row] for row in kept]
-        bad = {new: bad[old] for new, old in enumerate(kept) if old in bad}
-    at = np.array(lines, dtype=np.int64)
-    records = Records(
-        kind=kind,
-        rows=rows,
-        cells=parsed.cells,
-        bad=bad,
-        offsets=starts[at] + window.offset,
-        numbers=at + window.line,
-        data=data[:stop],
-    )
-    window.drop(stop, lines=parsed.taken)
+    stop = int(starts[records.taken]) if records.taken < len(starts) else len(data)
+    lines = np.array(records.lines, dtype=np.int64)
+    records.offsets = starts[lines] + window.offset
+    records.numbers = lines + window.line
+    records.data = data[:stop]
+    window.drop(stop, lines=records.taken)
     return records
 
 
-def _too_long(kind: Format, window: "_Window") -> Records:
-    line = BadLine(
-        reason=Reason.LINE_TOO_LONG, message=f"expected at most {MAX_RECORD_BYTES} bytes"
-    )
-    records = Records(
-        kind=kind,
-        rows=[None],
-        bad={0: line},
-        offsets=np.array([window.offset], dtype=np.int64),
-        numbers=np.array([window.line], dtype=np.int64),
-        data=window.view(1),
-    )
+def _too_long(window: "_Window") -> Records:
+    message = f"expected at most {MAX_RECORD_BYTES} bytes"
+    records = Records(data=window.view(1))
+    records.add(BadLine(reason=Reason.LINE_TOO_LONG, message=message))
+    records.offsets = np.array([window.offset], dtype=np.int64)
+    records.numbers = np.array([window.line], dtype=np.int64)
     window.drop_line()
     return records
 
 
 @dataclass(slots=True)
 class _Window:
-    """The bytes of a file from some place on, as far as they have been read.
-
-    Attributes:
-        offset: That place.
-        line: Number of the line there.
-    """
+    """The bytes of a file from an offset on, as far as they have been read."""
 
     _blocks: Iterator[bytes]
     offset: int = 0

@@ -22,13 +22,12 @@ from bertscore_beam.dump.inputs import (
     Format,
     InputFile,
     check_head,
-    check_version,
     file_changed,
     format_of,
+    of_one_version,
 )
 from bertscore_beam.dump.text.parsers import PARSER
 from bertscore_beam.files import (
-    is_other_version,
     is_web,
     mask_credentials,
     open_source,
@@ -133,9 +132,7 @@ def texts_among(files: Iterable[InputFile], columns: Sequence[str]) -> tuple[Tex
 class TextStream(io.RawIOBase):
     """The bytes of a text file as they are stored, counted; `blocks` decompresses them.
 
-    Attributes:
-        size: How many bytes are stored; None if a server does not say.
-        count: How many of them have been read.
+    `size` is None if a server does not say it.
     """
 
     def __init__(self, text: TextFile, file: Any, size: int | None) -> None:
@@ -211,22 +208,11 @@ class TextStream(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
-    """Open a text file to be read once, and check at its end that it has not changed.
-
-    Raises:
-        InputError: It has changed since it was found.
-        OSError: It cannot be reached.
-    """
-    try:
-        with _opened(text) as stream:
-            if text.size and stream.size not in (None, text.size):
-                raise file_changed(text.path, f"{stream.size} bytes", f"{text.size} bytes")
-            yield stream
-    except OSError as error:
-        if not is_other_version(error):
-            raise
-        raise file_changed(text.path, "another version", f"version {text.version}") from error
-    check_version(text.path, text.version)
+    """Open a text file to be read once, and check at its end that it has not changed."""
+    with of_one_version(text.path, text.version), _opened(text) as stream:
+        if text.size and stream.size not in (None, text.size):
+            raise file_changed(text.path, f"{stream.size} bytes", f"{text.size} bytes")
+        yield stream
 
 
 @contextlib.contextmanager

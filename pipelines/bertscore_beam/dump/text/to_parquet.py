@@ -20,9 +20,10 @@ from bertscore_beam.dump.text.parsers import (
     PARSER,
     PARSER_KEY,
     BadLine,
+    Records,
     infer_schema,
 )
-from bertscore_beam.dump.text.text_records import Records, read_records
+from bertscore_beam.dump.text.text_records import read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import mask_credentials
@@ -55,10 +56,11 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
         sample: list[bytes] = []
         schema = _columns(text, _first_records(text, _noted(blocks, sample)))
         records = read_records(chain(sample, blocks), text.kind)
+        tables: Iterator[pa.Table] = (to_table(piece, schema, text.kind) for piece in records)
         if text.kind.has_header:
-            records = _without_header(records)
+            tables = chain([next(tables).slice(1)], tables)
         with _writer(sink, schema) as writer:
-            for group in _groups(records, schema):
+            for group in _groups(tables):
                 writer.write_table(group, row_group_size=ROWS)
                 if told is not None:
                     told(stream.count)
@@ -68,10 +70,6 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     """Return the columns of a text file, and its estimated size as Parquet, by its first rows.
 
     The estimate is 0 where the size of the file is not known.
-
-    Raises:
-        InputError: It is not of its format.
-        OSError: It cannot be reached.
     """
     with open_text(text) as stream:
         first = _first_records(text, stream.blocks())
@@ -110,11 +108,12 @@ def _columns(text: TextFile, first: Records | None) -> pa.Schema:
 
 
 def _header_schema(text: TextFile, first: Records | None) -> pa.Schema:
-    names = first.split_header()[0] if first is not None else []
+    header = first if first is not None and first.numbers[0] == 1 else Records()
+    names = header.cells[: header.rows[0] or 0] if header.rows else []
     shown = mask_credentials(text.path)
     if not names:
         got = "an empty first line"
-        if first is not None and (bad := first.bad.get(0)):
+        if bad := header.bad.get(0):
             is_long = bad.reason is Reason.LINE_TOO_LONG
             got = "a line that is too long" if is_long else bad.message or "no valid first line"
         raise InputError(
@@ -157,17 +156,10 @@ def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def _without_header(records: Iterator[Records]) -> Iterator[Records]:
-    _, rest = next(records).split_header()
-    yield rest
-    yield from records
-
-
-def _groups(records: Iterator[Records], schema: pa.Schema) -> Iterator[pa.Table]:
+def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     rows = num_bytes = 0
-    for some in records:
-        table = to_table(some, schema)
+    for table in tables:
         waiting.append(table)
         rows += len(table)
         num_bytes += table.nbytes
@@ -176,7 +168,7 @@ def _groups(records: Iterator[Records], schema: pa.Schema) -> Iterator[pa.Table]
             kept = rows % ROWS if num_bytes < GROUP_BYTES else 0
             yield whole.slice(0, rows - kept)
             waiting = [whole.slice(rows - kept)] if kept else []
-            rows, num_bytes = kept, sum(table.nbytes for table in waiting)
+            rows, num_bytes = kept, sum(part.nbytes for part in waiting)
     if rows:
         yield pa.concat_tables(waiting)
 
@@ -186,9 +178,9 @@ def with_line_column(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(LINE_COLUMN, LINE_TYPE, nullable=False))
 
 
-def to_table(records: Records, schema: pa.Schema) -> pa.Table:
+def to_table(records: Records, schema: pa.Schema, kind: Format) -> pa.Table:
     """Return a row for each record, with `LINE_COLUMN`."""
-    if records.kind is Format.JSONL:
+    if kind is Format.JSONL:
         arrays, found = object_arrays(records.rows, schema)
     else:
         arrays, found = text_arrays(records.rows, records.cells, schema)

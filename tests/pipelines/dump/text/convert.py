@@ -47,7 +47,8 @@ def parse(
     data: bytes, kind: Format, schema: pa.Schema, *, block: int = 1 << 22, piece: int = 1 << 18
 ) -> tuple[pa.Table, Lines]:
     """Return the rows of some bytes, without a file; the header counts as one."""
-    tables = [to_table(some, schema) for some in read_records(in_blocks(data, block), kind, piece)]
+    records = read_records(in_blocks(data, block), kind, piece)
+    tables = [to_table(some, schema, kind) for some in records]
     if not tables:
         return schema.empty_table(), Lines()
     table, lines = take_lines(

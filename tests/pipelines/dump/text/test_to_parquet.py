@@ -191,6 +191,7 @@ def test_columns_are_those_of_the_first_rows(tmp_path, monkeypatch, name):
         ("a.json", b"hello\n", "other text"),
         ("a.csv", b"", "has no header: got an empty first line"),
         ("a.csv", b"\r\n\r\ncandidate,reference\r\n", "has no header: got an empty first line"),
+        ("a.csv", b"\n\xff\n", "has no header: got an empty first line"),
         ("a.csv", b'"candidate,reference\r\n', "has no header: got a quote is not closed"),
         ("a.csv", b"\xff\n", "has no header: got no valid first line"),
         ("a.csv", b"a,a\n", "names columns twice: got ['a']"),
@@ -394,12 +395,6 @@ def test_file_that_shrinks_while_it_is_read_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(to_parquet, "to_table", cut)
     with pytest.raises(OSError, match="the file ends early: got 2000 bytes"):
         write_rows(text_file(path), io.BytesIO())
-
-
-def test_rows_come_from_memory(monkeypatch):
-    monkeypatch.setattr(text_source, "BLOCK_BYTES", 1_000)
-    write_atomically("memory://in/a b.jsonl.gz", GZ_ALL)
-    assert convert("memory://in/a b.jsonl.gz")[0].equals(pa.concat_tables([TABLE] * 3))
 
 
 @pytest.mark.process
