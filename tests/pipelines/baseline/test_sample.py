@@ -1,6 +1,7 @@
 """The transforms that sample and pair: the same result, whatever the order and the lanes."""
 
 import random
+from types import SimpleNamespace
 
 import apache_beam as beam
 import numpy as np
@@ -142,3 +143,12 @@ def paired_by_hand(texts, language, bits=2):
         pairs += list(zip(part[0::2], part[1::2], strict=False))
         left += part[len(part) // 2 * 2 :]
     return pairs + list(zip(left[0::2], left[1::2], strict=False))
+
+
+@pytest.mark.parametrize(("digest", "is_kept"), [("of this sample", True), ("of another", False)])
+def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
+    assert sample_module._find_pairs(folder, SimpleNamespace(language="en")) is None
+    record = PairsRecord(language="en", sample="of this sample", parts=())
+    folder.write(pairs_record_path("en"), record.to_json())
+    kept = sample_module._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
+    assert kept == (record if is_kept else None)

@@ -123,8 +123,8 @@ def test_a_name_is_not_read_as_a_formula_and_may_be_long(title):
 
 def test_long_names_are_written_smaller_so_that_they_fit():
     name = "sentence-transformers/paraphrase-multilingual-mpnet-base-v2"
-    drawn = moments(0, rows=3, pairs=50)
-    image = np.asarray(opened(draw_distributions(drawn, f"{name}, en: 10,000 random pairs")))
+    png = draw_distributions(moments(0, rows=3, pairs=50), f"{name}, en: 10,000 random pairs")
+    image = np.asarray(opened(png))
     assert (image[:60, [0, -1]] == 255).all()
     assert (image[:60] < 128).any()
 

@@ -11,7 +11,8 @@ import pytest
 
 from bertscore_beam import pages
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import WORSE
+from bertscore_beam.run import WORSE, FolderLostError
+from bertscore_core import DeviceLostError, InputError
 from tests.support.made_runs import SIGNATURE, made_run, scored
 
 F1 = np.linspace(0.2, 0.9, 60)
@@ -115,6 +116,21 @@ def test_an_unexpected_error_promises_nothing_of_a_job(runs, tmp_path, capsys, m
     assert cli.main(command) == cli.BROKEN
     error = json.loads(capsys.readouterr().out)["error"]
     assert error == "the command stopped: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(DeviceLostError, cli.BROKEN), (FolderLostError, cli.BROKEN), (InputError, cli.UNUSABLE)],
+)
+def test_errors_that_another_try_may_not_meet_have_a_status_of_their_own(
+    runs, tmp_path, monkeypatch, error, status
+):
+    def fail(*_):
+        raise error("made up")
+
+    monkeypatch.setattr("bertscore_beam.pages.report_rows.gather", fail)
+    command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html")]
+    assert cli.main(command) == status
 
 
 class Lacking(ModuleType):

@@ -74,8 +74,9 @@ def test_totals_do_not_depend_on_order(counts, generator):
     [
         (part(20, 20) + part(10, 10), {}, True, True),
         (part(20, 19) + part(10, 9), {}, True, True),
-        (part(20, 18) + part(10, 9), {}, True, True),  # exactly the largest share
+        (part(20, 18) + part(10, 9), {}, True, True),  # exactly the share that may be rejected
         (part(20, 20) + part(10, 10), {"max_reject_fraction": 0.0}, True, True),
+        (part(20, 19) + part(10, 10), {"max_reject_fraction": 0.0}, True, False),
         (part(20, 16) + part(10, 10), {}, True, False),
         (part(20, 16) + part(10, 10), {"max_reject_fraction": 1.0}, True, True),
         (part(20, 20), {}, False, False),

@@ -2,11 +2,8 @@
 
 import functools
 import gzip
-import http.server
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import fsspec
@@ -19,6 +16,7 @@ from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
 from tests.support.dumps import read_output
 from tests.support.text_files import to_csv, to_jsonl, write_text
+from tests.support.web import Handler, serving
 
 pytestmark = pytest.mark.process
 
@@ -27,16 +25,13 @@ CSV = to_csv([list(ROWS[0]), *(list(row.values()) for row in ROWS)])
 DATA = {".jsonl": to_jsonl(ROWS), ".jsonl.gz": to_jsonl(ROWS), ".csv": CSV, ".csv.zst": CSV}
 
 
-class Server(http.server.BaseHTTPRequestHandler):
+class Server(Handler):
     """Sends whole files and no ranges; `ways` says how."""
 
     def __init__(self, *arguments, folder: Path, ways: str) -> None:
         self.folder, self.ways = folder, ways
         self.protocol_version = "HTTP/1.1" if "chunked" in ways else "HTTP/1.0"
         super().__init__(*arguments)
-
-    def log_message(self, *_) -> None:
-        pass
 
     def do_HEAD(self) -> None:
         self.begin()
@@ -74,17 +69,8 @@ class Server(http.server.BaseHTTPRequestHandler):
         return data
 
 
-@contextmanager
-def served(folder: Path, ways: str = "") -> Iterator[str]:
-    made = functools.partial(Server, folder=folder, ways=ways)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), made) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def served(folder: Path, ways: str = "") -> AbstractContextManager[str]:
+    return serving(functools.partial(Server, folder=folder, ways=ways))
 
 
 @pytest.mark.parametrize("suffix", DATA)
