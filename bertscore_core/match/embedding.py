@@ -221,10 +221,7 @@ def _normalize(hidden: Tensor, positions: Tensor | slice, out: Tensor) -> None:
         with np.errstate(all="ignore"):  # the scorer checks later for what is not finite
             np.divide(chosen, np.linalg.norm(chosen, axis=-1, keepdims=True), out=out.numpy())
         return
-    if isinstance(positions, slice):
-        selected = hidden[:, positions]
-    else:
-        selected = hidden.index_select(1, positions)
+    selected = hidden[:, positions]
     torch.div(selected, selected.norm(dim=-1, keepdim=True), out=out)
 
 
