@@ -28,8 +28,6 @@ from bertscore_core.model import (
     attempt,
 )
 from bertscore_core.tokens import (
-    PACKED,
-    PADDED,
     BatchLayout,
     FloatArray,
     IntArray,
@@ -78,7 +76,7 @@ class Engine:
     @property
     def layout(self) -> BatchLayout:
         """How texts lie in a batch."""
-        return PADDED if self.encoder.packing is None else PACKED
+        return BatchLayout(packed=self.encoder.packing is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
