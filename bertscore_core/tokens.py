@@ -6,7 +6,7 @@ L layers of the encoder (so L + 1 rows of hidden states).
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,59 +100,40 @@ class TextPairs:
 
 # Which texts go through the encoder together.
 
-Lengths = npt.NDArray[np.int64]
-
 # Texts of a batch at most: the attention kernels of a GPU have one block of threads for each in a
 # dimension of their grid that ends there.
 _MOST_TEXTS = 65_535
 
 
-def _padded_fit(lengths: Lengths, tokens: int) -> int:
-    count = tokens // max(int(lengths[0]), 1)  # a text may have no tokens
-    return min(max(count, 1), _MOST_TEXTS)
-
-
-def _padded_size(lengths: Lengths) -> int:
-    return len(lengths) * int(lengths[0])
-
-
-def _packed_fit(lengths: Lengths, tokens: int) -> int:
-    # No more than that many texts fit, so no more need to be added up.
-    ends = np.cumsum(np.maximum(lengths[: min(max(tokens, 1), _MOST_TEXTS)], 1))
-    return max(int(np.searchsorted(ends, tokens, side="right")), 1)
-
-
-def _packed_size(lengths: Lengths) -> int:
-    return int(lengths.sum())
-
-
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """How texts lie in a batch.
+    """How texts, the longest first, lie in a batch: end to end, or filled up to the longest."""
 
-    Attributes:
-        fit: Takes the lengths of texts, the longest first, and a number of tokens. Returns how many
-            of the first texts make a batch: at least 1.
-        size: Takes such lengths and returns the tokens of a batch of them.
-    """
+    packed: bool
 
-    fit: Callable[[Lengths, int], int]
-    size: Callable[[Lengths], int]
+    def fit(self, lengths: IntArray, tokens: int) -> int:
+        """Return how many of the first texts make a batch of at most so many tokens; at least 1."""
+        if not self.packed:
+            count = tokens // max(int(lengths[0]), 1)  # a text may have no tokens
+            return min(max(count, 1), _MOST_TEXTS)
+        # No more than that many texts fit, so no more need to be added up.
+        ends = np.cumsum(np.maximum(lengths[: min(max(tokens, 1), _MOST_TEXTS)], 1))
+        return max(int(np.searchsorted(ends, tokens, side="right")), 1)
+
+    def size(self, lengths: IntArray) -> int:
+        """Return the tokens of a batch, with what fills it up."""
+        return int(lengths.sum()) if self.packed else len(lengths) * int(lengths[0])
 
 
-PADDED = BatchLayout(_padded_fit, _padded_size)
-"""Each text in a row of its own, filled up to the longest."""
-
-PACKED = BatchLayout(_packed_fit, _packed_size)
-"""Laid end to end."""
+PADDED = BatchLayout(packed=False)
 
 
 def plan_batches(
-    lengths: Sequence[int] | npt.NDArray[np.int64],
+    lengths: Sequence[int] | IntArray,
     *,
     max_batch_tokens: int,
     layout: BatchLayout = PADDED,
-) -> list[npt.NDArray[np.int64]]:
+) -> list[IntArray]:
     """Group texts of similar length so that each batch stays within a token budget.
 
     Texts are taken from the longest to the shortest (ties in input order), so padding is small, the
@@ -172,7 +153,7 @@ def plan_batches(
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")  # stable: the plan is the same on every machine
-    batches: list[npt.NDArray[np.int64]] = []
+    batches: list[IntArray] = []
     start = 0
     while start < len(order):
         # No more than that many texts fit, so no more need to be looked up.

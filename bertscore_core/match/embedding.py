@@ -28,8 +28,6 @@ from bertscore_core.model import (
     attempt,
 )
 from bertscore_core.tokens import (
-    PACKED,
-    PADDED,
     BatchLayout,
     FloatArray,
     IntArray,
@@ -78,7 +76,7 @@ class Engine:
     @property
     def layout(self) -> BatchLayout:
         """How texts lie in a batch."""
-        return PADDED if self.encoder.packing is None else PACKED
+        return BatchLayout(packed=self.encoder.packing is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,10 +219,7 @@ def _normalize(hidden: Tensor, positions: Tensor | slice, out: Tensor) -> None:
         with np.errstate(all="ignore"):  # the scorer checks later for what is not finite
             np.divide(chosen, np.linalg.norm(chosen, axis=-1, keepdims=True), out=out.numpy())
         return
-    if isinstance(positions, slice):
-        selected = hidden[:, positions]
-    else:
-        selected = hidden.index_select(1, positions)
+    selected = hidden[:, positions]
     torch.div(selected, selected.norm(dim=-1, keepdim=True), out=out)
 
 

@@ -17,18 +17,9 @@ What it costs, for texts of C and R tokens in float32, counted in the code that 
   that has 128 lanes (L4, H100), and 512 where it has 64 (T4, A100). So shared memory may halve the
   rate on the former; latencies that are not hidden come on top.
 
-A prediction, since none of it has been measured: with a fifth of the peak in float32, each token of
-two texts of S tokens takes S H / (0.2 peak) seconds to compute and 4 H / bandwidth to read. For
-H = 1024, in nanoseconds, beside what 17 layers of roberta-large take for it in half precision:
-
-    GPU    TFLOP/s   TB/s   28 tokens   512 tokens   encoding
-    T4         8.1   0.32     20 + 13     324 + 13     24,000
-    L4        30     0.30      5 + 14      87 + 14     13,000
-    A100      19.5   1.56      8 + 3      134 + 3       3,000
-    H100      67     3.35      2 + 1       39 + 1       1,200
-
-So products are the limit, but for short texts on an L4. Matching is below 0.5% of the time at 28
-tokens, and 1 to 5% at 512.
+By arithmetic, none of it measured, products are the limit, but for short texts on an L4. With a
+fifth of the peak in float32, matching takes less than 0.5% of the time that roberta-large does at
+28 tokens, and 1 to 5% at 512.
 """
 
 import os

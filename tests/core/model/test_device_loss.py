@@ -65,21 +65,35 @@ def test_scorer_says_that_the_process_must_end_and_tries_nothing_smaller(monkeyp
         scorer.embed(pairs.texts, pairs.candidates, scorer.token_weights(None))
 
 
-def test_trial_of_the_fused_kernel_hides_no_lost_device(monkeypatch):
+@pytest.fixture
+def trial(monkeypatch):
+    """Try the fused kernel on a GPU that is not here, where it fails with an error."""
+
+    def run(words, *, available=True):
+        def fail(*_, **__):
+            raise RuntimeError(f"Triton Error [CUDA]: {words}")
+
+        monkeypatch.setattr(matching_triton, "is_available", lambda device: available)
+        monkeypatch.setattr(matching_triton, "greedy_match_ragged", fail)
+        return kernel._fused_matching(torch.device("cuda"))
+
+    ones = torch.ones
+    monkeypatch.setattr(torch, "ones", lambda *size, device, **how: ones(*size, **how))
+    kernel._fused_matching.cache_clear()
+    yield run
+    kernel._fused_matching.cache_clear()
+
+
+def test_trial_of_the_fused_kernel_hides_no_lost_device(trial):
     """Without it, pairs would be matched in another way, on a GPU that fails every call."""
-
-    def fail(*_, **__):
-        raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
-
-    device = torch.device("cuda")
-    for name in ("ones", "tensor"):
-        make = getattr(torch, name)
-        monkeypatch.setattr(
-            torch, name, lambda *size, make=make, device=None, **options: make(*size, **options)
-        )
-    monkeypatch.setattr(matching_triton, "is_available", lambda device: True)
-    monkeypatch.setattr(matching_triton, "greedy_match_ragged", fail)
-    kernel._fused_matching.cache_clear()
     with pytest.raises(RuntimeError, match="Triton Error"):
-        kernel._fused_matching(device)
-    kernel._fused_matching.cache_clear()
+        trial("an illegal memory access was encountered")
+
+
+def test_pairs_are_matched_without_a_kernel_that_the_driver_refuses(trial, caplog):
+    assert trial("device kernel image is invalid") is None
+    assert "without the fused kernel: Triton Error" in caplog.text
+
+
+def test_a_kernel_that_is_not_available_is_not_tried(trial):
+    assert trial("an illegal memory access was encountered", available=False) is None

@@ -2,8 +2,10 @@
 
 import copy
 import shutil
+import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from transformers import AutoConfig, BertConfig
 
 from bertscore_core import ModelLoadError, ScorerConfig, settle
 from bertscore_core.idf import TokenWeights
-from bertscore_core.match import Engine, embed, plan_embedding
+from bertscore_core.match import Engine, embed, embedding, plan_embedding
 from bertscore_core.model import (
     POSITIONS,
     Budget,
@@ -295,11 +297,34 @@ def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
 
     monkeypatch.setattr(varlen, "varlen_attn", of_torch_2_12)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    chosen = packing.choose_kernel(torch.device("cuda"), torch.float16)
+    chosen = packing.choose_kernel(GPU, torch.float16)
     query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
     ends = torch.empty(4, dtype=torch.int32, device="meta")
     assert chosen.func is packing._attend_flash
     assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
+
+
+@pytest.mark.parametrize("varlen", [None, SimpleNamespace(varlen_attn=lambda query: query)])
+def test_torch_without_flash_attention_that_scales_takes_the_other_kernel(varlen, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", varlen)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert packing.choose_kernel(GPU, torch.float16) is packing.attend_efficiently
+
+
+class OnGpu(torch.Tensor):
+    """Numbers that say that they are on a GPU."""
+
+    device = GPU
+
+
+@pytest.mark.parametrize("positions", [slice(1, 4), torch.tensor([0, 3, 4])])
+def test_a_gpu_makes_the_unit_vectors_of_a_cpu(positions):
+    hidden = torch.randn((2, 6, 8), generator=torch.Generator().manual_seed(0))
+    on_cpu, on_gpu = torch.empty(2, 2, 3, 8)
+    embedding._normalize(hidden, positions, out=on_cpu)
+    embedding._normalize(hidden.as_subclass(OnGpu), positions, out=on_gpu)
+    torch.testing.assert_close(on_gpu, on_cpu, atol=1e-6, rtol=0)
+    torch.testing.assert_close(on_gpu.norm(dim=-1), torch.ones(2, 3))
 
 
 def test_attention_without_the_ends_of_texts_is_an_error():
