@@ -17,9 +17,9 @@ What it costs, for texts of C and R tokens in float32, counted in the code that 
   that has 128 lanes (L4, H100), and 512 where it has 64 (T4, A100). So shared memory may halve the
   rate on the former; latencies that are not hidden come on top.
 
-By arithmetic, none of it measured, products are the limit, but for short texts on an L4. With a
-fifth of the peak in float32, matching takes less than 0.5% of the time that roberta-large does at
-28 tokens, and 1 to 5% at 512.
+These are estimates; nothing was measured. The products are the limit, except for short texts on an
+L4. At a fifth of the float32 peak, matching takes less than 0.5% of the time of roberta-large at 28
+tokens, and 1 to 5% at 512.
 """
 
 import os

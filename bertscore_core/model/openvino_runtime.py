@@ -160,8 +160,8 @@ def compile_encoder(
                 if path is not None:
                     return checked(_written(converted, path))
         except Exception as error:
-            # The disk is full, or what was read back computes something else: on some processors
-            # DeBERTa's buckets of distances, which are rounded logarithms.
+            # The disk is full, or the encoder computes other values after it is read back. DeBERTa
+            # does on some processors: its buckets of distances are rounded logarithms.
             logger.info("The converted %s is used as it is and not kept: %s", name, error)
         return checked(converted)
     except ModelLoadError:

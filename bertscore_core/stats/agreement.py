@@ -468,9 +468,8 @@ def hybrid_agreement(
     """Make hybrid systems, and see which of them each setting would choose.
 
     All settings see the same hybrids and choices. Rows are taken with equal chances among those of
-    an item; so an item may lack the output of a system. Hybrids are made in batches, each five to
-    ten times as many as are chosen from, and chosen from within a batch, which changes no expected
-    value.
+    an item; so an item may lack the output of a system. Hybrids are made in batches of five to ten
+    times `rivals`, and the rivals of a choice come from one batch. This changes no expected value.
 
     Args:
         people: As for `pearson`; so are the scores.

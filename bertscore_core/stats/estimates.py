@@ -29,8 +29,8 @@ from bertscore_core.tokens import IntArray
 #
 # Scores come as S settings (a layer, a measure, with idf or without) of the same N rows, so that
 # all settings are compared on the same segments. **Missing numbers:** a statistic takes none; leave
-# rows out for all settings together. **Constant numbers:** a side that does
-# not vary orders nothing, and what needs an order is NaN.
+# these rows out for all settings. **Constant numbers:** a side that does not vary has no order, and
+# what needs an order is NaN.
 
 Doubles = npt.NDArray[np.float64]
 
@@ -247,9 +247,9 @@ def _p_below(lags: Doubles, errors: Doubles, drawn: Doubles, shrink: Doubles) ->
     """Compare lags in errors with the greatest difference that is drawn of any two settings.
 
     Step by step (Romano and Wolf, 2005): the worst setting is compared with the differences of all,
-    each better one with those of the settings that remain. `drawn` are statistics of settings that
-    are equally good, but for a constant, (B, S), and `shrink` is what their errors are too small
-    by, (B,).
+    each better one with those of the settings that remain. `drawn` are statistics, up to a
+    constant, of settings that are equally good, (B, S). `shrink` is by how much their errors are
+    too small, (B,).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(np.abs(lags) < ROUNDING, 0.0, lags / errors)

@@ -104,7 +104,7 @@ _SAME = 1e-12
 class Units:
     """What is resampled: the differences of rows or clusters, some of them one by one, and a rest.
 
-    `sizes` are the weights of the kept ones in the mean, where these differ; only without a rest.
+    `sizes` are the weights of the kept units in the mean, if these differ; then there is no rest.
     """
 
     kept: Doubles
@@ -454,7 +454,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def _of_rows(sums: PairedSums, mean: float) -> tuple[float, float | None]:
     """Return the variance of the mean, and how many pairs carry it: exact up to `KEPT` of them.
 
-    Of more, those that are not kept are far more than few, and lie near their mean.
+    If more pairs changed, the others count as if each had their mean difference.
     """
     n, units = sums.count, sums.units()
     variance = max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n

@@ -330,7 +330,7 @@ def load_tokenizer(
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: {error}"
         ) from error
-    # transformers 5 makes a tokenizer of nothing else if there are no files.
+    # Without files, transformers 5 makes a tokenizer that has only special tokens.
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no "
@@ -339,7 +339,7 @@ def load_tokenizer(
         )
     # Of the same backend, since transformers 5 has only one tokenizer for both.
     apply_rule = apply_fast_rule if fast else apply_legacy_rule
-    # First, since it may change how many special tokens there are.
+    # Done first, since it may change how many special tokens there are.
     rule = apply_rule(tokenizer, folder=files.folder, stated=files.tokenizer_config())
     if adds_prefix_space is None:
         adds_prefix_space = files.adds_prefix_space()

@@ -43,8 +43,8 @@ def peer(
     excluded; see `Shape.flops`) as a share of the peak of the same number format, the share of
     padding, each process's peak memory, and how far F1 is from that of the first contestant
     (`f1_*`; bert-score's padding moves its own scores) and from our float32 (`drift_*`).
-    `--ours float32:torch` asks for a backend by name. On `--device cuda` a plain loop stands in for
-    bert-score where that is not installed, and the line says so.
+    `--ours float32:torch` asks for a backend by name. On `--device cuda` a plain loop replaces
+    bert-score if that is not installed, and the line says so.
     """
     with contest(prepare(model), recorder, peer_batches, ours, device) as run:
         run({"": mixed(pairs or DEFAULT_PAIRS[model])}, rounds)

@@ -3,10 +3,10 @@
     python -m tests.benchmarks.gpu --first-contact --only first
     python -m tests.benchmarks.gpu --first-contact --only second
 
-Every part passes or fails, from the card's facts to what a job does when the device breaks; each
-runs in a process and a time of its own. Needed are torch with CUDA, transformers, safetensors,
-numpy, and this checkout; see `first_contact.kit` for what to bring to a machine without network.
-The findings are printed, and are in `first_contact.json` in the folder that `--out` names; a table
+Every part passes or fails, from the facts of the card to what a job does when the GPU fails. Each
+runs in its own process, with its own time limit. They need torch with CUDA, transformers,
+safetensors, numpy and this checkout; see `first_contact.kit` for a machine without network. The
+findings are printed, and are in `first_contact.json` in the folder that `--out` names; a table
 of the rates, measured and predicted, and sentences for the docs come last.
 
 `python -m tests.benchmarks peer --model roberta-large --device cuda` compares with bert-score.

@@ -3,8 +3,8 @@
     python -m tests.benchmarks.worker ours|peer
 
 answers requests on its standard input; `Worker` starts it and asks. Its peak memory is its own.
-The peer is bert-score as people use it: BERTScorer with slow tokenizers, threads as they come. On a
-GPU it needs to be installed beside torch; a plain loop of the same steps stands in where it is not.
+The peer is bert-score as people use it: BERTScorer with slow tokenizers and the default threads. On
+a GPU it must be installed beside torch; if it is not, a plain loop of the same steps replaces it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 KILLED, CUDA, HELD = "killed", "cuda", "held"
-"""By the kernel, as for lack of memory; by an error of CUDA, on a GPU by an illegal access to its
-memory; and no death, but an endless wait."""
+"""How a process ends: the kernel kills it, as for lack of memory; CUDA fails, on a GPU by an
+illegal access to its memory; or it does not end and waits forever."""
 
 PLANNING = "bertscore_beam.dump.inputs:expand_inputs"
 LOADING = "bertscore_core.model.encoder:load_encoder"

@@ -1,4 +1,4 @@
-"""The stages of a baseline run that hand files to steps, and what is left for them to do.
+"""The stages of a baseline run that pass files to steps, and which files are still to do.
 
 Those that sample and pair are in sample.py.
 """

@@ -1,7 +1,7 @@
 """Sample the sentences of every language, and pair them at random.
 
-Hosts are capped, then the lowest priorities are taken. The two have hashes of their own, so that
-the cap of a host decides what there is to sample and not what a small sample is made of; see
+Hosts are capped, then the lowest priorities are taken. The two use different hashes: the
+cap limits which sentences can be sampled, and does not affect which of them a small sample has; see
 `crawl.sampling`. Both are exact combines, so a sample does not depend on workers, order or retries.
 The pairs are Parquet files that every model scores.
 """

@@ -398,7 +398,7 @@ def _comparison(
 def _resamples(
     options: CompareOptions, pairs: int, groups: int
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return how often all rows and each group are resampled, and which would be so in vain.
+    """Return how often all rows and each group are resampled, and which have too many tests.
 
     A p value from random swaps is never below 1 / (swaps + 1), and is multiplied by the number of
     tests. Where that cannot be below 1 - confidence, the t test decides. All rows are resampled

@@ -122,9 +122,9 @@ def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None
 def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
     """Pass on blocks that a thread reads, as long as each comes in time.
 
-    The timeout of a socket limits the wait for the next byte. A server that sends the head of its
-    answer, or of a chunk, byte by byte would keep the reader forever. A thread that is left behind
-    ends with its connection.
+    The timeout of a socket limits the wait for the next byte. A server that sends its headers, or
+    the size of a chunk, byte by byte would make the reader wait forever. A thread that nobody waits
+    for any more ends with its connection.
     """
     arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
 
@@ -149,7 +149,7 @@ def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, 
 def _body(response: requests.Response, timeout: float) -> Iterator[bytes]:
     """Yield the body of an answer as it is transferred, never decompressed.
 
-    A server that sends a byte now and then is in time for ever, so the speed is looked at, too.
+    A server that sends a byte now and then never times out, so the speed is checked, too.
     """
     length = _length(response)
     received, measured, begun = 0, 0, time.monotonic()

@@ -87,7 +87,7 @@ class _Columns:
 class _Measured:
     """A file that can be planned.
 
-    `sketched` is the file of text of which the row groups are estimates; None if they are right.
+    `sketched` is the file of text whose row groups are estimated; None if they are exact.
     """
 
     blank: Split

@@ -208,7 +208,7 @@ class Entry:
         error: Why it cannot be examined.
         root: The folder in which the search began, for what `search` has found.
         trouble: Why that cannot be read, None for a file.
-        message: The trouble in words.
+        message: A sentence that describes the trouble.
     """
 
     path: str

@@ -235,8 +235,8 @@ class RunLock:
         """Give the lock up, which this run must still hold.
 
         Args:
-            left: The holder, if workers of the run may still write. On an object store a lock stays
-                then that tells so; on a local disk workers look before each write.
+            left: The holder, if workers of the run may still write. On an object store
+                a lock that says so stays then; on a local disk workers look before each write.
         """
         self.look()
         _looked.clear()

@@ -146,7 +146,7 @@ def _machine_memory() -> int:
 class SettledLanguages:
     """What some languages were settled to, to be sent from one process to another.
 
-    `first_error` is the first one that is now a reason; "" for none.
+    `first_error` is the first error that was made a reason; "" for none.
     """
 
     by_language: Mapping[str, RowSetting] = field(default_factory=dict)

@@ -96,7 +96,7 @@ PLANS_FOLDER = "_manifest/plans"
 
 
 def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
-    """Return the name of the plan of some files; None if a change of one could not be seen."""
+    """Return the name of the plan of some files; None if one may change unnoticed."""
     if not all(file.version and file.trouble is None for file in files):
         return None
     known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]

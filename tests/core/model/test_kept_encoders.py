@@ -131,7 +131,7 @@ def test_a_kept_encoder_gives_the_same_bits_and_needs_no_weights(
 
 
 @pytest.mark.model
-def test_an_encoder_that_computes_something_else_once_read_back_is_used_as_it_was_and_not_kept(
+def test_an_encoder_that_reading_back_changes_is_used_as_it_was_and_not_kept(
     cache, monkeypatch, tiny_folder
 ):
     written = openvino_runtime._written

@@ -150,7 +150,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_every_command(
     "words",
     ["score --verbose", "score --json", "score --overwrit", "compare", "baseline --overwrte"],
 )
-def test_nothing_far_off_and_nothing_that_destroys_is_suggested(words, dump, tmp_path, capsys):
+def test_very_different_and_destructive_options_are_not_suggested(words, dump, tmp_path, capsys):
     assert cli.main(words.split()) == cli.UNUSABLE
     (tmp_path / "config.yaml").write_text(f"{words.partition('--')[2] or 'verbose'}: true\n")
     assert cli.main(arguments(dump, tmp_path, "--config", tmp_path / "config.yaml")) == cli.UNUSABLE

@@ -29,7 +29,7 @@ def terminal(monkeypatch):
         (Shown("Layers", ("layer", "F1", "error"), []), "layer\tF1\terror\n"),
     ],
 )
-def test_off_a_terminal_tabs_are_between_cells_or_a_colon_behind_a_name(shown, printed, capsys):
+def test_without_a_terminal_cells_have_tabs_between_and_names_a_colon(shown, printed, capsys):
     show(shown)
     assert capsys.readouterr().out == printed
 

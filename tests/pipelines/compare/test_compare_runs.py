@@ -123,7 +123,7 @@ def test_groups_are_in_the_order_of_the_command_groups(tmp_path):
     assert [row.group for row in page.groups] == groups  # where means are equal
 
 
-def test_groups_have_the_t_test_where_the_swaps_are_too_few_for_so_many(two):
+def test_many_groups_use_the_t_test_where_random_swaps_are_too_few(two):
     found = sole(*two[:2], by=("system", "language"), confidence=0.98)
     tests = [one.result.randomization_p is None for one in (found.whole, *found.groups)]
     assert tests == [False] + [True] * 12

@@ -87,7 +87,9 @@ def test_all_systems_are_ranked_in_clusters(run):
     # The least p value of 999 swaps is .001, and six pairs of systems make it .006.
     [(0.95, "randomization"), (0.993, "randomization"), (0.995, "t test"), (0.9999, "t test")],
 )
-def test_systems_far_apart_are_told_apart_at_any_confidence(tmp_path, confidence, test):
+def test_very_different_systems_are_in_different_clusters_at_any_confidence(
+    tmp_path, confidence, test
+):
     random = np.random.default_rng(5)
     tables = [
         scored(

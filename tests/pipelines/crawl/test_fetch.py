@@ -1,4 +1,4 @@
-"""Files are fetched whole, politely, and again where that may help."""
+"""Files are fetched completely, with pauses, and again after errors that may pass."""
 
 import errno
 import hashlib

@@ -90,7 +90,7 @@ def test_lists_are_separated_by_blanks_or_commas(words, columns):
     assert read("groups", f"run {words}").by == columns
 
 
-def test_flags_go_on_top_of_a_file_by_whatever_name(tmp_path):
+def test_flags_by_any_name_replace_options_of_a_file(tmp_path):
     (tmp_path / "my.yaml").write_text("num-layers: 5\ngroup-by: a\nlang: de\nsplit_rows: 20_000\n")
     flags = "--input in -o out --num-layers 7 --by b --language en"
     options = read("score", f"--config {tmp_path}/my.yaml {flags}")

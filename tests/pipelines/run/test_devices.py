@@ -91,7 +91,7 @@ def test_every_gpu_gets_a_worker_and_a_worker_of_a_gpu_several_splits_at_once(
 
 
 @pytest.mark.usefixtures("_three_gpus")
-def test_gpus_play_no_part_where_nothing_is_scored():
+def test_gpus_are_not_used_where_nothing_is_scored():
     runner = Runner.of(IdfOptions(input=("in",), output="out"))
     assert (runner.workers, runner.gpus, runner.at_once) == (1, (), 1)
 

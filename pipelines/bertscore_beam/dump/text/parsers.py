@@ -148,7 +148,7 @@ class Records:
         rows: Of each record its object, or the number of its fields; None for one that is no row.
         cells: The fields of all records of CSV, one after the other.
         bad: Why records are no rows, by position.
-        lines: Position of the first line of each, in what was parsed.
+        lines: Position of the first line of each, in the parsed data.
         taken: Lines that these records take; what follows is to be parsed again with more.
         offsets: First byte of each in the file, decompressed. Shape (records,).
         numbers: Number of its first line, from 1. Shape (records,).
