@@ -20,7 +20,7 @@ from google.cloud.devtools.cloudbuild_v1 import Build
 from bertscore_beam.cli import main
 from bertscore_beam.options import ScoreOptions, declared, split_arguments
 from bertscore_core.model import resolve
-from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
+from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
 
 STAGES = read_dockerfile()
 TARGETS = ("cpu", "gpu")
@@ -140,6 +140,8 @@ def test_compose_runs_the_command_on_all_gpus_and_opens_no_port():
     assert "ports" not in service
     target = STAGES[service["build"]["target"]]
     assert target.base == "cuda"
+    context = ROOT / "docker" / service["build"]["context"]
+    assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
     assert service["build"]["args"].keys() <= target.pairs("ARG").keys()
     data, models = service["volumes"]
     assert data["source"] == data["target"]
@@ -160,6 +162,11 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
         "--target=gpu",
         "--target=cpu",
     ]
+    flags = dict(
+        arg[2:].split("=", 1) for args in steps.values() for arg in args if "=" in arg[:20]
+    )
+    for flag in ("file", "metadata-file"):
+        assert (ROOT / flags[flag]).is_file()
     given = re.findall(r"--build-arg=(\w+)", text)
     assert set(given) <= STAGES["gpu"].pairs("ARG").keys()
     used = set(re.findall(r"(?<!\$)\$\{(_\w+)\}", text))
@@ -167,6 +174,10 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
     assert "bertscore-beam --version; python -m pip check" in steps["smoke"][-1]
     # A single dollar is a substitution of Cloud Build's.
     assert not re.search(r"(?<!\$)\$(?![{$])", text.partition("steps:")[2])
+    # The versions of torch and of CUDA fit: the Dockerfile says so at its build for CUDA.
+    assert build.substitutions["_GPU_CUDA"] == "12.6"
+    assert build.substitutions["_GPU_PIP_ARGS"].endswith("/cu126")
+    assert 'gpu) cuda="${_GPU_CUDA}"' in steps["smoke"][-1]
     # Every step waits for what it needs.
     assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
 

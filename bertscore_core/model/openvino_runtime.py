@@ -162,7 +162,9 @@ def compile_encoder(
         except Exception as error:
             # The disk is full, or the encoder computes other values after it is read back. DeBERTa
             # does on some processors: its buckets of distances are rounded logarithms.
+            forward = checked(converted)
             logger.info("The converted %s is used as it is and not kept: %s", name, error)
+            return forward
         return checked(converted)
     except ModelLoadError:
         raise

@@ -71,6 +71,7 @@ class AsksTwice(dict):
 
 
 WEIGHTS = {
+    "empty": {},  # as False
     "counter": Counter({THE: 2, CAT: 1, 2003: 1, 2009: 3}),
     "answer_by_key": AsksTwice({CAT: 3.0}),
     "none_key": {None: 0, **dict.fromkeys(range(30522), 1.0)},
@@ -225,6 +226,14 @@ def test_several_references_and_all_layers_work_together():
     single = ours.score(CANDIDATES, groups, model_type=MODEL)
     assert scores[2].shape == (7, 2)
     torch.testing.assert_close(scores[2][6], single[2], atol=1e-6, rtol=0)
+
+
+def test_fast_tokenizer_takes_away_the_prefix_space_and_marks_the_hash():
+    scorer = ours.BERTScorer(MODEL, use_fast_tokenizer=True)
+    assert scorer.hash.endswith("_fast-tokenizer")
+    assert scorer.use_fast_tokenizer
+    assert scorer._scorer.config.fast_tokenizer
+    assert scorer._scorer.config.adds_prefix_space is False
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,8 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         OSError: Something cannot be reached at the moment.
     """
     scoring = Runner.of(options.for_scoring)
-    scoring.check(options.for_scoring, may_detach=False)
+    # Workers of this machine, which --restarts is about, may read where others score.
+    scoring.check(replace(options.for_scoring, restarts=None), may_detach=False)
     source = Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)

@@ -159,7 +159,7 @@ class Options:
         """Check numbers that are given; a word such as `auto` is none."""
         for name, number in least.items():
             value = getattr(self, name)
-            check_at_least(name, value if isinstance(value, int) else None, number)
+            check_at_least(name, None if isinstance(value, str) else value, number)
 
 
 def declared(options: type[Options]) -> tuple[Option, ...]:

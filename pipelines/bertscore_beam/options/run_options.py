@@ -137,7 +137,11 @@ def _entry(name: str, value: object, source: str) -> LanguageOptions:
             f"{source} does not fit: got {type(value).__name__}; expected a mapping such as "
             f"{{model: roberta-large}}. Write {name}: {{model: ...}}."
         )
-    return LanguageOptions.from_mapping(value or {}, source)
+    try:
+        return LanguageOptions.from_mapping(value or {}, source)
+    except ConfigError as error:
+        said = str(error)
+        raise ConfigError(said if source in said else f"{source}: {said}") from error
 
 
 # Nobody scores an empty dump on purpose: it means that something upstream is broken.

@@ -177,7 +177,10 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"candidate_column": ""}, r"'candidate_column' cannot be used"),
     ({"rescale": True}, r"Add --language CODE or --baseline PATH"),
     ({"baseline": "b.csv"}, r"a baseline only together with rescale. Add --rescale"),
-    ({"languages": {"en": {"model": " "}}}, r"'model' cannot be used: got ' '; expected some text"),
+    (
+        {"languages": {"en": {"model": " "}}},
+        r"language 'en' in .*'model' cannot be used: got ' '; expected some text",
+    ),
     ({"languages": {"en": {"num_layers": -1}}}, r"'num_layers' .*at least 0"),
     ({"languages": {"en": {"max_length": 0}}}, r"'max_length' .*at least 1"),
 ]
