@@ -156,7 +156,7 @@ class PartRecord:
 
     @property
     def offset(self) -> int:
-        """Where the part begins in its file: `Split.offset` of its split."""
+        """Where the part begins in its file: `Split.row_offset` of its split."""
         return int(self.part_name.removesuffix(".parquet").rpartition("-")[2])
 
     @property
