@@ -149,6 +149,20 @@ class HostSums(KeyedSums):
             buckets=none, sides=none, pairs=none, sums=np.zeros((0, rows, 3), dtype=np.int64)
         )
 
+    def check(self, rows: int, pairs: int) -> None:
+        """Check that the sums belong together, and to so many layers and pairs."""
+        number = len(self.buckets)
+        shapes = (self.sides.shape, self.pairs.shape, self.sums.shape)
+        fits = shapes == ((number,), (number,), (number, rows, 3))
+        if not (
+            fits
+            and (np.diff(self.buckets) > 0).all()
+            and ((self.buckets >= 0) & (self.buckets < HOST_BUCKETS)).all()
+            and ((self.pairs > 0) & (self.pairs <= self.sides)).all()
+            and int(self.sides.sum()) in ({2 * pairs} if number else {0})
+        ):
+            raise ValueError("its sums by host do not belong together")
+
 
 def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
     if hosts.shape != (pairs, 2):
@@ -397,12 +411,23 @@ class Moments(Sums):
                 arrays = {name: archive[name].astype(np.int64) for name in names}
             sums = {name: arrays.pop(name) for name in _shapes(0)}
             by_host = {name.removeprefix("host_"): array for name, array in arrays.items()}
+            moments = cls(**sums, hosts=HostSums(**by_host))
+            moments._check_consistent()
         except Exception as error:
             raise InputError(
                 f"{source} holds no sums of scores ({error}); expected a file written by "
                 "`bertscore-beam baseline`. Delete it and run that command again."
             ) from error
-        return cls(**sums, hosts=HostSums(**by_host))
+        return moments
+
+    def _check_consistent(self) -> None:
+        rows = len(self.squares)
+        shapes = _shapes(rows)
+        if any(getattr(self, name).shape != shape for name, shape in shapes.items()) or not bool(
+            (self.histogram.sum(axis=-1) == self.num_pairs).all()
+        ):
+            raise ValueError("its sums do not belong together")
+        self.hosts.check(rows, self.num_pairs)
 
 
 def _check(scores: FloatArray) -> None:

@@ -239,6 +239,14 @@ def rewritten(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"host_pairs": np.full(HOST_BUCKETS, 9)}, "by host do not belong together"),
+        ({"host_sides": np.full(HOST_BUCKETS, 5)}, "by host do not belong together"),
+        ({"host_buckets": np.zeros(HOST_BUCKETS)}, "by host do not belong together"),
+        ({"host_buckets": np.arange(1, HOST_BUCKETS + 1)}, "by host do not belong together"),
+        ({"host_sums": np.zeros((HOST_BUCKETS, 3))}, "by host do not belong together"),
+        ({"pairs": np.array(199)}, "do not belong together"),
+        ({"squares": np.zeros((3, 3), dtype=np.int64)}, "do not belong together"),
+        ({"histogram": np.zeros((3, 3, BINS), dtype=np.int64)}, "do not belong together"),
         ({"head": np.frombuffer(b'{"format": "bertscore-moments/1"}', np.uint8)}, "moments/1"),
         ({"sums": np.array([{}], dtype=object)}, "allow_pickle=False"),
     ],

@@ -23,7 +23,7 @@ from bertscore_beam.records import (
 from bertscore_beam.run import RUN_FILE, OutputFolder, RunLock
 from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
 from bertscore_core import SignatureError
-from tests.support.dumps import write_dump
+from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
     job_options,
     prepare_score,
@@ -99,6 +99,20 @@ def test_torn_part_is_made_again(finished):
     part.write_bytes(part.read_bytes()[:100])
     assert run_options(job_options(dump, output))["success"]
     assert parts_of(output) == before
+
+
+def test_orphan_without_a_record_is_found_by_its_signature(finished):
+    """A run was killed between a part and its record, and then the input was taken away."""
+    dump, output = finished
+    (dump / "shard-001.parquet").unlink()
+    name = "shard-001.parquet/part-000000000000.parquet"
+    unpack(output)
+    (output / record_path(name)).unlink()
+    summary = run_options(job_options(dump, output))
+    assert not summary["success"]
+    assert name in summary["parts_of_inputs_gone"]
+    assert run_options(job_options(dump, output, overwrite=True))["success"]
+    assert read_output(output)["id"].to_pylist() == list(range(30))
 
 
 def test_what_a_killed_process_left_half_written_is_swept_away(finished):
