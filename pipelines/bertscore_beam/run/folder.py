@@ -36,7 +36,7 @@ from bertscore_beam.files import (
 )
 from bertscore_beam.options import DumpOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock, is_of_lock
-from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_core.errors import ConfigError, SignatureError, load_json
 
 # Values as JSON knows them.
 
@@ -129,8 +129,8 @@ class OutputFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing or damaged."""
         try:
-            content = json.loads(self.read(name))
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+            content = load_json(self.read(name))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
 
@@ -183,7 +183,7 @@ def read_run(folder: OutputFolder) -> dict[str, Any] | None:
         SignatureError: The file is damaged.
     """
     try:
-        run = json.loads(folder.read(RUN_FILE))
+        run = load_json(folder.read(RUN_FILE))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
@@ -341,7 +341,7 @@ def _parents(path: str) -> Iterator[str]:
 def _is_run(folder: str) -> bool:
     """Tell whether a folder is a run's; False if it cannot be read."""
     try:
-        run = json.loads(read_bytes(join(folder, RUN_FILE)))
+        run = load_json(read_bytes(join(folder, RUN_FILE)))
     except (OSError, ValueError):
         return False
     return isinstance(run, dict) and "identity" in run
