@@ -9,7 +9,11 @@ from .baseline import (
     rescale as rescale,
 )
 from .config import Settings as Settings, settle as settle
-from .dropin import BERTScorer as BERTScorer, score as score
+from .dropin import (
+    BERTScorer as BERTScorer,
+    replace_bert_score as replace_bert_score,
+    score as score,
+)
 from .errors import (
     BaselineNotFoundError as BaselineNotFoundError,
     BertScoreError as BertScoreError,

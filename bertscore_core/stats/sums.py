@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import InputError
+from bertscore_core.errors import InputError, load_json
 from bertscore_core.tokens import BoolArray, IntArray
 
 
@@ -275,7 +275,7 @@ class ScoreStatistics(Sums):
             InputError: The bytes are something else, or are damaged.
         """
         try:
-            return cls._of_fields(json.loads(zlib.decompress(data)))
+            return cls._of_fields(load_json(zlib.decompress(data)))
         except (zlib.error, ValueError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
                 f"the statistics of a group cannot be read ({error}); expected {FORMAT}."

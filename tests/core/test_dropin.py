@@ -5,12 +5,13 @@ import importlib
 import sys
 import warnings
 from collections import Counter, defaultdict
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
-from packaging import version
 
+import bertscore_core
 import bertscore_core.dropin as ours
 from bertscore_core import BaselineNotFoundError, ConfigError, IdfError, UnknownLanguageError
 from bertscore_core.model import resolve_model
@@ -142,46 +143,76 @@ def test_a_layer_of_an_untuned_model_is_asked_for_and_may_be_added(
     assert ours.BERTScorer(name).num_layers == 2
 
 
-def test_calls_of_the_evaluate_module_work():
-    """Every name that Hugging Face evaluate's bertscore takes, and every call that it makes."""
-    bert_score = importlib.import_module("bertscore_core.dropin")
-    get_hash = bert_score.utils.get_hash
-    scorer = bert_score.BERTScorer
-    assert version.parse(bert_score.__version__) >= version.parse("0.3.10")
-    get_hash = functools.partial(get_hash, use_fast_tokenizer=False)
-    scorer = functools.partial(scorer, use_fast_tokenizer=False)
-    assert bert_score.utils.lang2model["EN".lower()] == "roberta-large"
-    assert bert_score.utils.model2layers["roberta-large"] == 17
-    num_layers = bert_score.utils.model2layers[MODEL]
-    hashcode = get_hash(
-        model=MODEL,
-        num_layers=num_layers,
-        idf=False,
-        rescale_with_baseline=False,
-        use_custom_baseline=False,
+LIKE_EVALUATE = """
+import functools
+import bert_score
+from bert_score.utils import get_hash as same_hash
+from packaging import version
+
+def compute(predictions, references, model_type):
+    get_hash, scorer = bert_score.utils.get_hash, bert_score.BERTScorer
+    assert same_hash is get_hash and bert_score.utils.lang2model["EN".lower()] == "roberta-large"
+    if version.parse(bert_score.__version__) >= version.parse("0.3.10"):
+        get_hash = functools.partial(get_hash, use_fast_tokenizer=False)
+        scorer = functools.partial(scorer, use_fast_tokenizer=False)
+    layers = bert_score.utils.model2layers[model_type]
+    both = dict(idf=False, rescale_with_baseline=False)
+    code = get_hash(model=model_type, num_layers=layers, use_custom_baseline=False, **both)
+    kept = scorer(
+        model_type=model_type, num_layers=layers, batch_size=64, nthreads=4, all_layers=False,
+        idf_sents=None, device=None, lang=None, baseline_path=None, **both,
     )
-    cached = scorer(
-        model_type=MODEL,
-        num_layers=num_layers,
-        batch_size=64,
-        nthreads=4,
-        all_layers=False,
-        idf=False,
-        idf_sents=None,
-        device=None,
-        lang=None,
-        rescale_with_baseline=False,
-        baseline_path=None,
-    )
-    assert cached.hash == hashcode
-    (precision, recall, f1) = cached.score(
-        cands=CANDIDATES,
-        refs=[[text] for text in REFERENCES],
-        verbose=False,
-        batch_size=64,
-    )
-    assert all(isinstance(value, float) for value in precision.tolist() + recall.tolist())
-    assert len(f1.tolist()) == 2
+    assert kept.hash == code
+    references = [[text] for text in references]
+    found = kept.score(cands=predictions, refs=references, verbose=False, batch_size=64)
+    return [values.tolist() for values in found]
+"""
+"""All names and calls that Hugging Face evaluate's bertscore module takes from `bert_score`."""
+
+
+@pytest.fixture
+def imported(monkeypatch):
+    """Return the modules of bert-score that are imported; what a test changes is put back."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "bert_score"]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name)
+    yield lambda: {
+        name: module for name, module in sys.modules.items() if name.startswith("bert_score")
+    }
+    for name in [name for name in sys.modules if name.partition(".")[0] == "bert_score"]:
+        del sys.modules[name]
+
+
+def test_calls_of_the_evaluate_module_work_in_place_of_bert_score(imported, scorer):
+    module = {}
+    with bertscore_core.replace_bert_score():
+        exec(LIKE_EVALUATE, module)  # noqa: S102 - the text above
+    assert imported() == {}
+    assert module["bert_score"] is ours
+    found = module["compute"](CANDIDATES, REFERENCES, MODEL)  # also when it has ended
+    assert found == [values.tolist() for values in scorer.score(CANDIDATES, REFERENCES)]
+
+
+def test_what_was_imported_before_is_put_back(imported):
+    package, part = ModuleType("bert_score"), ModuleType("bert_score.scorer")
+    real = {"bert_score": package, "bert_score.scorer": part}
+    sys.modules.update(real)
+    replaced = bertscore_core.replace_bert_score()
+    assert importlib.import_module("bert_score") is ours
+    with pytest.raises(ModuleNotFoundError):  # nothing of the real package beside ours
+        importlib.import_module("bert_score.scorer")
+    with bertscore_core.replace_bert_score():
+        assert importlib.import_module("bert_score.utils") is ours.utils
+    assert importlib.import_module("bert_score") is ours
+    for _ in range(2):
+        replaced.close()
+        assert imported() == real
+
+
+def test_it_ends_after_an_error_too(imported):
+    with pytest.raises(KeyError), bertscore_core.replace_bert_score():
+        raise KeyError
+    assert imported() == {}
 
 
 def test_attributes_are_the_references(scorer, tmp_path):

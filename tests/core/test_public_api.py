@@ -11,7 +11,7 @@ ModelLoadError ModelSpec Moments PairScores PairedResult ScoreSummary ScorerConf
 Signature SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError
 UnknownModelError baseline_path choose_table compare_paired explain find_baseline format_baseline
 get_model_spec greedy_match known_languages known_models load_tokenizer model_for_language
-parse_baseline plan_batches published_baselines rescale score settle
+parse_baseline plan_batches published_baselines replace_bert_score rescale score settle
 """
 
 

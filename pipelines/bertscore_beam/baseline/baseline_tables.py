@@ -46,6 +46,7 @@ from bertscore_beam.files import mask_credentials
 from bertscore_beam.run import OutputFolder, Shown, escape_line
 from bertscore_core import IdfTable
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
+from bertscore_core.errors import load_json
 from bertscore_core.stats import Moments
 
 # Check what holds for the scores of random pairs.
@@ -419,7 +420,7 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
     for stem in list_tables(folder):
         sample = samples.get(stem.partition("/")[0])
         if sample is not None:
-            said = json.loads(folder.read(stem + DESCRIPTION_SUFFIX))
+            said = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
             if said["sample"]["digest"] != sample.digest:
                 stale.append(stem)
     _delete_tables(folder, stale)

@@ -19,6 +19,7 @@ from bertscore_beam.baseline.sources import SENTENCES_FOLDER, record_path, sente
 from bertscore_beam.dump import write_row_groups
 from bertscore_beam.files import open_source
 from bertscore_beam.run import OutputFolder
+from bertscore_core.errors import load_json
 
 _PART_ROWS = 1 << 18
 """Most sentences of a part: with texts of 100 bytes, 30 MB in memory."""
@@ -82,7 +83,7 @@ class BlockRecord:
     @classmethod
     def from_json(cls, data: bytes) -> "BlockRecord":
         """Read what `to_json` wrote."""
-        plain = json.loads(data)
+        plain = load_json(data)
         return cls(files=[ReadFile(**file) for file in plain["files"]], parts=plain["parts"])
 
 

@@ -1,6 +1,5 @@
 """Read as many files as every language needs, and take its sample."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -22,7 +21,7 @@ from bertscore_beam.baseline.sources import (
 )
 from bertscore_beam.crawl import CrawlFileError, Hashes, broken_records_of, records_of
 from bertscore_beam.run import RUN_FILE, JobFailedError, OutputFolder, Stage, read_run
-from bertscore_core.errors import SignatureError
+from bertscore_core.errors import SignatureError, load_json
 
 _MARGIN = 1.1
 """The yield of the files read so far says how many are needed; so many times as many are read,
@@ -201,7 +200,7 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
     notes = folder.read_if_there(*map(failed_path, names))
     unknown = "it was never read to its end"
     return [
-        {"file": name, "reason": unknown if note is None else json.loads(note)["reason"]}
+        {"file": name, "reason": unknown if note is None else load_json(note)["reason"]}
         for name, note in zip(names, notes, strict=True)
     ]
 

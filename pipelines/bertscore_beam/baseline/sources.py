@@ -29,7 +29,7 @@ from bertscore_beam.files import IO_THREADS, mask_credentials, reaching
 from bertscore_beam.run import OutputFolder, counters
 from bertscore_core import InputError
 from bertscore_core.baseline import TABLE_SUFFIX
-from bertscore_core.errors import BertScoreError
+from bertscore_core.errors import BertScoreError, load_json
 
 # Names of all files in the output folder of a baseline job.
 #
@@ -166,7 +166,7 @@ class SampleRecord:
     @classmethod
     def from_json(cls, data: bytes) -> "SampleRecord":
         """Read what `to_json` wrote."""
-        return cls(**json.loads(data))
+        return cls(**load_json(data))
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
@@ -215,7 +215,7 @@ class PairsRecord:
     @classmethod
     def from_json(cls, data: bytes) -> "PairsRecord":
         """Read what `to_json` wrote."""
-        fields = json.loads(data)
+        fields = load_json(data)
         for part in fields["parts"]:
             overlap = part["overlap"]
             ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}

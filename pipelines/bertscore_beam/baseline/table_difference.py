@@ -1,6 +1,5 @@
 """Two baseline tables compared layer by layer."""
 
-import json
 import math
 import posixpath
 import re
@@ -20,7 +19,7 @@ from bertscore_core.baseline import (
     parse_baseline,
     published_baselines,
 )
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, load_json
 from bertscore_core.registry import canonical_name
 
 # The sides of a comparison: a baseline table, a folder of tables, or the published tables.
@@ -136,7 +135,7 @@ def read_table(path: str) -> Table:
         return _undescribed(name, baseline)
     source = mask_credentials(beside)
     try:
-        described = json.loads(read_bytes(beside))
+        described = load_json(read_bytes(beside))
         layers = [[layer[measure] for measure in MEASURES] for layer in described["layers"]]
         means = _values(layers, "mean")
         errors = _values(layers, "standard_error")

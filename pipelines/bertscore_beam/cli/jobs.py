@@ -5,10 +5,11 @@ Each imports its own job when it is called: another one may need packages that a
 
 import glob
 import os
+from dataclasses import replace
 from pathlib import PurePath
 
 from bertscore_beam.cli.show import answer, manner, named, print_error, report, say, warn
-from bertscore_beam.dump import expand_inputs
+from bertscore_beam.dump import expand_inputs, write_line_files
 from bertscore_beam.files import absolute, before_work, mask_credentials, reaching
 from bertscore_beam.options import (
     CheckOptions,
@@ -19,6 +20,7 @@ from bertscore_beam.options import (
 )
 from bertscore_beam.run import (
     BROKEN,
+    NOTHING_KEPT,
     RUN_FILE,
     SUCCESS_FILE,
     JobFailedError,
@@ -26,6 +28,7 @@ from bertscore_beam.run import (
     OutputFolder,
     read_run,
     successful_run,
+    temporary_folder,
 )
 from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
 
@@ -35,6 +38,51 @@ def run(job: str, options: RunOptions) -> int:
     options.check_packages()
     if isinstance(options, DumpOptions | ImportOptions) and not (options.print_job or options.beam):
         _check_input(options)
+    if isinstance(options, ScoreOptions) and options.candidates and not options.print_job:
+        return report(_score_lines(job, options))
+    return report(_outcome_of(job, options))
+
+
+def _score_lines(job: str, options: ScoreOptions) -> Outcome:
+    """Score files with a text a line: as Parquet files that are deleted at the end."""
+    if options.beam:
+        raise ConfigError(
+            "files with a text a line are scored on this machine alone: got Beam's "
+            f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Make Parquet of "
+            "them, and give it as --input."
+        )
+    with temporary_folder() as folder:
+        with before_work(), reaching("candidates and references", *options.input):
+            dump = write_line_files(options.candidates, options.references, folder)
+        options = replace(options, input=dump, input_format="parquet")
+        if options.is_kept:
+            return _outcome_of(job, options)
+        return _only_printed(job, options, folder)
+
+
+def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
+    """Run a job whose output folder nobody will see."""
+    try:
+        outcome = _outcome_of(job, replace(options, output=f"{folder}/scores"))
+    except Exception as error:
+        error.add_note(NOTHING_KEPT)
+        raise
+    document = {name: value for name, value in (outcome.document or {}).items() if name != "output"}
+    return replace(
+        outcome,
+        shown=tuple(
+            replace(table, rows=[row for row in table.rows if row[0] != "output"])
+            for table in outcome.shown
+        ),
+        document=document or None,
+        warnings=tuple(
+            words.replace(f"They are listed in {folder}/scores/_rejects.", NOTHING_KEPT)
+            for words in outcome.warnings
+        ),
+    )
+
+
+def _outcome_of(job: str, options: RunOptions) -> Outcome:
     if isinstance(options, ScoreOptions | ImportOptions) and not options.print_job:
         _warn_of_output(options)
     if isinstance(options, DumpOptions) and not options.print_job:
@@ -47,10 +95,9 @@ def run(job: str, options: RunOptions) -> int:
             "machine. That is not faster, and each worker takes the memory of a model."
         )
     try:
-        outcome = run_job(named(job), options, say, quiet=manner().quiet)
+        return run_job(named(job), options, say, quiet=manner().quiet)
     except JobFailedError as error:
-        outcome = Outcome(status=BROKEN, warnings=(mask_credentials(str(error)),))
-    return report(outcome)
+        return Outcome(status=BROKEN, warnings=(mask_credentials(str(error)),))
 
 
 def _check_input(options: DumpOptions | ImportOptions) -> None:
@@ -58,7 +105,8 @@ def _check_input(options: DumpOptions | ImportOptions) -> None:
 
     Not where a runner is named: it may not see this machine, which its own checks say.
     """
-    for path in options.input:
+    references = options.references if isinstance(options, ScoreOptions) else ()
+    for path in (*options.input, *references):
         is_there = "://" in path or os.path.lexists(path)
         if not is_there and next(glob.iglob(path, recursive=True), None) is None:
             expand_inputs([path], input_format=options.input_format)

@@ -24,6 +24,7 @@ from bertscore_beam.options import Option, by_name, read_options
 from bertscore_beam.run import (
     BROKEN,
     DONE,
+    NOTHING_KEPT,
     REFUSED,
     TOO_MANY_REJECTS,
     UNUSABLE,
@@ -196,10 +197,11 @@ def perform(words: Sequence[str]) -> int:
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
+    continues = NOTHING_KEPT if NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
     if isinstance(error, KeyboardInterrupt):
         status, words = interrupted(signal.SIGINT), "interrupted."
     elif isinstance(error, WorkersDiedError):
-        words += f"\n{_CONTINUES}"
+        words += f"\n{continues}"
     elif isinstance(error, BertScoreError) and not isinstance(error, _BROKEN):
         status = UNUSABLE
     elif isinstance(error, REFUSED):
@@ -211,7 +213,7 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
             logging.getLogger(__name__).error("unexpected error", exc_info=error)
         words = f"the {'job' if is_job else 'command'} stopped: {_words(_cause(error))}"
         if is_job:
-            words += f"\n{_CONTINUES}"
+            words += f"\n{continues}"
     return print_error(words, status)
 
 

@@ -109,6 +109,7 @@ from .splits import (
     rows_for_workers as rows_for_workers,
     split_runs as split_runs,
 )
+from .text.line_files import write_line_files as write_line_files
 from .text.text_source import (
     IMPORTS_FOLDER as IMPORTS_FOLDER,
     INPUT_FOLDER as INPUT_FOLDER,

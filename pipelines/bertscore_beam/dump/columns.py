@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError, InputError, load_json
 
 # Spark's own description of a file's columns: it hides whatever it does not name.
 
@@ -31,7 +31,7 @@ def hide_columns(metadata: Mapping[bytes, bytes], names: Iterable[str]) -> Mappi
     if SCHEMA_KEY not in metadata:
         return metadata
     hidden = set(names)
-    schema = json.loads(metadata[SCHEMA_KEY])
+    schema = load_json(metadata[SCHEMA_KEY])
     schema["fields"] = [field for field in schema["fields"] if field["name"] not in hidden]
     return {**metadata, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
 
@@ -51,9 +51,9 @@ def describe_columns(
     ]
     rest = {key: value for key, value in metadata.items() if key != SCHEMA_KEY}
     try:
-        schema = json.loads(metadata[SCHEMA_KEY])
+        schema = load_json(metadata[SCHEMA_KEY])
         schema["fields"] = [*schema["fields"], *added]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return rest
     return {**rest, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
 

@@ -51,6 +51,8 @@ class Format(StrEnum):
     """The same, separated by tabs."""
     TSV_RAW = "tsv-raw"
     """Separated by tabs, with a header line and without quoting: a quote is a character."""
+    LINES = "lines"
+    """A text a line: files of candidates and of references, which are no files of rows."""
 
     @property
     def delimiter(self) -> str:
@@ -95,8 +97,9 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
 TWO_FILES = (
-    r"Of two files with a text a line make one: (printf 'candidate\treference\n'; paste "
-    "HYP.txt REF.txt) > dump.tsv; then give --input dump.tsv --input-format tsv-raw."
+    "`score` takes files with a text a line: --candidates HYP.txt --references REF.txt. For other "
+    r"commands make one: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) > dump.tsv; then "
+    "give --input dump.tsv --input-format tsv-raw."
 )
 """What to do with candidates in one file and references in another."""
 

@@ -15,7 +15,7 @@ from bertscore_beam.dump.parquet import FileLayout, read_layout
 from bertscore_beam.dump.splits import SPLIT_COLUMNS, Split, Splits
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files import FILES_IN_FLIGHT, exists, join, read_many
-from bertscore_core.errors import InputError
+from bertscore_core.errors import InputError, load_json
 
 
 class FileReason(StrEnum):
@@ -236,7 +236,7 @@ class Imports:
             return None if lacks_rows else layout
         (noted,) = read_many([join(self.folder, text.rejection)])
         with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
-            content = json.loads(noted or b"{}")
+            content = load_json(noted or b"{}")
             reason, message = FileReason(content["reason"]), str(content["message"])
             if self.are_made or not reason.is_out_of_reach:
                 raise RejectedError(reason, message)
@@ -300,7 +300,7 @@ def splits_from_bytes(data: bytes, source: str) -> Iterator[Split]:
 
 def _read(data: bytes) -> tuple[Splits, dict[str, Any]]:
     file = pq.ParquetFile(pa.BufferReader(data))
-    rest: dict[str, Any] = json.loads(file.schema_arrow.metadata[_PLAN_KEY])
+    rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
     if rest["format"] != _PLAN_FORMAT:
         raise ValueError(f"format {rest['format']}")
     table = file.read(SPLIT_COLUMNS.names, use_threads=False)

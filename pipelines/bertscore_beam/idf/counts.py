@@ -14,6 +14,7 @@ from bertscore_beam.dump import Rows
 from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfKey, IdfTables
 from bertscore_beam.idf.owners import NO_KEY, Owned, row_keys, text_digest
 from bertscore_core import DocumentFrequencies, IdfError
+from bertscore_core.errors import load_json
 from bertscore_core.idf import CountedRows
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
     """
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            head = json.loads(arrays["head"].tobytes())
+            head = load_json(arrays["head"].tobytes())
             smallest = arrays["smallest"].astype(np.uint64)
             tables = IdfTables.from_bytes(arrays["tables"].tobytes())
         return tables, Repeats(rows=int(head["rows"]), smallest=smallest), str(head["owned"])

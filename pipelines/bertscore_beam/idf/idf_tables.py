@@ -12,6 +12,7 @@ from typing import Any
 
 from bertscore_beam.files import mask_credentials, read_bytes
 from bertscore_core import IdfError, IdfTable
+from bertscore_core.errors import load_json
 
 # The idf tables of a run: one for all rows, or one for each language and each test set.
 #
@@ -195,7 +196,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 def _read_set(data: bytes) -> IdfTables:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        listed = json.loads(_member(archive, _LIST, _MOST_LIST_BYTES))
+        listed = load_json(_member(archive, _LIST, _MOST_LIST_BYTES))
         keys, columns = _check_list(listed)
         tables, ids = {}, 0
         for number, key in enumerate(keys):

@@ -133,6 +133,7 @@ class Options:
         if cls.borrowed is not None:
             lent = cls.borrowed[1].split()
             values["scoring"] = {name: values.pop(name) for name in lent if name in values}
+        values = {**cls._implied(values), **values}
         for option in declared(cls):
             if option.is_needed and option.field not in values:
                 raise _missing(option, values, source, cls.example)
@@ -141,6 +142,11 @@ class Options:
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values for `_run.json`, without credentials."""
         return {f.name: plain_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the values that are given stand for as well, by field."""
+        return {}
 
     def _check_texts(self, *names: str) -> None:
         shown = {option.field: option.name for option in declared(type(self))}

@@ -227,7 +227,7 @@ class DumpOptions(RunOptions):
     """
 
     input: tuple[str, ...]
-    model: str | None = None
+    model: str | None = dataclasses.field(default=None, metadata={"short": "-m"})
     language: str | None = dataclasses.field(default=None, metadata={"also": ("lang",)})
     language_column: str | None = None
     languages: LanguageMap | None = dataclasses.field(default=None, metadata={"metavar": "FILE"})

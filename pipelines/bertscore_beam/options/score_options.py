@@ -3,8 +3,9 @@
 import dataclasses
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, RUN
@@ -81,6 +82,8 @@ IDF_WORDS = ("none", "corpus")
 # A few blank lines in a dump are normal and must not fail a nightly run. When one row in a hundred
 # has no score, something upstream is broken.
 DEFAULT_MAX_REJECT_FRACTION = 0.01
+# As other programs write it; no folder of a run needs this name.
+STANDARD_OUTPUT = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,11 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     """Score candidates against references, and write the same rows with scores.
 
     Attributes:
+        candidates: In place of the input, files of candidates with a text a line, also .gz; of
+            several each is a system, and the column `system` has its name. Without an output
+            the result is only printed.
+        references: Files of references with a text a line, for all candidates; several give each
+            row several references.
         candidate_column: Column of the candidates, by name or dotted path.
         num_layers: Layer whose embeddings are compared; by default the registry's for the model.
         registry: File of layers that `bertscore-beam tune` wrote: the layer of a model is taken
@@ -122,12 +130,19 @@ class ScoreOptions(ScoringOptions, DumpOptions):
 
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     daily: ClassVar = {
-        "input and output": "input output candidate_column reference_column by reuse overwrite",
+        "input and output": "input candidates references output candidate_column reference_column "
+        "by reuse overwrite",
         "model": "model language language_column languages num_layers max_length",
         "scores": "rescale baseline idf max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
 
+    candidates: tuple[str, ...] = dataclasses.field(
+        default=(), metadata={"short": "-c", "also": ("cand",)}
+    )
+    references: tuple[str, ...] = dataclasses.field(
+        default=(), metadata={"short": "-r", "also": ("ref",)}
+    )
     candidate_column: str = "candidate"
     num_layers: int | None = None
     registry: str | None = None
@@ -148,6 +163,14 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         """Check combinations of options as well."""
         super().__post_init__()
         self._check_least(num_layers=0, model_memory=1)
+        self._check_texts("candidates", "references")
+        check_value(
+            "candidates and references",
+            [*self.candidates, *self.references],
+            fine=bool(self.candidates) == bool(self.references),
+            expected="files of both",
+            cure="Give both, or a dump of rows as --input.",
+        )
         check_value(
             "candidate_column",
             self.candidate_column,
@@ -169,6 +192,25 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         _check_idf(self.idf)
         _check_idf_columns(self)
         _check_rescale(self)
+
+    @classmethod
+    def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        texts = values.get("candidates") or values.get("references")
+        if not texts:
+            return {}
+        check_value(
+            "input",
+            values.get("input"),
+            fine="input" not in values,
+            expected="none beside --candidates and --references",
+            cure="Score them one after the other.",
+        )
+        return {"input": texts, "output": STANDARD_OUTPUT}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the run stays; if not, its result is only printed."""
+        return not self.candidates or self.output != STANDARD_OUTPUT
 
 
 def _check_idf(idf: str) -> None:

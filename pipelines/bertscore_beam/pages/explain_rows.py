@@ -3,7 +3,6 @@
 RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--> Explanation
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from bertscore_core import (
     Signature,
     explain,
 )
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError, InputError, load_json
 from bertscore_core.explanations import Explanation, Measures
 
 # Choose rows of a finished run: those that a user names, or those with the extreme scores.
@@ -131,7 +130,7 @@ def _fields(run: FinishedRun) -> TableFields:
     return TableFields(
         candidate_column=identity["candidate_column"],
         reference_column=identity["reference_column"],
-        group=() if group is None else tuple(json.loads(group)),
+        group=() if group is None else tuple(load_json(group)),
         language=identity.get("language_column") or None,
     )
 

@@ -1,6 +1,5 @@
 """Find and open the earlier run whose scores are to be taken over."""
 
-import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings, nearest_differences
 from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
 from bertscore_beam.run import RUN_FILE, OutputFolder, read_run, successful_run
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, load_json
 from bertscore_core.signature import Signature
 
 UNCOUNTED = "corpus@"
@@ -186,8 +185,8 @@ def folder_date(root: str) -> date | None:
 
 def _parsed(data: bytes | None) -> dict[str, Any]:
     try:
-        run = json.loads(data or b"")
-    except (ValueError, RecursionError):
+        run = load_json(data or b"")
+    except ValueError:
         return {}
     return run if isinstance(run, dict) else {}
 

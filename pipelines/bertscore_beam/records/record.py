@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bertscore_beam.dump import RowDigests, Split, note_name
+from bertscore_core.errors import load_json
 from bertscore_core.stats import ScoreSummary
 from bertscore_core.tokens import BoolArray, Work
 
@@ -188,7 +189,7 @@ def _of_file(split: Split) -> dict[str, Any]:
 def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged or has another format."""
     try:
-        fields: dict[str, Any] = json.loads(data)
+        fields: dict[str, Any] = load_json(data)
         if fields.pop("format") != _RECORD_FORMAT:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
@@ -203,7 +204,7 @@ def record_from_json(data: bytes) -> PartRecord | None:
             },
         }
         return PartRecord(**fields | nested)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import Digests, note_name
-from bertscore_core.errors import InputError
+from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
 
 ROWS_FOLDER = "_manifest/rows"
@@ -149,7 +149,7 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
     try:
         # In this thread: handing a few kilobytes over to others takes longer than to read them.
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-        about = json.loads(table.schema.metadata[_KEY])
+        about = load_json(table.schema.metadata[_KEY])
         if about["format"] != _FORMAT:
             raise ValueError(f"format {about['format']}")
         if len(about["signatures"]) > NO_SETTING or len(about["reasons"]) > NO_REASON:

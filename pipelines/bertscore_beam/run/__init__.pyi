@@ -20,6 +20,7 @@ from .folder import (
     read_same_command as read_same_command,
     runs_below as runs_below,
     successful_run as successful_run,
+    temporary_folder as temporary_folder,
 )
 from .job import (
     JobKind as JobKind,
@@ -62,6 +63,7 @@ from .lock import (
 from .output import (
     BROKEN as BROKEN,
     DONE as DONE,
+    NOTHING_KEPT as NOTHING_KEPT,
     REFUSED as REFUSED,
     TOO_MANY_REJECTS as TOO_MANY_REJECTS,
     UNUSABLE as UNUSABLE,

@@ -13,8 +13,13 @@ import json
 import math
 import os
 import posixpath
+import shutil
+import signal
+import sys
+import tempfile
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +41,8 @@ from bertscore_beam.files import (
 )
 from bertscore_beam.options import DumpOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock, is_of_lock
-from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_beam.run.output import interrupted
+from bertscore_core.errors import ConfigError, SignatureError, load_json
 
 # Values as JSON knows them.
 
@@ -129,8 +135,8 @@ class OutputFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing or damaged."""
         try:
-            content = json.loads(self.read(name))
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+            content = load_json(self.read(name))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
 
@@ -183,7 +189,7 @@ def read_run(folder: OutputFolder) -> dict[str, Any] | None:
         SignatureError: The file is damaged.
     """
     try:
-        run = json.loads(folder.read(RUN_FILE))
+        run = load_json(folder.read(RUN_FILE))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
@@ -341,7 +347,7 @@ def _parents(path: str) -> Iterator[str]:
 def _is_run(folder: str) -> bool:
     """Tell whether a folder is a run's; False if it cannot be read."""
     try:
-        run = json.loads(read_bytes(join(folder, RUN_FILE)))
+        run = load_json(read_bytes(join(folder, RUN_FILE)))
     except (OSError, ValueError):
         return False
     return isinstance(run, dict) and "identity" in run
@@ -405,3 +411,40 @@ def _run_of(folder: OutputFolder, name: str) -> str | None:
     """Return the run that a file names; None if it names none, or is missing."""
     run = folder.read_json(name).get("run")
     return run if isinstance(run, str) else None
+
+
+# Folders of this machine that are deleted when their command ends, whatever ends it but SIGKILL.
+
+_TEMPORARY: list[str] = []
+_TRIES = 10
+"""How often a folder is deleted into which a thread may be writing."""
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """Make a folder for the body that only this user can read; Beam's own go into it as well."""
+    ended = interrupted(signal.SIGTERM)
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(ended)) if is_main else None
+    place, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="bertscore-beam-")
+    _TEMPORARY.append(folder)
+    try:
+        tempfile.tempdir = folder
+        yield folder
+    finally:
+        tempfile.tempdir = place
+        delete_temporary_folders()
+        if is_main:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def delete_temporary_folders() -> None:
+    """Delete them, at the end of their body or of this process."""
+    for folder in _TEMPORARY * _TRIES:
+        shutil.rmtree(folder, ignore_errors=True)
+    _TEMPORARY.clear()
+
+
+def is_temporary(folder: OutputFolder) -> bool:
+    """Tell whether nothing of a folder is kept."""
+    return is_below(folder.root, _TEMPORARY)

@@ -37,9 +37,17 @@ from bertscore_beam.dump import IMPORTS_FOLDER, TextFile
 from bertscore_beam.files import NotBegunError, before_work, mask_credentials, reaching, silenced
 from bertscore_beam.options import RunOptions
 from bertscore_beam.run import pool
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is_temporary
 from bertscore_beam.run.lock import FolderLostError, hold
-from bertscore_beam.run.output import BROKEN, REFUSED, Outcome, Shown, escape_json, interrupted
+from bertscore_beam.run.output import (
+    BROKEN,
+    NOTHING_KEPT,
+    REFUSED,
+    Outcome,
+    Shown,
+    escape_json,
+    interrupted,
+)
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
@@ -68,7 +76,7 @@ def worker_errors() -> Iterator[None]:
 
 
 @contextmanager
-def end_when_interrupted(*, elsewhere: bool = False) -> Iterator[None]:
+def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Iterator[None]:
     """End this process at once on SIGINT or SIGTERM, with the status that a shell gives.
 
     Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
@@ -81,9 +89,10 @@ def end_when_interrupted(*, elsewhere: bool = False) -> Iterator[None]:
     def stop(number: int, _: FrameType | None) -> None:
         for handled in _SIGNALS:
             signal.signal(handled, signal.SIG_IGN)  # it is ending already
+        rest = "Finished parts are kept; the same command continues from there."
         words = (
-            f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). Finished parts are "
-            "kept; the same command continues from there.\n"
+            f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). "
+            f"{rest if kept else NOTHING_KEPT}\n"
         )
         if elsewhere:
             words += (
@@ -109,6 +118,7 @@ def _leave(words: str, status: int) -> NoReturn:
     with suppress(OSError):  # the reader may have closed the pipe
         os.write(2, words.encode())
     pool.kill_opened()
+    delete_temporary_folders()
     os._exit(status)
 
 
@@ -468,7 +478,8 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
             stack.enter_context(pool.opening(_pool_of(runner)))
         processes = pool.opened()
         stack.enter_context(worker_errors())
-        stack.enter_context(end_when_interrupted(elsewhere=runner.is_remote))
+        ends = end_when_interrupted(elsewhere=runner.is_remote, kept=not is_temporary(folder))
+        stack.enter_context(ends)
         if processes is not None:
             processes.begin_stage()
             stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line

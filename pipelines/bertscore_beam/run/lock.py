@@ -46,7 +46,7 @@ from bertscore_beam.files import (
     read_bytes,
     write_atomically,
 )
-from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.errors import BertScoreError, ConfigError, load_json
 
 # Which process holds the lock of an output folder, and whether it still lives.
 
@@ -88,7 +88,7 @@ class Holder:
     def from_json(cls, data: bytes) -> "Holder | None":
         """Read a lock's content; None if it is not a lock of this program."""
         try:
-            read: dict[str, Any] = json.loads(data)
+            read: dict[str, Any] = load_json(data)
             # Locks of earlier versions have a field more.
             known = {field.name for field in fields(cls)} & read.keys()
             holder = cls(**{name: read[name] for name in known})

@@ -45,6 +45,8 @@ DEADLY = frozenset(
 )
 """Signals by which a process dies that nobody has asked to end."""
 
+NOTHING_KEPT = "Without --output nothing is kept."
+
 REFUSED = (
     FileNotFoundError,
     PermissionError,

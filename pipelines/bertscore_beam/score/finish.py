@@ -74,6 +74,7 @@ from bertscore_beam.run import (
 )
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.steps import group_part
+from bertscore_core.errors import load_json
 from bertscore_core.stats import ScoreStatistics
 
 # The parts of a run at its end: those that are there and valid, and the splits without one.
@@ -434,7 +435,7 @@ def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
     described = describe_tables(idf)
     (data,) = folder.read_if_there(note_path(IDF_FILE))
     with suppress(ValueError):  # a damaged note
-        noted: dict[str, Any] = {} if data is None else json.loads(data)
+        noted: dict[str, Any] = {} if data is None else load_json(data)
         if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:
             return {**described, **noted}
     return described

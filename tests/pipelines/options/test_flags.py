@@ -63,6 +63,9 @@ def test_the_list_of_earlier_names_is_of_all_commands():
          "--judgements j -o b --score-column s --key i --system m"),
         ("compare", "r --systems --system-column m --key k", "r --systems --system m --key k"),
         ("report", "r --system-column m --key k", "r --system m --key k"),
+        ("score", "-c h g -r a b -m x --lang en", "--candidates h g --references a b -o - "
+         "--model x --language en"),
+        ("score", "--cand h --ref a -o o", "-c h -r a -o o"),
         ("rescale", "--run r --baseline b --output o", "r --baseline b -o o"),
         ("score", "--input a -o b --models x", None),
     ],
@@ -173,13 +176,10 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
     [
         ("score", "--rescale_with_baseline", "--rescale?"),
         ("score", "--num_layers", "--num-layers?"),
-        ("score", "-r", "--reference-column?"),
         ("score", "--refs", "--reference-column?"),
-        ("score", "-c", "--candidate-column?"),
         ("score", "-t", "--candidate-column?"),
-        ("score", "--cand", "--candidate-column?"),
+        ("idf", "-r", "--reference-column?"),
         ("tune", "--cand", "--candidate-column?"),
-        ("score", "-m", "--model?"),
         ("score", "--model-type", "--model?"),
         ("score", "-l", "--num-layers?"),
         ("score", "--gpus", "--workers?"),
@@ -197,7 +197,8 @@ def test_words_of_other_programs_lead_to_ours(command, flag, hint):
     first = "run " if command in ("compare", "report") else ""
     with pytest.raises(ConfigError, match=re.escape(hint)) as raised:
         read(command, f"{first}{flag} x" if flag.startswith("-") else f"{first}{flag}")
-    assert ("paste HYP.txt" in str(raised.value)) == (command == "score" and "-column" in hint)
+    has_input = command in ("score", "idf")
+    assert ("paste HYP.txt" in str(raised.value)) == (has_input and "-column" in hint)
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

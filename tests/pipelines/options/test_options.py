@@ -34,6 +34,9 @@ SPECIAL: dict[str, Any] = {
 }
 
 
+IN_PLACE_OF_INPUT = ("candidates", "references")
+
+
 def other_value(option: Option) -> Any:
     """Return a value other than the default, as YAML gives it."""
     if option.field in SPECIAL:
@@ -62,12 +65,21 @@ def test_defaults_are_those_of_the_readme() -> None:
 
 @pytest.mark.parametrize("kind", [ScoreOptions, IdfOptions, ImportOptions])
 def test_every_option_can_be_set_and_is_described(kind: type[Options]) -> None:
-    given = {option.field: other_value(option) for option in declared(kind)}
+    options = [option for option in declared(kind) if option.field not in IN_PLACE_OF_INPUT]
+    given = {option.field: other_value(option) for option in options}
     described = kind.from_mapping(given, "the test").describe()
-    assert described == given
+    assert described == given | {name: [] for name in IN_PLACE_OF_INPUT if name in described}
     assert json.loads(json.dumps(described)) == described
-    for option in declared(kind):
+    for option in options:
         assert described[option.field] != option.default or option.field == "language"
+
+
+def test_text_files_stand_for_an_input_and_need_no_output() -> None:
+    options = ScoreOptions.from_mapping({"candidates": "h", "references": ["r"]}, "the test")
+    assert (options.input, options.is_kept) == (("h",), False)
+    assert options.describe()["candidates"] == ["h"]
+    given = {"candidates": "h", "references": "r", "output": "out"}
+    assert ScoreOptions.from_mapping(given, "the test").is_kept
 
 
 def test_dashes_are_as_good_as_underscores() -> None:

@@ -1,0 +1,182 @@
+"""`score --candidates --references`: text files as they are, with and without an output."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli import main as cli
+from tests.support.dumps import pair_rows, read_output
+from tests.support.text_files import write_text
+from tests.support.waiting import wait_until
+
+LINES = 7
+FLAGS = ["--device", "cpu", "--quiet"]
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The folder of temporary folders, empty before the test."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Write two systems and two references; return their columns."""
+    rows = pair_rows(LINES)
+    columns = {"a": rows["candidate"], "b": rows["reference"][::-1], "r1": rows["reference"]}
+    columns |= {"r2": rows["candidate"][::-1]}
+    columns["a"][3] = ""
+    for name, lines in columns.items():
+        data = "".join(f"{line}\n" for line in lines).encode()
+        write_text(tmp_path / f"{name}{'.txt.gz' if name == 'r1' else '.txt'}", data)
+    return columns
+
+
+def score(tmp_path, *words):
+    """Run `score` with names of files in the folder of the test."""
+    flags = [str(tmp_path / word) if "." in word else word for word in words]
+    return cli.main(["score", *flags, *FLAGS])
+
+
+@pytest.mark.job
+def test_scores_are_those_of_the_same_rows_as_parquet(tmp_path, texts, temporary):
+    out = ["--output", str(tmp_path / "out")]
+    assert score(tmp_path, "-c", "a.txt", "b.txt", "-r", "r1.txt.gz", "r2.txt", *out) == cli.DONE
+    assert list(temporary.iterdir()) == []
+    references = [list(pair) for pair in zip(texts["r1"], texts["r2"], strict=True)]
+    for name in "ab":
+        columns = {"candidate": texts[name], "reference": references, "system": [name] * LINES}
+        (tmp_path / "dump").mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), tmp_path / "dump" / f"{name}.parquet")
+    words = ["--input", str(tmp_path / "dump"), "--output", str(tmp_path / "same")]
+    assert cli.main(["score", *words, *FLAGS]) == cli.DONE
+    found, expected = read_output(tmp_path / "out"), read_output(tmp_path / "same")
+    assert len(found) == 2 * LINES
+    assert found.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.job
+def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, capsys):
+    words = ["--cand", "a.txt", "--ref", "r2.txt", "-m", "all-MiniLM-L6-v2"]
+    words += ["--output", str(tmp_path / "out"), "--empty", "null", "--max-reject-fraction", "1"]
+    assert score(tmp_path, *words) == cli.DONE
+    assert score(tmp_path, *words) == cli.DONE
+    assert "parts: 1 (1 compared and kept)" in capsys.readouterr().out
+    (rejects,) = (tmp_path / "out" / "_rejects" / "rows").rglob("*.pq")
+    (row,) = pq.read_table(rejects).to_pylist()
+    assert (row["file"].rpartition("/")[2], row["row"]) == ("a.parquet", 3)
+    write_text(tmp_path / "a.txt", "".join(f"{text} new\n" for text in texts["a"]).encode())
+    assert score(tmp_path, *words) == cli.UNUSABLE
+    assert "scores of other texts" in capsys.readouterr().err
+
+
+@pytest.mark.job
+def test_without_an_output_the_result_is_printed_and_nothing_stays(
+    tmp_path, texts, temporary, capfd
+):
+    words = ["-c", "a.txt", "b.txt", "-r", "r2.txt", "--by", "system"]
+    before = sorted(tmp_path.iterdir())
+    assert score(tmp_path, *words) == cli.DONE
+    printed = capfd.readouterr()
+    lines = dict(line.split(": ", 1) for line in printed.out.splitlines() if ": " in line)
+    assert (lines["rows"], lines["scored"], lines["  empty_candidate"]) == ("14", "14", "1")
+    assert lines["signature"].startswith("bertscore|")
+    assert "output" not in lines
+    assert "\na\t7\t" in printed.out
+    assert printed.err == ""
+    assert score(tmp_path, *words, "--json") == cli.DONE
+    document = json.loads(capfd.readouterr().out)
+    assert document.keys() == {"status", "warnings", "summary"}
+    assert f"{document['summary']['f1']:.6f}" == lines["f1"]
+    assert score(tmp_path, *words, "--dry-run") == cli.DONE
+    assert "rows to score: 14\n" in capfd.readouterr().out
+    assert list(temporary.iterdir()) == []
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.job
+def test_a_gate_that_is_not_passed_names_no_folder(tmp_path, texts, temporary, capfd):
+    assert score(tmp_path, "-c", "a.txt", "-r", "r2.txt", "--empty", "null") == 3
+    printed = capfd.readouterr()
+    assert "14.29% of the rows or files have no score" in printed.err
+    assert "Without --output nothing is kept." in printed.err
+    assert str(temporary) not in printed.out + printed.err
+
+
+@pytest.mark.job
+def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
+    tmp_path, texts, temporary, capfd, monkeypatch
+):
+    def fails(*_, **__):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr("bertscore_beam.run.run_job", fails)
+    assert score(tmp_path, "-c", "a.txt", "-r", "r2.txt") == cli.BROKEN
+    error = capfd.readouterr().err
+    assert "the job stopped: no memory\nWithout --output nothing is kept." in error
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.model
+def test_blanks_around_a_text_change_no_score(scorer):
+    """So a line that bert-score's command strips scores as the line that we leave as it is."""
+    bare = scorer.score(["a cat", ""], ["the cat", "it rains"])
+    blank = scorer.score([" a cat\t", " \u3000"], ["the cat  ", "\tit rains"])
+    assert blank.f1.tolist() == bare.f1.tolist()
+    assert blank.empty_candidate.tolist() == bare.empty_candidate.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-c", "a.txt"], "expected files of both"),
+        (["-r", "r2.txt"], "expected files of both"),
+        (["-c", "a.txt", "-r", "r2.txt", "--input", "x.tsv"], "expected none beside --candidates"),
+        (["-c", "a.txt", "-r", "no.txt"], "no.txt' does not exist"),
+        (["-c", "no.txt", "-r", "r2.txt"], "no.txt' does not exist"),
+        (["-c", "a.txt", "-r", "short.txt"], "got lines 7 in "),
+        ([], "--output is missing"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, capsys, words, message):
+    write_text(tmp_path / "short.txt", b"x\n")
+    assert score(tmp_path, *words) == cli.UNUSABLE
+    assert message in capsys.readouterr().err
+    assert list(temporary.iterdir()) == []
+
+
+def test_options_of_beam_are_refused(tmp_path, texts, capsys):
+    files = ["-c", str(tmp_path / "a.txt"), "-r", str(tmp_path / "r2.txt")]
+    assert cli.main(["score", *files, "--", "--runner=FlinkRunner"]) == cli.UNUSABLE
+    assert "on this machine alone: got Beam's '--runner=FlinkRunner'" in capsys.readouterr().err
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_behind(tmp_path, number):
+    text = "".join(f"{text}\n" for text in pair_rows(600)["candidate"]).encode()
+    hyp, temporary = write_text(tmp_path / "hyp.txt", text), tmp_path / "temporary"
+    temporary.mkdir()
+    words = ["score", "-c", hyp, "-r", hyp, "--split-rows", "5", "--device", "cpu"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "bertscore_beam", *map(str, words)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:
+        wait_until(lambda: list(temporary.rglob("part-*.parquet")), process=process)
+        os.killpg(process.pid, number)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert f"interrupted ({number.name}). Without --output nothing is kept." in errors
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,94 @@
+"""Files with a text a line become Parquet, a row a line."""
+
+import stat
+
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.dump import write_line_files
+from bertscore_beam.run import temporary_folder
+from bertscore_core.errors import InputError
+from tests.support.text_files import write_text
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Return what writes files, by name, and reads the Parquet files that are made of them."""
+
+    def of(candidates, references):
+        for name, data in (candidates | references).items():
+            write_text(tmp_path / name, data)
+        places = ([str(tmp_path / name) for name in names] for names in (candidates, references))
+        return [
+            pq.read_table(path).to_pylist() for path in write_line_files(*places, str(tmp_path))
+        ]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"a\n\n c \n", b"a\n\n c ", b"a\r\n\r\n c \r\n", b"a\r\n\n c \r", b"\xef\xbb\xbfa\n\n c \n"],
+)
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz", "", ".de.zst"])
+def test_line_ends_do_not_matter_and_an_empty_line_is_an_empty_text(rows, data, ending):
+    ((first, second, third),) = rows({f"h{ending}": data}, {f"r{ending}": b"x\ny\nz\n"})
+    assert (first, second) == (
+        {"candidate": "a", "reference": "x"},
+        {"candidate": "", "reference": "y"},
+    )
+    assert third == {"candidate": " c ", "reference": "z"}
+
+
+def test_other_line_separators_are_characters(rows):
+    ((row,),) = rows({"h": "a\u2028b\x0bc\x85d\re\n".encode()}, {"r": b"x"})
+    assert row["candidate"] == "a\u2028b\x0bc\x85d\re"
+
+
+def test_systems_have_the_names_of_their_files_and_share_the_references(rows):
+    found = rows({"online.A.txt": b"a\n", "b.txt.gz": b"b\n"}, {"r1": b"x\n", "r2": b"y\n"})
+    assert found == [
+        [{"candidate": "a", "reference": ["x", "y"], "system": "online.A"}],
+        [{"candidate": "b", "reference": ["x", "y"], "system": "b"}],
+    ]
+
+
+def test_long_files_are_written_piece_by_piece(rows):
+    ((*some, last),) = rows({"h": b"a\n" * 50_000}, {"r": b"x\n" * 49_999 + b"y"})
+    assert (len(some), last) == (49_999, {"candidate": "a", "reference": "y"})
+
+
+@pytest.mark.parametrize("lines", [1, 3, 20_002])
+def test_unequal_numbers_of_lines_are_named(rows, lines):
+    with pytest.raises(InputError, match=rf"got lines 2 in '.*/h', {lines:,} in '.*/r'; expected"):
+        rows({"h": b"a\n\n"}, {"r": b"x\n" * lines})
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        ({"h": b"a\n\xe9t\xe9\n"}, "h' is not UTF-8: got other bytes in line 2; expected UTF-8"),
+        ({"h": "a\n".encode("utf-16")}, "got a file in UTF-16; expected lines in UTF-8"),
+        ({"a/h.txt": b"a\n", "b/h.gz": b"a\n"}, "got h more than once"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_without_its_text(rows, candidates, message):
+    with pytest.raises(InputError, match=message) as raised:
+        rows(candidates, {"r": b"x\nx\n"})
+    assert "\xe9" not in str(raised.value)
+
+
+def test_a_cut_gzip_file_is_refused(rows, tmp_path):
+    packed = write_text(tmp_path / "whole.gz", b"a\n" * 1000).read_bytes()
+    (tmp_path / "cut.gz").write_bytes(packed[:-9])
+    write_text(tmp_path / "r", b"x\n" * 1000)
+    with pytest.raises(InputError, match="cannot be decompressed"):
+        write_line_files([str(tmp_path / "cut.gz")], [str(tmp_path / "r")], str(tmp_path))
+
+
+def test_a_temporary_folder_is_for_this_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with temporary_folder() as folder:
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+        write_text(tmp_path / folder / "a" / "b", b"x")
+    assert list(tmp_path.iterdir()) == []
