@@ -1,6 +1,7 @@
 """Fixtures every test may use. They need no more than `tests/core` does: torch and transformers."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -23,7 +24,11 @@ settings.load_profile("project")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep converted encoders for this session alone, in a folder that its processes share."""
+    """Keep converted encoders for this session alone, in a folder that its processes share.
+
+    Commands that tests start must hear SIGINT, which a shell ignores for its background jobs.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if CACHE_VARIABLE not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="bertscore-tests-")
         os.environ[CACHE_VARIABLE] = folder.name

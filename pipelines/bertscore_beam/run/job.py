@@ -80,7 +80,7 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
     """End this process at once on SIGINT or SIGTERM, with the status that a shell gives.
 
     Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
-    it into others.
+    it into others. A signal that is ignored, as in a background job of a script, stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -101,7 +101,8 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
             )
         _leave(words, interrupted(number))
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:
