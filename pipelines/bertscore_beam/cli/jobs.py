@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from bertscore_beam.cli.show import answer, manner, named, print_error, report, say, warn
+from bertscore_beam.crawl import SUFFIXES, list_files_of
 from bertscore_beam.dump import expand_inputs, write_line_files
 from bertscore_beam.files import absolute, before_work, mask_credentials, reaching
 from bertscore_beam.options import (
@@ -36,7 +37,7 @@ from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
 def run(job: str, options: RunOptions) -> int:
     """Run a job and print its outcome; return the exit status."""
     options.check_packages()
-    if isinstance(options, DumpOptions | ImportOptions) and not (options.print_job or options.beam):
+    if not (options.print_job or options.beam):
         _check_input(options)
     if isinstance(options, ScoreOptions) and options.candidates and not options.print_job:
         return report(_score_lines(job, options))
@@ -100,16 +101,22 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
         return Outcome(status=BROKEN, warnings=(mask_credentials(str(error)),))
 
 
-def _check_input(options: DumpOptions | ImportOptions) -> None:
+def _check_input(options: RunOptions) -> None:
     """Refuse a local path that is not there now: before Beam and the model take their seconds.
 
     Not where a runner is named: it may not see this machine, which its own checks say.
     """
-    references = options.references if isinstance(options, ScoreOptions) else ()
-    for path in (*options.input, *references):
-        is_there = "://" in path or os.path.lexists(path)
-        if not is_there and next(glob.iglob(path, recursive=True), None) is None:
-            expand_inputs([path], input_format=options.input_format)
+    for name in ("input", "references", "judgements"):
+        for path in filter(_is_missing, getattr(options, name, ())):
+            expand_inputs([path], input_format=getattr(options, "input_format", "auto"))
+    paths = [given.partition("=")[2] for given in getattr(options, "sentences", ())]
+    for path in filter(_is_missing, paths):
+        list_files_of([path], suffixes=SUFFIXES)
+
+
+def _is_missing(path: str) -> bool:
+    is_there = "://" in path or os.path.lexists(path)
+    return not is_there and next(glob.iglob(path, recursive=True), None) is None
 
 
 def _warn_of_output(options: ScoreOptions | ImportOptions) -> None:

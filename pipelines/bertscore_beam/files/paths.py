@@ -23,7 +23,9 @@ from bertscore_core.errors import ConfigError
 
 _MASK = "***"
 # The authority of a URL ends at the first of "/", "?" and "#"; its last "@" ends the user info. A
-# secret of an object store may hold "/", and its URLs have no port.
+# secret of an object store may hold "/", and its URLs have no port. Only what has "@" behind it is
+# searched, so that no place is looked at again from each URL before it.
+_TO_LAST_AT = re.compile(r"(?<!\S)\S*@")
 _USER_INFO = re.compile(
     r"(\w://)[^/?#\s]*@|\b((?:s3a?|gs|gcs|abfss?|az|oss|oci|r2)://)[^/\s:]*:\S*@"
 )
@@ -56,7 +58,7 @@ def mask_credentials(text: str) -> str:
     with a name such as password, token or sig, of folders (`/key=value/`) from 16 characters on,
     and what follows Bearer or Authorization.
     """
-    text = _USER_INFO.sub(rf"\1\2{_MASK}@", text)
+    text = _TO_LAST_AT.sub(lambda match: _USER_INFO.sub(rf"\1\2{_MASK}@", match[0]), text)
     text = _HEADER.sub(rf"\1 {_MASK}", text)
     text = _QUOTED_PAIR.sub(_mask_quoted, text)
     return _mask_pairs(text)
@@ -77,13 +79,13 @@ def _mask_pairs(text: str) -> str:
     for between in _BETWEEN.finditer(text):
         at = between.start()
         key = _KEY.search(text, max(end, at - _MOST_KEY), at)
-        if key is None:
+        is_secret = _HEADER_KEY.fullmatch if between[0][0] == ":" else names_secret
+        if key is None or not is_secret(key[0]):
             continue
         is_folder = text[max(key.start() - 1, 0)] == "/" and between[0] == "="
+        # Masked to its end or not at all: looking at values of other keys would be quadratic.
         value = (_FOLDER_VALUE if is_folder else _VALUE).match(text, between.end())
-        if value is None:
-            continue
-        if _HEADER_KEY.fullmatch(key[0]) if between[0][0] == ":" else names_secret(key[0]):
+        if value is not None:
             shown += [text[end : between.end()], _MASK]
             end = value.end()
     return "".join([*shown, text[end:]])

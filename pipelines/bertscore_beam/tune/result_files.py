@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from operator import itemgetter
 from typing import Any
@@ -24,6 +24,7 @@ from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_beam.tune.tune_results import (
     AGREEMENT,
     ALL_ROWS,
+    FEW,
     MEAN,
     POOR,
     Results,
@@ -158,25 +159,26 @@ def _csv(rows: Sequence[Row]) -> bytes:
 
 def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, Any]:
     judgements = job.plan.judgements
+    groups = {
+        name or ALL_ROWS: len(judgements.of_group(number))
+        for number, name in enumerate(judgements.names)
+    }
     return {
         "statistic": job.plan.options.statistic,
         "rows": len(judgements),
         "left_out": dict(judgements.left_out),
         "unscored": results.unscored,
-        "groups": {
-            name or ALL_ROWS: len(judgements.of_group(number))
-            for number, name in enumerate(judgements.names)
-        },
+        "groups": groups,
         "recommended": results.recommended,
         "signatures": {model.name: model.signature.format() for model in job.plan.models},
         "registry": registry,
         "seconds": round(time.time() - job.started, 1),
-        "warnings": _warnings(job, results),
+        "warnings": _warnings(job, results, groups),
         "agreement": results.rows,
     }
 
 
-def _warnings(job: TuneJob, results: Results) -> list[str]:
+def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list[str]:
     words = []
     judgements = job.plan.judgements
     if judgements.left_out:
@@ -186,6 +188,12 @@ def _warnings(job: TuneJob, results: Results) -> list[str]:
         words.append(
             f"{results.unscored:,} judgements have no score of some setting and were left out of "
             "all."
+        )
+    least = min(groups, key=groups.__getitem__)
+    if groups[least] < FEW:
+        words.append(
+            f"Few judgements in {least}: {groups[least]}. With 30, 95% intervals of a correlation "
+            "held the true value in 91% of simulations, and in 82 to 87% where tails were heavy."
         )
     if job.plan.options.statistic in CORRELATIONS:
         words += [

@@ -267,6 +267,8 @@ MEAN = "mean of groups"
 NOT_BELOW = 0.05
 """A setting with this p value of the best being better, or more, is not significantly below it. The
 p value is corrected for the number of settings that are compared."""
+FEW = 100
+"""With fewer judgements in a group, 95% intervals are too narrow."""
 POOR = 0.3
 """A correlation below this leaves nine tenths of the differences between texts unexplained."""
 

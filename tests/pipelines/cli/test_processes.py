@@ -93,6 +93,8 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     commands = [
         (["score", "--inptu", "x"], cli.UNUSABLE),
         (["score", "--input", str(tmp_path / "none*"), "-o", str(tmp_path / "o")], cli.UNUSABLE),
+        (["baseline", "--sentences", "en=none.txt", "--output", "o"], cli.UNUSABLE),
+        (["tune", "--judgements", "none", "--score-column", "s", "-o", "o"], cli.UNUSABLE),
         (["explain", run], cli.UNUSABLE),
         (["groups", run], cli.DONE),
         (["compare", run, before], cli.DONE),
@@ -102,7 +104,7 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     loaded, said = loaded_by({"torch", "transformers", "apache_beam"}, commands, seconds=60)
     assert loaded == "[]"
     assert "Did you mean --input?" in said
-    assert "no input: " in said
+    assert said.count("no input: ") == 3
     assert "no row was chosen" in said
 
 

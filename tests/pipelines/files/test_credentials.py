@@ -1,8 +1,10 @@
 """Credentials are masked wherever they stand in a text."""
 
+import re
+
 import pytest
 
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.files import mask_credentials, paths
 
 NAMES = [
     "pwd",
@@ -73,6 +75,29 @@ def test_credentials_are_masked(text: str, masked: str) -> None:
     assert mask_credentials(text) == masked
 
 
-def test_long_texts_are_masked_without_recursion():
-    assert mask_credentials("a=" * 5_000 + "token=x") == "a=" * 5_000 + "token=***"
-    assert mask_credentials("~" * 200_000 + "=x") == "~" * 200_000 + "=x"
+class Counted:
+    """A pattern that counts the characters of its matches."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern, self.matched = pattern, 0
+
+    def match(self, text: str, at: int) -> re.Match[str] | None:
+        found = self.pattern.match(text, at)
+        self.matched += len(found[0]) if found else 0
+        return found
+
+
+@pytest.mark.parametrize("unit", ["a=", "a:", "/key=abc", "a%3D", "=token=x;", "x/token=", ":"])
+def test_no_value_is_looked_at_twice(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [Counted(paths._VALUE), Counted(paths._FOLDER_VALUE)]
+    monkeypatch.setattr(paths, "_VALUE", values[0])
+    monkeypatch.setattr(paths, "_FOLDER_VALUE", values[1])
+    text = 1_000 * unit + "&token=1"
+    assert mask_credentials(text).endswith("token=***")
+    assert 0 < sum(value.matched for value in values) <= len(text)
+
+
+@pytest.mark.parametrize("unit", ["a=", "~", "s3://a:", "s3://a:b/", "'a':\"", "Authorization: "])
+def test_long_texts_are_masked_without_recursion(unit: str) -> None:
+    text = 100_000 * unit
+    assert mask_credentials(f"{text} token=x") == f"{text} token=***"

@@ -176,8 +176,10 @@ def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypat
     words = ("--layers", "3", "4", "--split-rows", "40", "--metrics", "bleu", "--json", "--quiet")
     assert tune(judgements, tmp_path / "out", *words, "--choose-by", "kendall") == 0
     printed = capsys.readouterr()
-    assert printed.err == ""
     summary = json.loads(printed.out)
+    (warning,) = summary["warnings"]
+    assert printed.err == f"bertscore-beam: {warning}\n"
+    assert warning.startswith("Few judgements in de: 30. With 30, 95% intervals")
     assert summary["recommended"][0]["layer"] in (3, 4)
     assert summary["statistic"] == "kendall"
     assert {row["model"] for row in summary["agreement"]} == {"all-MiniLM-L6-v2", "BLEU"}

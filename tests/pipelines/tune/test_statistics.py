@@ -88,6 +88,10 @@ def test_what_is_held_out_does_not_profit_from_the_choice():
         rows = made_rows(people, people + 1.5 * random.normal(size=(7, 120)))
         best.append(pearson(people, rows.scores).values.max())
         apart.append(held_out(lambda own: pearson(own.people, own.scores), [rows], range(7), 0))
+    halves = [rows.half(side, range(7), 0) for side in (0, 1)]
+    one, other = (pearson(half.people, half.scores).values for half in halves)
+    both_ways = (other[one.argmax()] + one[other.argmax()]) / 2
+    assert apart[-1] == pytest.approx(both_ways, abs=1e-12)
     truth = 1 / np.sqrt(1 + 1.5**2)
     error = np.std(apart) / np.sqrt(200)
     assert np.mean(apart) == pytest.approx(truth, abs=4 * error)
