@@ -291,8 +291,10 @@ def _settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool
     state = "no layer is known for" if files.spec is None else "no layer has been tuned for"
     raise ConfigError(
         f"{state} {files.name}: got no num_layers; expected 0 (the embeddings) to {files.depth}. "
-        "Find the one that agrees best with people (`bertscore-beam tune` on judged texts) and "
-        "give its file (--registry), or give a layer (--num-layers; num_layers in the library). "
+        "Find the one that agrees best with people (on judged texts: `bertscore-beam tune "
+        f"--judgements FILE --score-column NAME --models {files.name} --registry layers.json "
+        "--output tuned`) and give its file (--registry), or give a layer (--num-layers; "
+        "num_layers in the library). "
         f"For a first try take {files.depth * 2 // 3}, two thirds of the depth, which often does "
         "well but was not checked for this model."
     )

@@ -46,6 +46,9 @@ class BaselineOptions(ScoringOptions):
             one sentence a line, a Parquet file with a column `text`, or a folder, where files that
             end in .txt, .txt.gz or .parquet are used. Only blank and repeated sentences are left
             out, and those of other lengths than `min_words` and `max_words` say.
+        documents: Pages of another collection to use instead of a crawl, as LANGUAGE=PATH: Parquet
+            or JSON lines (.jsonl, also .gz or .zst) with columns `text` and `url`, such as files of
+            FineWeb-2, HPLT and CulturaX. They are treated as pages of a crawl are.
         min_words: Fewest words of a sentence; by default 4 for web pages, and no limit for
             sentences that you give. In languages without spaces between words, such as Chinese,
             Japanese and Thai, three characters count as a word.
@@ -79,7 +82,7 @@ class BaselineOptions(ScoringOptions):
 
     example = "bertscore-beam baseline --languages en de --crawl CC-MAIN-2026-30 --output baselines"
     daily: ClassVar = {
-        "sentences": "languages crawl wet sentences pairs",
+        "sentences": "languages crawl wet documents sentences pairs",
         "tables": "models output idf overwrite",
         "where it runs": "device workers dry_run contact",
     }
@@ -90,6 +93,7 @@ class BaselineOptions(ScoringOptions):
     crawl_root: str = DEFAULT_ROOT
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
+    documents: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     min_words: int | None = None
     max_words: int | None = None
     pairs: int = DEFAULT_PAIRS
@@ -111,6 +115,11 @@ class BaselineOptions(ScoringOptions):
     def for_scoring(self) -> Self:
         """The same options for the pipelines that score."""
         return dataclasses.replace(self, beam=(*self.beam, *self.beam_scoring))
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Paths with a language each."""
+        return (*self.sentences, *self.documents)
 
     @property
     def words(self) -> WordLimits:
@@ -150,34 +159,37 @@ class BaselineOptions(ScoringOptions):
         check_share("max_reject_fraction", self.max_reject_fraction)
 
     def _check_sources(self) -> None:
-        sources = [name for name in ("crawl", "wet", "sentences") if getattr(self, name)]
+        names = ("crawl", "wet", "documents", "sentences")
+        sources = [name for name in names if getattr(self, name)]
         if len(sources) != 1:
             raise ConfigError(
                 f"sentences need exactly one source: got {' and '.join(sources) or 'none'}; "
-                "expected one of crawl, wet and sentences. Give --crawl CC-MAIN-YYYY-WW, or --wet "
-                "GLOB, or --sentences LANGUAGE=PATH."
+                f"expected one of {', '.join(names)}. Give --crawl CC-MAIN-YYYY-WW, or --wet GLOB, "
+                "or --documents LANGUAGE=PATH, or --sentences LANGUAGE=PATH."
             )
-        for text in self.sentences:
+        for text in self.given:
             check_value(
-                "sentences",
+                sources[0],
                 text,
                 fine=_SENTENCES.fullmatch(text) is not None,
                 expected="LANGUAGE=PATH",
-                cure="Write --sentences en=PATH.",
+                cure=f"Write --{sources[0]} en=PATH.",
             )
         check_value(
             "languages",
             self.languages,
-            fine=bool(self.languages) != bool(self.sentences),
-            expected="the languages to take from a crawl, and none with sentences, which name them",
-            cure="Write --languages en de, or leave it out with --sentences.",
+            fine=bool(self.languages) != bool(self.given),
+            expected="the languages to take from a crawl, and none where each path has its own",
+            cure="Write --languages en de, or leave it out with --sentences and --documents.",
         )
 
     def _check_unused(self) -> None:
-        unused = _ABOUT_PAGES if self.sentences else ("crawl_root",) if self.wet else ()
+        source = next(
+            name for name in ("sentences", "documents", "wet", "crawl") if getattr(self, name)
+        )
+        unused = _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",)
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in unused:
-            source = "sentences" if self.sentences else "wet"
             check_value(
                 name,
                 getattr(self, name),

@@ -105,7 +105,7 @@ class BaselinePlan:
         return {
             "command": "baseline",
             "layout": LAYOUT,
-            "source": options.crawl or ("sentences" if is_given else "wet"),
+            "source": options.crawl or self.source.name,
             "seed": str(options.seed),
             "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
             "filters": filters,

@@ -152,12 +152,11 @@ def _read_wave(
 def _asked_files(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
 ) -> list[SentenceFile]:
-    is_given = job.plan.source.is_given
+    is_given = job.plan.source.is_by_language
     languages: dict[tuple[str, str], list[str]] = {}
     for code, number in reading.items():
         for name in files[code].names[:number]:
-            # A page can be of any language, so its file is read once for all of them; given
-            # sentences are of one language.
+            # A page of a crawl can be of any language, so its file is read once for all of them.
             languages.setdefault((code if is_given else "", name), []).append(code)
     return [
         SentenceFile(
@@ -232,7 +231,7 @@ def _record(
 ) -> SampleRecord:
     names, options = files.names[:number], job.options
     read = index.files(language, names)
-    prefix = f"{language}/" if job.plan.source.is_given else ""
+    prefix = f"{language}/" if job.plan.source.is_by_language else ""
     failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
     counts: Counter[str] = Counter()
     for file in read:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from bertscore_beam.crawl import (
     check_records,
     extract_sentences,
     fetched,
+    read_documents,
     read_pages,
     read_sentences,
 )
@@ -105,13 +107,17 @@ def delete_all_fetched(folder: OutputFolder) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractSettings:
-    """How sentences are taken from files; `policy` is for files that are copied from a store."""
+    """How sentences are taken from files; `policy` is for files that are copied from a store.
+
+    `source` names the option that gave them.
+    """
 
     folder: OutputFolder
     seed: int
     page_cap: int
     rules: PageRules
     policy: FetchPolicy
+    source: str
 
 
 def extract_block(block: FileBlock, settings: ExtractSettings) -> Iterator[str]:
@@ -149,12 +155,12 @@ def _extract_file(
     record = folder.read_json(raw_record_path(file.label)) if file.is_fetched else {}
     counts: Counter[str] = Counter()
     with fetched(path, settings.policy) as got:
-        extract = _extract_given if file.given else _extract_crawled
+        extract = _extract_given if settings.source == "sentences" else _extract_pages
         rows_kept: Counter[str] = Counter()
-        languages: dict[str, Mapping[str, int]] = {}
+        languages: dict[str, Counter[str]] = {}
         for language, rows, of_language in extract(got, file.languages, settings, counts):
             writer.add(language, place, rows)
-            languages[language] = dict(sorted(of_language.items()))
+            languages.setdefault(language, Counter()).update(of_language)
             rows_kept[language] += len(rows)
     counters.count(counters.CRAWL_FILES_READ)
     counters.count(counters.CRAWL_BYTES, got.num_bytes)
@@ -165,29 +171,34 @@ def _extract_file(
         sha256=got.sha256,
         retries=record.get("retries", got.retries),
         counts=dict(sorted(counts.items())),
-        languages=languages,
+        languages={code: dict(sorted(count.items())) for code, count in languages.items()},
         rows=dict(rows_kept),
     )
 
 
+_PAGES = 20_000
+"""Documents whose sentences are in memory together: a file of them may have millions."""
 _Extracted = Iterator[tuple[str, pa.Table, Mapping[str, int]]]
 """Languages, sentences in them, and what became of the others."""
 
 
-def _extract_crawled(
+def _extract_pages(
     got: Fetched, languages: Sequence[str], settings: ExtractSettings, counts: Counter[str]
 ) -> _Extracted:
+    read, most = (read_documents, _PAGES) if settings.source == "documents" else (read_pages, None)
     with open(got.file, "rb") as stream:
-        extracted = extract_sentences(
-            read_pages(stream, counts),
-            frozenset(languages),
-            settings.seed,
-            settings.page_cap,
-            settings.rules,
-        )
+        pages = read(stream, counts)
+        for page in pages:
+            extracted = extract_sentences(
+                chain([page], islice(pages, most)),
+                frozenset(languages),
+                settings.seed,
+                settings.page_cap,
+                settings.rules,
+            )
+            for language in sorted(languages):
+                yield language, extracted.rows[language], extracted.counts[language]
     check_records(counts)
-    for language in sorted(languages):
-        yield language, extracted.rows[language], extracted.counts[language]
 
 
 def _extract_given(

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl import (
+    DOCUMENT_SUFFIXES,
     SUFFIXES,
     FetchError,
     FetchPolicy,
@@ -252,7 +254,7 @@ _MOST_FILES = 16
 class SentenceFile:
     """A file and what is wanted of it.
 
-    Its name identifies it, wherever it is. A file of given sentences is of one language.
+    Its name identifies it, wherever it is. A file that is given with a language is of that one.
     """
 
     name: str
@@ -262,7 +264,7 @@ class SentenceFile:
 
     @property
     def label(self) -> str:
-        """Name of what is read of the file at once: given sentences are read by language."""
+        """Name of what is read of the file at once; of each language there may be one so named."""
         return f"{self.languages[0]}/{self.name}" if self.given else self.name
 
     @property
@@ -273,7 +275,7 @@ class SentenceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBlock:
-    """Files that one worker writes together: one of given sentences, or several with pages."""
+    """Files that one worker writes together: one that is given, or several of a crawl."""
 
     files: tuple[SentenceFile, ...]
 
@@ -286,9 +288,8 @@ class FileBlock:
 def blocks_of_files(files: Sequence[SentenceFile]) -> list[FileBlock]:
     """Divide files into blocks: few enough for the folder, and enough for the workers."""
     size = min(max(len(files) // _FEWEST_BLOCKS, 1), _MOST_FILES)
-    of_sentences = [file for file in files if file.given]
     crawled = [file for file in files if not file.given]
-    return [FileBlock(files=(file,)) for file in of_sentences] + [
+    return [FileBlock(files=(file,)) for file in files if file.given] + [
         FileBlock(files=tuple(crawled[start : start + size]))
         for start in range(0, len(crawled), size)
     ]
@@ -303,7 +304,7 @@ def note_failed(file: SentenceFile, error: BertScoreError, folder: OutputFolder)
     folder.write(failed_path(file.label), json.dumps(note, ensure_ascii=False).encode())
 
 
-# The source of the sentences: a crawl, WET files, or sentences that are given.
+# The source of the sentences: a crawl, WET files, documents, or sentences that are given.
 
 _HTTP = re.compile(r"https?://")
 
@@ -322,7 +323,7 @@ class SourceFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source of the sentences: a crawl, WET files, or sentences that are given."""
+    """The source of the sentences: a crawl, WET files, documents, or sentences."""
 
     options: BaselineOptions
     languages: tuple[str, ...]
@@ -355,9 +356,20 @@ class Source:
         return self.options.crawl is not None
 
     @property
+    def name(self) -> str:
+        """The option that names it."""
+        names = ("crawl", "wet", "documents", "sentences")
+        return next(name for name in names if getattr(self.options, name))
+
+    @property
     def is_given(self) -> bool:
         """Whether the files hold sentences and not pages."""
         return bool(self.options.sentences)
+
+    @property
+    def is_by_language(self) -> bool:
+        """Whether each file is of one language."""
+        return bool(self.options.given)
 
     @property
     def cure(self) -> str:
@@ -366,7 +378,7 @@ class Source:
             return "More --max-files, another crawl or more --sentences-per-host give more."
         if self.is_given:
             return "More sentences give more; fewer --pairs need fewer."
-        return "More files for --wet or more --sentences-per-host give more."
+        return f"More files for --{self.name} or more --sentences-per-host give more."
 
     @property
     def shown(self) -> str:
@@ -374,7 +386,7 @@ class Source:
         options = self.options
         if options.crawl is not None:
             return options.crawl
-        return ", ".join(mask_credentials(text) for text in (*options.wet, *options.sentences))
+        return ", ".join(mask_credentials(text) for text in (*options.wet, *options.given))
 
     def files(self) -> dict[str, SourceFiles]:
         """List the files of every language; a crawl's are the same for all.
@@ -385,11 +397,12 @@ class Source:
             OSError: The listing cannot be fetched now.
         """
         options = self.options
-        if self.is_given:
+        if self.is_by_language:
             paths_by_language = _given_paths(options)
-            with reaching("sentences", *chain.from_iterable(paths_by_language.values())):
+            suffixes = SUFFIXES if self.is_given else DOCUMENT_SUFFIXES
+            with reaching(self.name, *chain.from_iterable(paths_by_language.values())):
                 return {
-                    code: self._in_order(list_files_of(paths, suffixes=SUFFIXES))
+                    code: self._in_order(list_files_of(paths, suffixes=suffixes))
                     for code, paths in paths_by_language.items()
                 }
         if options.crawl is not None:
@@ -409,10 +422,11 @@ class Source:
         if self.is_crawl:
             return
         paths = {path for files in self.files().values() for path in files.paths.values()}
-        if not self.is_given:
+        if not self.is_by_language:
             return
+        check = partial(check_given, has_pages=not self.is_given)
         with ThreadPoolExecutor(IO_THREADS) as pool:
-            list(pool.map(check_given, sorted(path for path in paths if not _HTTP.match(path))))
+            list(pool.map(check, sorted(path for path in paths if not _HTTP.match(path))))
 
     def _list_crawl(self, crawl: str) -> dict[str, str]:
         try:
@@ -433,9 +447,10 @@ class Source:
 
 def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
     paths: dict[str, tuple[str, ...]] = {}
-    for text in options.sentences:
+    check = check_tag if options.sentences else check_language  # which can be detected
+    for text in options.given:
         code, _, path = text.partition("=")
-        language = check_tag(code)
+        language = check(code)
         paths[language] = (*paths.get(language, ()), path)
     return paths
 

@@ -1,9 +1,11 @@
 from .crawl_files import (
+    DOCUMENT_SUFFIXES as DOCUMENT_SUFFIXES,
     MAX_LINE as MAX_LINE,
     SUFFIXES as SUFFIXES,
     check_given as check_given,
     list_crawl as list_crawl,
     list_files_of as list_files_of,
+    read_documents as read_documents,
     read_sentences as read_sentences,
     seeded_order as seeded_order,
 )

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +19,7 @@ from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, 
 from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sampling import host_hash
 from bertscore_beam.crawl.sentences import REJECTED, normalize, sentences_table
+from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, PAGES, PAGES_TOO_LONG, RECORDS_BROKEN, Page
 from bertscore_beam.dump import input_names
 from bertscore_beam.files import (
     Trouble,
@@ -204,20 +207,22 @@ _TEXT_TYPES = frozenset({"string", "large_string", "string_view", "binary", "lar
 _GZIP = b"\x1f\x8b"
 
 
-def check_given(path: str) -> None:
-    """Check the column of a file if it is Parquet. Everything else is checked while it is read.
+def check_given(path: str, *, has_pages: bool = False) -> None:
+    """Check the columns of a file if it is Parquet. Everything else is checked while it is read.
 
     Raises:
-        InputError: It has no column `text` that holds texts.
+        InputError: It has no column `text` that holds texts, or, for pages, none of addresses.
     """
     with suppress(OSError, pa.ArrowException), open_source(path) as source:
         if source.read(len(_MAGIC)) != _MAGIC:
             return
         source.seek(0)
         try:
-            _check_columns(pq.read_schema(source))
+            _check_columns(schema := pq.read_schema(source))
+            if has_pages:
+                _url_column(schema)
         except CrawlFileError as error:
-            raise InputError(f"{mask_credentials(path)!r} holds no sentences: {error}") from error
+            raise InputError(f"{mask_credentials(path)!r} cannot be used: {error}") from error
 
 
 def read_sentences(
@@ -325,3 +330,75 @@ def _text(path: Path, *, zipped: bool) -> Iterator[str]:
                 yield line.removesuffix("\n")
                 while len(line) > MAX_LINE and not line.endswith("\n"):
                     line = lines.readline(MAX_LINE + 1)  # skip the rest
+
+
+# Documents: web pages of other collections, as Parquet or JSON lines.
+
+DOCUMENT_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+"""Suffixes of the files that are read in a folder of documents."""
+_URL_COLUMNS = ("url", "u")
+"""Names of the column of addresses; the second is that of HPLT."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def read_documents(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+    """Yield the documents of a file in order, as `read_pages` does with those of a WET file.
+
+    The file is Parquet, or JSON lines, also compressed. A document without a text or an address is
+    a broken record.
+
+    Raises:
+        CrawlFileError: It is neither, is damaged, or holds no document.
+    """
+    try:
+        for text, url in _documents(file):
+            if not isinstance(text, str) or not isinstance(url, str):
+                counts[RECORDS_BROKEN] += 1
+            elif len(text) > MAX_PAGE_BYTES:
+                counts[PAGES_TOO_LONG] += 1
+            else:
+                counts[PAGES] += 1
+                yield Page(url=url, languages=(), text=text)
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        raise CrawlFileError(
+            f"the documents cannot be read: got {type(error).__name__}; expected Parquet, or JSON "
+            "lines, whole. Fetch the file again or leave it out."
+        ) from error
+    if not counts[PAGES]:
+        raise CrawlFileError(
+            f"the file holds no document: got {dict(counts)}; expected rows of Parquet, or lines "
+            f"of JSON, with {TEXT_COLUMN!r} and {_URL_COLUMNS[0]!r}. Rename the columns."
+        )
+
+
+def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
+    magic = file.read(len(_MAGIC))
+    file.seek(0)
+    if magic == _MAGIC:
+        with pq.ParquetFile(file) as parquet:
+            _check_columns(parquet.schema_arrow)
+            columns = [TEXT_COLUMN, _url_column(parquet.schema_arrow)]
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
+                texts, urls = (batch[name].cast(pa.string()).to_pylist() for name in columns)
+                yield from zip(texts, urls, strict=True)
+        return
+    stream: Any = gzip.GzipFile(fileobj=file) if magic.startswith(_GZIP) else file
+    if magic == _ZSTD:
+        stream = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file), "zstd"))
+    while line := stream.readline(2 * MAX_PAGE_BYTES):  # of a longer one no piece is JSON
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            row = None
+        row = row if isinstance(row, dict) else {}
+        yield row.get(TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)
+
+
+def _url_column(schema: pa.Schema) -> str:
+    name = next((name for name in _URL_COLUMNS if name in schema.names), None)
+    if name is None:
+        raise CrawlFileError(
+            f"the Parquet file has no column {_URL_COLUMNS[0]!r}: got {', '.join(schema.names)}; "
+            "expected the address of each document, whose host counts. Rename the column."
+        )
+    return name

@@ -97,12 +97,14 @@ class Options:
     Attributes:
         example: A command line, for the top of the help.
         daily: Names of the options that `--help` shows, separated by blanks, by heading.
+        needed: When options without a default are needed.
         borrowed: A class, and fields of it that are options here, too. Those that are given are
             in the field `scoring`, by name.
     """
 
     example: ClassVar[str] = ""
     daily: ClassVar[Mapping[str, str]] = {}
+    needed: ClassVar[str] = "needed"
     borrowed: ClassVar[tuple[type["Options"], str] | None] = None
 
     @classmethod
@@ -261,7 +263,6 @@ def _unknown(key: str, options: type[Options], source: str) -> ConfigError:
 _ELSEWHERE = {
     "c cand cands candidate candidates hyp hyps hypotheses t translations": "candidate_column",
     "r ref refs reference references": "reference_column",
-    "i": "input",
     "m model_type model_name": "model",
     "l layer layers": "num_layers",
     "b bs batch_size": "max_batch_tokens",

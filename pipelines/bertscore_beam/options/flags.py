@@ -129,7 +129,9 @@ class StrictParser(argparse.ArgumentParser):
 
     def _add(self, group: Any, option: Option, *, is_daily: bool) -> None:
         """Add an option by its own name; its other names work, too, and help does not show them."""
-        shown = _help(option, is_full=self._is_full) if is_daily or self._is_full else None
+        shown = None
+        if is_daily or self._is_full:
+            shown = _help(option, self._options.needed, is_full=self._is_full)
         flags = [option.metadata["short"]] if "short" in option.metadata else []
         flag = "--" + dashed(option.name)
         if "position" in option.metadata:
@@ -283,13 +285,13 @@ def _is_folder(word: str) -> bool:
     return isinstance(word, _Word) and ("/" in word or os.path.isdir(word))
 
 
-def _help(option: Option, *, is_full: bool) -> str:
+def _help(option: Option, needed: str, *, is_full: bool) -> str:
     """Return the help of an option: its first sentence, or all of it, and its default."""
     text, default = option.text, option.default
     if not is_full:
         text = text[: match.end() - 1] if (match := _SENTENCE.match(text)) else text
     if option.is_needed and "position" not in option.metadata:
-        text += " (needed)"
+        text += f" ({needed})"
     elif default is True:
         text = f"Do not {text[0].lower()}{text[1:]}"
     elif default not in (None, (), dataclasses.MISSING) and default is not False:
@@ -327,8 +329,9 @@ def _config_text(options: type[Options]) -> str:
     """Return every option of a class, with its default and description, as YAML."""
     blocks = [f"# {summary_of(options)}\n# A key behind a comment sign has no default."]
     for option in declared(options):
+        needed = f" {options.needed.capitalize()}." if option.is_needed else ""
         text = textwrap.fill(
-            f"{option.text}.{' Needed.' if option.is_needed else ''}",
+            f"{option.text}.{needed}",
             width=100,
             initial_indent="# ",
             subsequent_indent="# ",

@@ -226,7 +226,7 @@ class DumpOptions(RunOptions):
         min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
     """
 
-    input: tuple[str, ...]
+    input: tuple[str, ...] = dataclasses.field(metadata={"short": "-i"})
     model: str | None = dataclasses.field(default=None, metadata={"short": "-m"})
     language: str | None = dataclasses.field(default=None, metadata={"also": ("lang",)})
     language_column: str | None = None

@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -92,8 +92,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
 
     Attributes:
         candidates: In place of the input, files of candidates with a text a line, also .gz; of
-            several each is a system, and the column `system` has its name. Without an output
-            the result is only printed.
+            several each is a system, and the column `system` has its name, by which the summary is
+            grouped. Without an output the result is only printed.
         references: Files of references with a text a line, for all candidates; several give each
             row several references.
         candidate_column: Column of the candidates, by name or dotted path.
@@ -129,6 +129,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     """
 
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
+    needed = "needed without --candidates"
     daily: ClassVar = {
         "input and output": "input candidates references output candidate_column reference_column "
         "by reuse overwrite",
@@ -195,22 +196,36 @@ class ScoreOptions(ScoringOptions, DumpOptions):
 
     @classmethod
     def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        texts = values.get("candidates") or values.get("references")
-        if not texts:
+        given, references = values.get("input", ()), values.get("references", ())
+        candidates = values.get("candidates") or (references and given)  # sacreBLEU: -i
+        if not candidates and not references:
+            _check_rows(values, given)
             return {}
         check_value(
             "input",
-            values.get("input"),
-            fine="input" not in values,
+            given,
+            fine=given in ((), candidates),
             expected="none beside --candidates and --references",
             cure="Score them one after the other.",
         )
-        return {"input": texts, "output": STANDARD_OUTPUT}
+        by = {"group_by": ("system",)} if len(candidates) > 1 else {}
+        texts = {"input": candidates or references, "candidates": candidates}
+        return {**texts, **by, "output": STANDARD_OUTPUT}
 
     @property
     def is_kept(self) -> bool:
         """Whether the run stays; if not, its result is only printed."""
         return not self.candidates or self.output != STANDARD_OUTPUT
+
+
+def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
+    """Refuse two text files as rows, where no output says that this is more than a try."""
+    if {"output", "input_format"} & values.keys():
+        return
+    from bertscore_beam.dump import TWO_FILES  # here, since it takes time to import
+
+    texts = [mask_credentials(path) for path in paths if path.endswith((".txt", ".txt.gz"))]
+    check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)
 
 
 def _check_idf(idf: str) -> None:
@@ -334,7 +349,7 @@ class ImportOptions(RunOptions):
     example = "bertscore-beam import --input 'dump/*.jsonl' --output parquet"
     daily: ClassVar = {"what to do": "input output input_format overwrite workers dry_run"}
 
-    input: tuple[str, ...] = dataclasses.field(metadata={"metavar": "PATH"})
+    input: tuple[str, ...] = dataclasses.field(metadata={"metavar": "PATH", "short": "-i"})
     input_format: Literal["auto", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
 
     def __post_init__(self) -> None:

@@ -50,7 +50,7 @@ def rows_path(part_name: str) -> str:
 
 def rejected_rows(split: Split, rejected: Mapping[int, str], lines: Lines | None = None) -> bytes:
     """List the rows of a split that have no scores."""
-    file = mask_credentials(split.path)
+    file = (lines and lines.file) or mask_credentials(split.path)
     return _to_bytes(
         {
             "file": file,

@@ -9,7 +9,7 @@ folder has scored alike is not scored again, whatever else has changed.
 import io
 import time
 import uuid
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import numpy as np
@@ -52,15 +52,23 @@ from bertscore_beam.tune.tune_plan import (
     weightings_of,
 )
 from bertscore_beam.tune.tune_results import evaluate
-from bertscore_core import EMBEDDED_MODEL, ConfigError, DocumentFrequencies, IdfTable, ScorerConfig
+from bertscore_core import (
+    EMBEDDED_MODEL,
+    ConfigError,
+    DocumentFrequencies,
+    IdfTable,
+    ScorerConfig,
+    UnknownModelError,
+)
 from bertscore_core.model import check_layer
+from bertscore_core.registry import find_model_spec
 
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
 
 
 def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     """Check everything a run needs."""
-    models = tuple(_model(options, runner, name) for name in options.models or (EMBEDDED_MODEL,))
+    models, missing = _models(options, runner)
     if len({model.digest for model in models}) < len(models):
         raise ConfigError(
             f"two of the models are the same: got {', '.join(model.name for model in models)}; "
@@ -81,6 +89,7 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         output=output,
         judgements=judgements,
         models=models,
+        missing=missing,
         parts=cut_parts(judgements, options.split_rows),
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
@@ -95,6 +104,23 @@ def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
     if not overwrite:
         check_same_run(before, plan.identity)
+
+
+def _models(
+    options: TuneOptions, runner: Runner
+) -> tuple[tuple[TuneModel, ...], Mapping[str, str]]:
+    """Return the models that are there, and why others of the registry are not."""
+    models, missing = [], {}
+    for name in options.models or (EMBEDDED_MODEL,):
+        try:
+            models.append(_model(options, runner, name))
+        except UnknownModelError as error:
+            if find_model_spec(name) is None:  # it may be misspelled
+                raise
+            missing[name] = str(error)
+    if not models:
+        raise UnknownModelError(next(iter(missing.values())))
+    return tuple(models), missing
 
 
 def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:

@@ -170,6 +170,7 @@ def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, 
         "unscored": results.unscored,
         "groups": groups,
         "recommended": results.recommended,
+        "missing": list(job.plan.missing),
         "signatures": {model.name: model.signature.format() for model in job.plan.models},
         "registry": registry,
         "seconds": round(time.time() - job.started, 1),
@@ -179,7 +180,7 @@ def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, 
 
 
 def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list[str]:
-    words = []
+    words = [f"{name} was left out: {why}" for name, why in job.plan.missing.items()]
     judgements = job.plan.judgements
     if judgements.left_out:
         counts = ", ".join(f"{many:,} {why}" for why, many in judgements.left_out.items())

@@ -19,6 +19,7 @@ def show_plan(plan: TunePlan) -> tuple[Shown, ...]:
         *((f"  {why}", f"{many:,} left out") for why, many in judgements.left_out.items()),
         ("groups", ", ".join(name for name in judgements.names if name) or "none"),
         *((f"layers of {model.name}", " ".join(map(str, model.layers))) for model in plan.models),
+        *(("left out", why) for why in plan.missing.values()),
         ("weights of tokens", ", ".join(weighting.idf for weighting in plan.weightings)),
         ("other metrics", ", ".join(plan.options.chosen_metrics) or "none"),
         ("recommended by", f"{plan.options.statistic} of F1"),
@@ -39,6 +40,8 @@ def show_results(summary: Mapping[str, Any], folder: OutputFolder) -> tuple[Show
     if len(groups) > 1:
         shown.append(_by_group(summary, rows, groups))
     shown += [_recommended(recommendation) for recommendation in summary["recommended"]]
+    if len(summary["recommended"]) > 1:
+        shown.append(_models(summary))
     return (*shown, _end(summary, folder))
 
 
@@ -100,7 +103,7 @@ def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: li
 
 
 def _recommended(row: Mapping[str, Any]) -> Shown:
-    speed, held_out = row["pairs_per_second"], _number(row["held_out_value"]) or "not defined"
+    held_out = _number(row["held_out_value"]) or "not defined"
     interval = f"{_number(row['low'])} to {_number(row['high'])}"
     mark = ", the registry's" if row["layer"] == row["default"] else ""
     rows: list[tuple[str, ...]] = [
@@ -119,10 +122,34 @@ def _recommended(row: Mapping[str, Any]) -> Shown:
         rows.append((f"registry's layer {row['default']}", words))
     if row["idf_difference"] is not None:
         rows.append(("with idf", f"{row['idf_difference']:+.4f}, p {_number(row['p_idf'])}"))
-    rows.append(
-        ("pairs a second, all its settings", "not measured" if speed is None else f"{speed:,.0f}")
-    )
+    rows.append(("pairs a second, all its settings", _speed(row)))
     return Shown(f"Recommended for {row['model']}", ("", ""), rows)
+
+
+def _models(summary: Mapping[str, Any]) -> Shown:
+    rows: list[tuple[str, ...]] = [
+        (
+            row["model"],
+            f"{row['parameters'] / 1e6:,.1f}",
+            f"{row['weight_bytes'] / 1e6:,.0f}",
+            _speed(row),
+            str(row["layer"]),
+            str(min(row["not_below"])),
+            _number(row["value"]),
+            _number(row["held_out_value"]),
+        )
+        for row in summary["recommended"]
+    ]
+    columns = (
+        *("model", "million parameters", "MB of weights", "pairs a second, all its settings"),
+        *("layer", "lowest layer not below the best", str(summary["statistic"]), "held out"),
+    )
+    return Shown("Models", columns, rows)
+
+
+def _speed(row: Mapping[str, Any]) -> str:
+    speed = row["pairs_per_second"]
+    return "not measured" if speed is None else f"{speed:,.0f}"
 
 
 def _end(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, Runner, Say, unseen_device_words
@@ -42,6 +43,16 @@ class TuneModel:
     default: int | None
 
     @property
+    def parameters(self) -> int:
+        """Number of parameters in its files, also of layers that are cut off."""
+        return self.settings.files.loaded_bytes() // 4
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all of them in memory; OpenVINO keeps them in float32."""
+        return self.parameters * (2 if self.signature.dtype.endswith("-true") else 4)
+
+    @property
     def digest(self) -> str:
         """Digest of how scores are made. 16 hexadecimal digits."""
         return hashlib.sha256(self.signature.format().encode()).hexdigest()[:16]
@@ -56,13 +67,17 @@ def cut_parts(judgements: Judgements, rows: int) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunePlan:
-    """A tuning run, checked: the usable rows, cut for the workers, and the models to compare."""
+    """A tuning run, checked: the usable rows, cut for the workers, and the models to compare.
+
+    `missing` says why models of the registry that were asked for are left out, by name.
+    """
 
     options: TuneOptions
     runner: Runner
     output: str
     judgements: Judgements
     models: tuple[TuneModel, ...]
+    missing: Mapping[str, str]
     parts: tuple[Part, ...]
 
     @property

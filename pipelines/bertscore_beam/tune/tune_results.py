@@ -480,6 +480,8 @@ def _recommend(
             # What idf weights change at the recommended layer; p is two-sided, among all layers.
             "idf_difference": None,
             "p_idf": None,
+            "parameters": model.parameters,
+            "weight_bytes": model.weight_bytes,
             # Judgements that one worker scored in a second, with all layers.
             "pairs_per_second": len(plan.judgements) / seconds if seconds else None,
         }

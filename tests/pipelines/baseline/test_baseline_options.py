@@ -12,13 +12,16 @@ from tests.support.wet import CRAWL
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "got none; expected one of crawl, wet and sentences"),
+        ({}, "got none; expected one of crawl, wet, documents, sentences"),
         ({"crawl": CRAWL, "wet": "x"}, "got crawl and wet; expected one"),
         ({"crawl": CRAWL, "languages": [False, "en"]}, 'Put Norwegian in quotes: "no"'),
         ({"crawl": CRAWL, "languages": False}, 'Put Norwegian in quotes: "no"'),
         ({"sentences": "en=a", "min_words": 0}, "'min_words' cannot be used: got 0"),
         ({"sentences": "en=a", "min_words": 9, "max_words": 8}, "at least --min-words, which is 9"),
         ({"sentences": "en=a", "max_files": 3}, "'max_files' cannot be used: got 3"),
+        ({"documents": "a"}, "'documents' cannot be used: got 'a'; expected LANGUAGE=PATH"),
+        ({"documents": "en=a", "languages": "en"}, "none where each path has its own"),
+        ({"documents": "en=a", "crawl_root": "b"}, "only without documents"),
         ({"crawl": CRAWL, "languages": "en", "max_words": 3}, "at least --min-words, which is 4"),
     ],
 )

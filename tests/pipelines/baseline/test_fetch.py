@@ -69,7 +69,9 @@ def test_each_file_of_given_sentences_is_a_block_of_its_own():
 
 
 def settings_of(folder):
-    return ExtractSettings(folder=folder, seed=0, page_cap=8, rules=PageRules(), policy=QUICK)
+    return ExtractSettings(
+        folder=folder, seed=0, page_cap=8, rules=PageRules(), policy=QUICK, source="wet"
+    )
 
 
 def test_fetched_file_is_read_from_the_folder_and_deleted(folder):

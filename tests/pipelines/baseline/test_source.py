@@ -7,10 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.baseline import extract
 from bertscore_beam.cli.main import main
 from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
-from tests.support.crawl_texts import sentences
+from tests.support.crawl_texts import page_text, sentences
 from tests.support.crawls import description, run_given
+from tests.support.text_files import to_jsonl, write_text
+from tests.support.wet import WetPage, wet_bytes
 
 
 def test_text_and_parquet_give_the_same_table(tmp_path, model):
@@ -25,6 +28,44 @@ def test_text_and_parquet_give_the_same_table(tmp_path, model):
         assert run_given(model, output, file) == DONE
         result.add((output / "en" / "bert.tsv").read_bytes())
     assert len(result) == 1
+
+
+def test_documents_give_the_table_of_the_same_pages_of_a_crawl(tmp_path, model, monkeypatch):
+    monkeypatch.setattr(extract, "_PAGES", 7)
+    hosts = [f"https://www.host{page % 13}.example/{page}" for page in range(60)]
+    texts = [page_text("de" if page % 9 == 0 else "en", 10, page) for page in range(60)]
+    pages = [WetPage(url=url, text=text) for url, text in zip(hosts, texts, strict=True)]
+    rows = [{"url": page.url, "text": page.text} for page in pages]
+    (tmp_path / "a.wet.gz").write_bytes(wet_bytes(pages))
+    write_text(tmp_path / "en" / "a.jsonl.zst", to_jsonl(rows[:40] + rows[:10]))
+    pq.write_table(pa.Table.from_pylist(rows[40:]), tmp_path / "en" / "b.parquet")
+    (tmp_path / "en" / "README.md").write_text("no document")
+    made = []
+    for name, source in (
+        ("wet", ["--languages", "en", "--wet", tmp_path / "a.wet.gz"]),
+        ("documents", ["--documents", f"en={tmp_path / 'en'}"]),
+    ):
+        words = ["baseline", *source, "--output", tmp_path / name, "--models", model]
+        words += ["--pairs", 40, "--device", "cpu", "--sentences-per-host", 6]
+        assert main([str(word) for word in words]) == DONE
+        made.append((tmp_path / name / "en" / "bert.tsv").read_bytes())
+        said = description(tmp_path / name)
+        assert said["sample"]["hosts_known"]
+        assert said["source"]["language_check"]["detectors"]
+    assert made[0] == made[1]
+    assert said["source"]["records"] == 70
+    assert said["source"]["counts"]["pages_of_language"] == sum(
+        page % 9 > 0 for page in (*range(60), *range(10))
+    )
+
+
+def test_documents_that_are_none_end_the_run_by_name(tmp_path, model, capsys):
+    write_text(tmp_path / "bad.jsonl", to_jsonl([{"text": "One.", "url": "u"}] * 50 + [{}]))
+    words = ["--documents", f"en={tmp_path / 'bad.jsonl'}", "--output", tmp_path / "out"]
+    assert main(["baseline", *map(str, words), "--models", str(model)]) == BROKEN
+    said = capsys.readouterr().err
+    assert "bad.jsonl" in said
+    assert "1 of 51" in said
 
 
 GOOD = b"One.\nTwo.\n"

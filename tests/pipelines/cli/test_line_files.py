@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.options import ScoreOptions
 from tests.support.dumps import pair_rows, read_output
 from tests.support.text_files import write_text
 from tests.support.waiting import wait_until
@@ -73,7 +74,9 @@ def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, c
     assert "parts: 1 (1 compared and kept)" in capsys.readouterr().out
     (rejects,) = (tmp_path / "out" / "_rejects" / "rows").rglob("*.pq")
     (row,) = pq.read_table(rejects).to_pylist()
-    assert (row["file"].rpartition("/")[2], row["row"]) == ("a.parquet", 3)
+    byte = sum(len(text.encode()) + 1 for text in texts["a"][:3])
+    place = (str(tmp_path / "a.txt"), 3, 4, byte)
+    assert (row["file"], row["row"], row["line"], row["byte"]) == place
     write_text(tmp_path / "a.txt", "".join(f"{text} new\n" for text in texts["a"]).encode())
     assert score(tmp_path, *words) == cli.UNUSABLE
     assert "scores of other texts" in capsys.readouterr().err
@@ -83,7 +86,7 @@ def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, c
 def test_without_an_output_the_result_is_printed_and_nothing_stays(
     tmp_path, texts, temporary, capfd
 ):
-    words = ["-c", "a.txt", "b.txt", "-r", "r2.txt", "--by", "system"]
+    words = ["-c", "a.txt", "b.txt", "-r", "r2.txt"]
     before = sorted(tmp_path.iterdir())
     assert score(tmp_path, *words) == cli.DONE
     printed = capfd.readouterr()
@@ -144,7 +147,8 @@ def test_blanks_around_a_text_change_no_score(scorer):
         (["-c", "a.txt", "-r", "no.txt"], "no.txt' does not exist"),
         (["-c", "no.txt", "-r", "r2.txt"], "no.txt' does not exist"),
         (["-c", "a.txt", "-r", "short.txt"], "got lines 7 in "),
-        ([], "--output is missing"),
+        (["-i", "no.parquet"], "--output is missing"),
+        (["-i", "a.txt", "r2.txt"], "takes files with a text a line: --candidates HYP.txt"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, capsys, words, message):
@@ -152,6 +156,22 @@ def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, capsys, wo
     assert score(tmp_path, *words) == cli.UNUSABLE
     assert message in capsys.readouterr().err
     assert list(temporary.iterdir()) == []
+
+
+def test_files_of_references_make_the_input_one_of_candidates():
+    given = {"input": ["a.txt", "b.txt"], "references": ["r"]}
+    options = ScoreOptions.from_mapping(given, "the test")
+    assert options.candidates == options.input == ("a.txt", "b.txt")
+    assert options.group_by == ("system",)
+    options = ScoreOptions.from_mapping({**given, "by": ["x"], "output": "out"}, "the test")
+    assert (options.group_by, options.is_kept) == (("x",), True)
+
+
+def test_help_says_when_input_and_output_are_needed(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["score", "--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.count("(needed without --candidates)") == 2
 
 
 def test_options_of_beam_are_refused(tmp_path, texts, capsys):

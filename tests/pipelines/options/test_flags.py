@@ -186,7 +186,6 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
         ("score", "-b", "--max-batch-tokens?"),
         ("score", "--batch_size", "--max-batch-tokens?"),
         ("score", "--baseline_path", "--baseline?"),
-        ("score", "-i", "--input?"),
         ("score", "--seg_level", "Every row gets scores of its own"),
         ("score", "--paired-bs", "`bertscore-beam compare`"),
         ("compare", "--alpha", "--confidence?"),

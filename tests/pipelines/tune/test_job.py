@@ -185,6 +185,52 @@ def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypat
     assert {row["model"] for row in summary["agreement"]} == {"all-MiniLM-L6-v2", "BLEU"}
 
 
+def test_models_stand_side_by_side_and_one_that_is_not_there_is_left_out(
+    judgements, tiny_folder, tmp_path, capsys
+):
+    tiny, absent = tiny_folder("bert"), "xlm-mlm-100-1280"
+    words = [
+        "--models",
+        "all-MiniLM-L6-v2",
+        str(tiny),
+        absent,
+        "--idf",
+        "none",
+        "--metrics",
+        "none",
+    ]
+    words += ["--resamples", "100", "--registry", str(tmp_path / "layers.json")]
+    assert tune(judgements, tmp_path / "out", *words) == 0
+    printed = capsys.readouterr()
+    assert f"{absent} was left out: model '{absent}' is neither a local folder" in printed.err
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert summary["missing"] == [absent]
+    names = ["all-MiniLM-L6-v2", tiny.name]
+    assert [row["model"] for row in summary["recommended"]] == names
+    tuned = parse_layers((tmp_path / "layers.json").read_bytes(), "the test")
+    assert sorted(row.model for row in tuned) == sorted(names)
+    for row, folder in zip(summary["recommended"], (None, tiny), strict=True):
+        model = BertScorer(
+            ScorerConfig(model=folder, all_layers=True, backend="torch")
+        ).encoder.model
+        count = sum(parameter.numel() for parameter in model.parameters())
+        # The files may also hold a pooler and positions.
+        assert count <= row["parameters"] < 1.2 * count
+        assert row["weight_bytes"] == 4 * row["parameters"]
+        line = (
+            row["model"],
+            f"{row['parameters'] / 1e6:,.1f}",
+            f"{row['weight_bytes'] / 1e6:,.0f}",
+        )
+        assert "\t".join(line) in printed.out
+
+
+def test_models_that_are_all_absent_or_not_known_are_refused(judgements, tmp_path, capsys):
+    for models in (["xlm-mlm-100-1280"], ["all-MiniLM-L6-v2", "roberta-lage"]):
+        assert tune(judgements, tmp_path / "out", "--models", *models) == 2
+        assert f"model '{models[-1]}' is neither a local folder" in capsys.readouterr().err
+
+
 def test_score_takes_the_layer_of_the_file(tmp_path):
     layers = tmp_path / "layers.json"
     own = settle_workers(ScorerConfig(device="cpu"), Runner.of(score_options()))[1].signature()

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.inputs import Format, format_of
+from bertscore_beam.dump.text.parsers import LINE_COLUMN, PARSER, PARSER_KEY, SOURCE_KEY
 from bertscore_beam.dump.text.text_source import TextFile, open_text
-from bertscore_beam.dump.text.to_parquet import ROWS
+from bertscore_beam.dump.text.to_parquet import ROWS, with_line_column
 from bertscore_beam.files import absolute, join, mask_credentials
 from bertscore_core.errors import InputError
 
@@ -62,19 +63,23 @@ def _write(paths: Sequence[str], system: str | None, target: str) -> None:
     schema = pa.schema([("candidate", text), ("reference", pa.list_(text) if several else text)])
     if system is not None:
         schema = schema.append(pa.field("system", text))
-    numbers = np.zeros(len(paths), dtype=np.int64)
-    rows = zip_longest(*map(_lines, paths))
+    source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(paths[0])}
+    schema = with_line_column(schema).with_metadata(source)
+    numbers, first = np.zeros(len(paths), dtype=np.int64), 1
+    rows = zip_longest(*map(_lines, paths), fillvalue=(0, None))
     with pq.ParquetWriter(target, schema) as writer:
         while some := list(islice(rows, ROWS)):
-            texts = list(zip(*some, strict=True))
+            starts = [{"byte": row[0][0], "line": line} for line, row in enumerate(some, first)]
+            texts = [[text for _, text in column] for column in zip(*some, strict=True)]
             numbers += [len(some) - column.count(None) for column in texts]
-            references = [row[1:] for row in some] if several else texts[1]
             columns = {
                 "candidate": texts[0],
-                "reference": references,
+                "reference": list(zip(*texts[1:], strict=True)) if several else texts[1],
                 "system": [system] * len(some),
+                LINE_COLUMN: starts,
             }
             writer.write_table(pa.table({name: columns[name] for name in schema.names}, schema))
+            first += len(some)
     if len(set(numbers)) > 1:
         counts = ", ".join(map("{:,} in {!r}".format, numbers, map(mask_credentials, paths)))
         raise InputError(
@@ -84,11 +89,13 @@ def _write(paths: Sequence[str], system: str | None, target: str) -> None:
         )
 
 
-def _lines(path: str) -> Iterator[str]:
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the first byte of each line, decompressed, and its text."""
     _, codec = format_of(path, Format.LINES)
     text = TextFile(
         path=absolute(path), size=0, version="", kind=Format.LINES, codec=codec, columns=()
     )
+    start = 0
     with open_text(text) as stream:
         for number, line in enumerate(_cut(stream.blocks()), 1):
             try:
@@ -98,7 +105,8 @@ def _lines(path: str) -> Iterator[str]:
                     f"{mask_credentials(path)!r} is not UTF-8: got other bytes in line {number:,}; "
                     "expected UTF-8. Convert it, such as with iconv."
                 ) from None
-            yield decoded.removeprefix(_MARK) if number == 1 else decoded
+            yield start, decoded.removeprefix(_MARK) if number == 1 else decoded
+            start += len(line) + 1
 
 
 def _cut(blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -30,6 +30,8 @@ from bertscore_beam.files import is_utf8
 
 PARSER_KEY = b"bertscore.text"
 """Key in the metadata of a Parquet file that was written from text; the value is `PARSER`."""
+SOURCE_KEY = b"bertscore.source"
+"""Key of the path of that text, if the Parquet file is deleted before anyone can look into it."""
 _PYTHON = ".".join(platform.python_version_tuple()[:2])
 PARSER = f"1, orjson {orjson.__version__}, Python {_PYTHON}"
 """Version of everything that decides a value. Files of another one must be written again."""
@@ -85,12 +87,14 @@ class Lines:
         bad: Rows that could not be read, by position. All their columns are null.
         dropped: Fields that are no columns, with the number of rows that have them, as
             `fewer_names` returns them.
+        file: The file they were read from, if it is not the one that was given.
     """
 
     offsets: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     numbers: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     bad: Mapping[int, BadLine] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    file: str | None = None
 
     @property
     def reasons(self) -> dict[int, str]:
@@ -110,7 +114,7 @@ def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
     With it comes a digest of how the text was read, 16 hexadecimal digits; "" for any other file.
     """
     metadata = dict(schema.metadata or {})
-    parser = metadata.pop(PARSER_KEY, None)
+    parser, _ = metadata.pop(PARSER_KEY, None), metadata.pop(SOURCE_KEY, None)
     place = schema.get_field_index(LINE_COLUMN)
     if parser is None or place < 0 or schema.field(place).type != LINE_TYPE:
         return schema, ""
@@ -137,6 +141,7 @@ def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:
         numbers=line.to_numpy(),
         bad={row: BadLine(reason=Reason(why), message=said or "") for row, why, said in told},
         dropped=fewer_names(names),
+        file=table.schema.metadata.get(SOURCE_KEY, b"").decode() or None,
     )
 
 

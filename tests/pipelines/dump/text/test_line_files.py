@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import write_line_files
+from bertscore_beam.dump.text import LINE_COLUMN
 from bertscore_beam.run import temporary_folder
 from bertscore_core.errors import InputError
 from tests.support.text_files import write_text
@@ -19,9 +20,8 @@ def rows(tmp_path):
         for name, data in (candidates | references).items():
             write_text(tmp_path / name, data)
         places = ([str(tmp_path / name) for name in names] for names in (candidates, references))
-        return [
-            pq.read_table(path).to_pylist() for path in write_line_files(*places, str(tmp_path))
-        ]
+        tables = map(pq.read_table, write_line_files(*places, str(tmp_path)))
+        return [table.drop_columns(LINE_COLUMN).to_pylist() for table in tables]
 
     return of
 

@@ -1,0 +1,81 @@
+"""Documents of other collections, Parquet or JSON lines, are read as pages."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.crawl import CrawlFileError, Page, check_given, crawl_files, read_documents
+from bertscore_core import InputError
+from tests.support.text_files import to_jsonl, write_text
+
+ROWS = [{"id": n, "text": f"One.\nText {n} é.", "url": f"https://h{n}.example/a"} for n in range(9)]
+
+
+def read(path):
+    counts: Counter[str] = Counter()
+    with open(path, "rb") as file:
+        return list(read_documents(file, counts)), counts
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "no-suffix"])
+@pytest.mark.parametrize("address", ["url", "u"])
+def test_every_form_gives_the_same_pages(tmp_path, name, address):
+    rows = [{"text": row["text"], address: row["url"], "id": row["id"]} for row in ROWS]
+    if name == "a.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name, row_group_size=4)
+    else:
+        write_text(tmp_path / name, to_jsonl(rows))
+    pages, counts = read(tmp_path / name)
+    assert pages == [Page(url=row["url"], languages=(), text=row["text"]) for row in ROWS]
+    assert counts == {"pages": 9}
+
+
+def test_what_is_no_document_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(crawl_files, "MAX_PAGE_BYTES", 100)
+    other = [{"text": None, "url": "x"}, {"text": "x", "url": 3}, {"text": "x"}, ["text", "url"]]
+    long = [{"text": "x" * 101, "url": "x"}, {"text": "x" * 500, "url": "x"}]
+    data = to_jsonl([*other, *long, *ROWS]) + b'{"text": "cut'
+    pages, counts = read(write_text(tmp_path / "a.jsonl", data))
+    assert len(pages) == 9
+    # A line of twice the most bytes of a page is read as pieces, none of which is JSON.
+    assert counts == {"pages": 9, "pages_too_long": 1, "records_broken": 4 + 3 + 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.jsonl", b"", "holds no document"),
+        ("a.jsonl", b"One.\nTwo.\n", "holds no document: got {'records_broken': 2}"),
+        ("a.jsonl.gz", b"\x1f\x8bxx", "cannot be read: got"),
+        ("a.jsonl.zst", b"\x28\xb5\x2f\xfdxx", "cannot be read: got"),
+        ("a.parquet", b"PAR1xx", "cannot be read: got"),
+    ],
+)
+def test_other_and_damaged_files_are_errors(tmp_path, name, data, words):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(CrawlFileError, match=words):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst", "a.parquet"])
+def test_a_file_that_was_cut_off_is_an_error(tmp_path, name):
+    path = tmp_path / name
+    if name == "a.parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    else:
+        write_text(path, to_jsonl(ROWS))
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(CrawlFileError, match="cannot be read"):
+        read(path)
+
+
+def test_parquet_without_addresses_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["One."]}), path)
+    check_given(str(path))
+    with pytest.raises(InputError, match="has no column 'url': got text; expected"):
+        check_given(str(path), has_pages=True)
+    with pytest.raises(CrawlFileError, match="has no column 'url'"):
+        read(path)
