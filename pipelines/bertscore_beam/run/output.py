@@ -66,6 +66,12 @@ def interrupted(number: int) -> int:
     return 128 + number
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that end a run: also that of a lost terminal, but not below `nohup`."""
+    lost = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if lost else [])]
+
+
 def is_death(code: int) -> bool:
     """Tell whether a process died in such a way that a new one may succeed."""
     return code == DEVICE_LOST or -code in DEADLY
