@@ -41,7 +41,7 @@ from bertscore_beam.files import (
 )
 from bertscore_beam.options import DumpOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock, is_of_lock
-from bertscore_beam.run.output import interrupted
+from bertscore_beam.run.output import ending_signals, interrupted
 from bertscore_core.errors import ConfigError, SignatureError, load_json
 
 # Values as JSON knows them.
@@ -423,9 +423,12 @@ _TRIES = 10
 @contextmanager
 def temporary_folder() -> Iterator[str]:
     """Make a folder for the body that only this user can read; Beam's own go into it as well."""
-    ended = interrupted(signal.SIGTERM)
     is_main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(ended)) if is_main else None
+    ending = set(ending_signals() if is_main else ()) - {signal.SIGINT}
+    before = {
+        number: signal.signal(number, lambda number, _: sys.exit(interrupted(number)))
+        for number in ending
+    }
     place, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="bertscore-beam-")
     _TEMPORARY.append(folder)
     try:
@@ -434,8 +437,8 @@ def temporary_folder() -> Iterator[str]:
     finally:
         tempfile.tempdir = place
         delete_temporary_folders()
-        if is_main:
-            signal.signal(signal.SIGTERM, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def delete_temporary_folders() -> None:

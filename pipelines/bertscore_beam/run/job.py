@@ -45,6 +45,7 @@ from bertscore_beam.run.output import (
     REFUSED,
     Outcome,
     Shown,
+    ending_signals,
     escape_json,
     interrupted,
 )
@@ -57,8 +58,6 @@ from bertscore_core import BertScoreError, ConfigError
 from bertscore_core.errors import escape_text
 
 # How a run ends before its work is done: by a signal, a lost folder, or an error of the work.
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -77,7 +76,7 @@ def worker_errors() -> Iterator[None]:
 
 @contextmanager
 def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Iterator[None]:
-    """End this process at once on SIGINT or SIGTERM, with the status that a shell gives.
+    """End this process at once on SIGINT, SIGTERM or SIGHUP, with the status that a shell gives.
 
     Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
     it into others. A signal that is ignored, as in a background job of a script, stays so.
@@ -86,8 +85,10 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
         yield
         return
 
+    ending = ending_signals()
+
     def stop(number: int, _: FrameType | None) -> None:
-        for handled in _SIGNALS:
+        for handled in ending:
             signal.signal(handled, signal.SIG_IGN)  # it is ending already
         rest = "Finished parts are kept; the same command continues from there."
         words = (
@@ -101,8 +102,7 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
             )
         _leave(words, interrupted(number))
 
-    heeded = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heeded}
+    before = {number: signal.signal(number, stop) for number in ending}
     try:
         yield
     finally:

@@ -66,6 +66,15 @@ def interrupted(number: int) -> int:
     return 128 + number
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that end a run, but for those that were ignored at its start.
+
+    SIGHUP, of a lost terminal, is ignored below `nohup`; SIGINT in a background job of a script.
+    """
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
+
+
 def is_death(code: int) -> bool:
     """Tell whether a process died in such a way that a new one may succeed."""
     return code == DEVICE_LOST or -code in DEADLY

@@ -344,8 +344,9 @@ class Runner:
             _check_placeholders(options, chosen)
         if self.is_dataflow:
             check_credentials(chosen)
-        # Beam checks values only when it makes a pipeline. Later the folder has been changed.
-        self.pipeline()
+        # Beam checks values only when it makes a pipeline. Later the folder has been changed. This
+        # one never runs, so Beam would leave its folder in TMPDIR.
+        shutil.rmtree(self.pipeline().local_tempdir, ignore_errors=True)
         check_service(self.name, chosen)
 
     def check_output(self, output: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 
 import pytest
 import yaml
@@ -70,12 +71,16 @@ def test_score_writes_everything_and_shows_a_table(dump, tmp_path, capsys):
     assert "scored already" in capsys.readouterr().err
 
 
-def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys):
+def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     assert cli.main(arguments(dump, tmp_path, "--dry-run", "--idf", "corpus")) == cli.DONE
     shown = capsys.readouterr().out
     assert "rows to score" in shown
     assert "to be counted over all references" in shown
     assert not (tmp_path / "out").exists()
+    assert list(temporary.iterdir()) == []
 
 
 def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):

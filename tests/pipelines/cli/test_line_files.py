@@ -181,7 +181,7 @@ def test_options_of_beam_are_refused(tmp_path, texts, capsys):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_behind(tmp_path, number):
     text = "".join(f"{text}\n" for text in pair_rows(600)["candidate"]).encode()
     hyp, temporary = write_text(tmp_path / "hyp.txt", text), tmp_path / "temporary"

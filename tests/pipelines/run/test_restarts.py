@@ -141,7 +141,8 @@ def test_run_that_may_not_go_on_names_split_and_cause(
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
 )
 @pytest.mark.parametrize("moment", [PLANNING, LOADING, ""], ids=["planning", "loading", "scoring"])
 def test_nothing_outlives_the_launcher(command, dying, moment, number, status):
@@ -149,8 +150,8 @@ def test_nothing_outlives_the_launcher(command, dying, moment, number, status):
     wait_until_held(process, dying)
     process.send_signal(number)
     found, _, said = ended(process)
-    if moment == PLANNING and number == signal.SIGTERM:
-        status = -signal.SIGTERM  # nothing has begun, and nobody catches it
+    if moment == PLANNING and number in (signal.SIGTERM, signal.SIGHUP):
+        status = -number  # nothing has begun, and nobody catches it
     assert found == status
     assert not wait_until_gone(process.pid, 60)
     if moment != PLANNING and number != signal.SIGKILL:
