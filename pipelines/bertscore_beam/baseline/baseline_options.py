@@ -24,6 +24,7 @@ DEFAULT_SENTENCES_PER_HOST = 10
 DEFAULT_DOWNLOADS = 4
 """Common Crawl asks for few requests at a time."""
 
+_SOURCES = ("crawl", "wet", "documents", "sentences")
 _SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
 _ABOUT_PAGES = (
     "crawl_root", "first_files", "max_files", "sentences_per_page", "sentences_per_host",
@@ -117,6 +118,11 @@ class BaselineOptions(ScoringOptions):
         return dataclasses.replace(self, beam=(*self.beam, *self.beam_scoring))
 
     @property
+    def source(self) -> str:
+        """The option that names where sentences come from."""
+        return next(name for name in _SOURCES if getattr(self, name))
+
+    @property
     def given(self) -> tuple[str, ...]:
         """Paths with a language each."""
         return (*self.sentences, *self.documents)
@@ -159,21 +165,20 @@ class BaselineOptions(ScoringOptions):
         check_share("max_reject_fraction", self.max_reject_fraction)
 
     def _check_sources(self) -> None:
-        names = ("crawl", "wet", "documents", "sentences")
-        sources = [name for name in names if getattr(self, name)]
+        sources = [name for name in _SOURCES if getattr(self, name)]
         if len(sources) != 1:
             raise ConfigError(
                 f"sentences need exactly one source: got {' and '.join(sources) or 'none'}; "
-                f"expected one of {', '.join(names)}. Give --crawl CC-MAIN-YYYY-WW, or --wet GLOB, "
-                "or --documents LANGUAGE=PATH, or --sentences LANGUAGE=PATH."
+                f"expected one of {', '.join(_SOURCES)}. Give --crawl CC-MAIN-YYYY-WW, --wet GLOB, "
+                "--documents LANGUAGE=PATH or --sentences LANGUAGE=PATH."
             )
         for text in self.given:
             check_value(
-                sources[0],
+                self.source,
                 text,
                 fine=_SENTENCES.fullmatch(text) is not None,
                 expected="LANGUAGE=PATH",
-                cure=f"Write --{sources[0]} en=PATH.",
+                cure=f"Write --{self.source} en=PATH.",
             )
         check_value(
             "languages",
@@ -184,9 +189,6 @@ class BaselineOptions(ScoringOptions):
         )
 
     def _check_unused(self) -> None:
-        source = next(
-            name for name in ("sentences", "documents", "wet", "crawl") if getattr(self, name)
-        )
         unused = _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",)
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in unused:
@@ -194,7 +196,7 @@ class BaselineOptions(ScoringOptions):
                 name,
                 getattr(self, name),
                 fine=getattr(self, name) == defaults[name],
-                expected=f"it only without {source}, with which it has no effect",
+                expected=f"it only without {self.source}, with which it has no effect",
                 cure="Leave it out.",
             )
 

@@ -105,7 +105,7 @@ class BaselinePlan:
         return {
             "command": "baseline",
             "layout": LAYOUT,
-            "source": options.crawl or self.source.name,
+            "source": options.crawl or options.source,
             "seed": str(options.seed),
             "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
             "filters": filters,

@@ -79,7 +79,7 @@ def read_stage(
         page_cap=options.sentences_per_page,
         rules=job.plan.source.rules,
         policy=job.plan.source.policy,
-        source=job.plan.source.name,
+        source=options.source,
     )
 
     def build(root: beam.Pipeline) -> None:

@@ -356,12 +356,6 @@ class Source:
         return self.options.crawl is not None
 
     @property
-    def name(self) -> str:
-        """The option that names it."""
-        names = ("crawl", "wet", "documents", "sentences")
-        return next(name for name in names if getattr(self.options, name))
-
-    @property
     def is_given(self) -> bool:
         """Whether the files hold sentences and not pages."""
         return bool(self.options.sentences)
@@ -378,7 +372,7 @@ class Source:
             return "More --max-files, another crawl or more --sentences-per-host give more."
         if self.is_given:
             return "More sentences give more; fewer --pairs need fewer."
-        return f"More files for --{self.name} or more --sentences-per-host give more."
+        return f"More files for --{self.options.source} or more --sentences-per-host give more."
 
     @property
     def shown(self) -> str:
@@ -400,7 +394,7 @@ class Source:
         if self.is_by_language:
             paths_by_language = _given_paths(options)
             suffixes = SUFFIXES if self.is_given else DOCUMENT_SUFFIXES
-            with reaching(self.name, *chain.from_iterable(paths_by_language.values())):
+            with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
                 return {
                     code: self._in_order(list_files_of(paths, suffixes=suffixes))
                     for code, paths in paths_by_language.items()

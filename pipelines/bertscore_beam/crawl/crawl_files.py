@@ -386,6 +386,8 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
     if magic == _ZSTD:
         stream = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file), "zstd"))
     while line := stream.readline(2 * MAX_PAGE_BYTES):  # of a longer one no piece is JSON
+        if line.isspace():
+            continue
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError:

@@ -14,6 +14,7 @@ from bertscore_beam.options.values import (
     check_group_columns,
     check_share,
     check_value,
+    plain_value,
 )
 from bertscore_core.errors import ConfigError
 
@@ -212,6 +213,11 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         texts = {"input": candidates or references, "candidates": candidates}
         return {**texts, **by, "output": STANDARD_OUTPUT}
 
+    def describe(self) -> dict[str, Any]:
+        """Return the options as plain values, without the files that text files become."""
+        input = {"input": plain_value(self.candidates)} if self.candidates else {}
+        return super().describe() | input
+
     @property
     def is_kept(self) -> bool:
         """Whether the run stays; if not, its result is only printed."""
@@ -219,7 +225,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
 
 
 def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
-    """Refuse two text files as rows, where no output says that this is more than a try."""
+    """Name the options for text files; without this only the output would be called missing."""
     if {"output", "input_format"} & values.keys():
         return
     from bertscore_beam.dump import TWO_FILES  # here, since it takes time to import

@@ -47,7 +47,7 @@ _NEEDS = {
 _BUCKETS = ("temp_location", "staging_location")
 """Options of Beam that name a folder in a bucket."""
 
-_PLACES = ("input", "output", "idf", "reuse", "wet", "sentences")
+_PLACES = ("input", "output", "idf", "reuse", "wet", "documents", "sentences")
 """Options that name paths for the workers to open."""
 
 
@@ -100,7 +100,8 @@ def _check_reachable(options: RunOptions) -> None:
     for name in _PLACES:
         values = described.get(name) or []
         for value in values if isinstance(values, list) else [values]:
-            path = str(value).partition("=")[2] if name == "sentences" else str(value)
+            has_language = name in ("documents", "sentences")
+            path = str(value).partition("=")[2] if has_language else str(value)
             if "://" not in path and path not in IDF_WORDS:
                 raise ConfigError(
                     f"{name} is on this machine: got {value!r}; expected a path that Dataflow's "

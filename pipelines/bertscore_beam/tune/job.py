@@ -161,6 +161,8 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
         {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
     )
     _write_parts(job)
+    for name, why in plan.missing.items():
+        say(f"{name} is left out: {why}")
     if plan.device_words is not None:
         say(f"The encoder runs on {plan.device_words}")
     return job

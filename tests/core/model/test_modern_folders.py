@@ -34,6 +34,7 @@ def test_untuned_model_asks_for_a_layer(tiny_folder, tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as caught:
         settle(ScorerConfig(model=name))
     assert f"no layer has been tuned for {name}: got no num_layers; expected 0" in str(caught.value)
+    assert f"--models {name} --registry layers.json --output tuned`" in str(caught.value)
     assert "--num-layers" in str(caught.value)
     assert settle(ScorerConfig(model=name, num_layers=2)).signature().num_layers == "2"
     assert settle(ScorerConfig(model=name, all_layers=True)).signature().num_layers == "all"

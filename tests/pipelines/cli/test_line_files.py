@@ -72,6 +72,9 @@ def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, c
     assert score(tmp_path, *words) == cli.DONE
     assert score(tmp_path, *words) == cli.DONE
     assert "parts: 1 (1 compared and kept)" in capsys.readouterr().out
+    run = json.loads((tmp_path / "out" / "_run.json").read_text())
+    assert run["options"]["input"] == [str(tmp_path / "a.txt")]
+    assert str(temporary) not in json.dumps(run)
     (rejects,) = (tmp_path / "out" / "_rejects" / "rows").rglob("*.pq")
     (row,) = pq.read_table(rejects).to_pylist()
     byte = sum(len(text.encode()) + 1 for text in texts["a"][:3])

@@ -36,7 +36,7 @@ def test_what_is_no_document_is_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(crawl_files, "MAX_PAGE_BYTES", 100)
     other = [{"text": None, "url": "x"}, {"text": "x", "url": 3}, {"text": "x"}, ["text", "url"]]
     long = [{"text": "x" * 101, "url": "x"}, {"text": "x" * 500, "url": "x"}]
-    data = to_jsonl([*other, *long, *ROWS]) + b'{"text": "cut'
+    data = to_jsonl([*other, *long, *ROWS]) + b'\n \r\n{"text": "cut'
     pages, counts = read(write_text(tmp_path / "a.jsonl", data))
     assert len(pages) == 9
     # A line of twice the most bytes of a page is read as pieces, none of which is JSON.

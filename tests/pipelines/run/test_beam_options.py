@@ -87,6 +87,13 @@ def test_what_cannot_work_is_named_before_any_work(own, beam, message, capsys, n
     assert "usage" not in said
 
 
+@pytest.mark.parametrize("source", ["sentences", "documents"])
+def test_texts_of_a_baseline_on_this_machine_are_named(source, capsys, no_network):
+    words = ["baseline", f"--{source}", "en=gs://b/x", "en=a.jsonl", "--output", "gs://b/out"]
+    assert main([*words, "--", *DATAFLOW_FLAGS]) == UNUSABLE
+    assert f"{source} is on this machine: got 'en=a.jsonl'" in capsys.readouterr().err
+
+
 @pytest.mark.long
 @pytest.mark.job
 def test_names_that_only_look_like_placeholders_pass(no_network):

@@ -63,7 +63,7 @@ def _write(paths: Sequence[str], system: str | None, target: str) -> None:
     schema = pa.schema([("candidate", text), ("reference", pa.list_(text) if several else text)])
     if system is not None:
         schema = schema.append(pa.field("system", text))
-    source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(paths[0])}
+    source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(absolute(paths[0]))}
     schema = with_line_column(schema).with_metadata(source)
     numbers, first = np.zeros(len(paths), dtype=np.int64), 1
     rows = zip_longest(*map(_lines, paths), fillvalue=(0, None))

@@ -1,5 +1,6 @@
 """Files with a text a line become Parquet, a row a line."""
 
+import os
 import stat
 
 import pyarrow.parquet as pq
@@ -8,7 +9,7 @@ import pytest
 from bertscore_beam.dump import write_line_files
 from bertscore_beam.dump.text import LINE_COLUMN
 from bertscore_beam.run import temporary_folder
-from bertscore_core.errors import InputError
+from bertscore_core.errors import ConfigError, InputError
 from tests.support.text_files import write_text
 
 
@@ -76,6 +77,11 @@ def test_what_cannot_be_read_is_refused_without_its_text(rows, candidates, messa
     with pytest.raises(InputError, match=message) as raised:
         rows(candidates, {"r": b"x\nx\n"})
     assert "\xe9" not in str(raised.value)
+
+
+def test_a_name_that_is_not_utf8_is_refused(rows):
+    with pytest.raises(ConfigError, match="it is not valid UTF-8"):
+        rows({os.fsdecode(b"\xff.txt"): b"a\n"}, {"r": b"x\n"})
 
 
 def test_a_cut_gzip_file_is_refused(rows, tmp_path):
