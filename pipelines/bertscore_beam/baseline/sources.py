@@ -63,6 +63,11 @@ PAIRS_FOLDER = "_pairs"
 IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
+DATA_FOLDERS = (
+    *(FAILED_FOLDER, FETCHED_FOLDER, SENTENCES_FOLDER, SAMPLE_FOLDER),
+    *(PAIRS_FOLDER, IDF_FOLDER, MOMENTS_FOLDER),
+)
+"""What others are made of first."""
 
 
 def table_path(language: str, model: str) -> str:
