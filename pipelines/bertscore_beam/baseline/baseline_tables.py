@@ -199,16 +199,10 @@ def _describe_table(
             "name": plan.source.shown,
             "listing": sample.listing,
             "filters": None if options.sentences else json.loads(plan.identity["filters"]),
-            "language_check": describe_certainty(plan.source, pairs.language, sample.counts),
-            "files_listed": sample.listed,
-            "first_files": sample.first_files,
-            "max_files": sample.max_files,
-            "retries": sample.retries,
-            "records": sample.records,
-            "records_broken": sample.records_broken,
-            "counts": dict(sample.counts),
-            "failed": sample.failed,
-            "files": sample.files,
+            "language_check": describe_certainty(
+                plan.source, pairs.language, sample.files["counts"]
+            ),
+            **sample.files,
         },
     }
 

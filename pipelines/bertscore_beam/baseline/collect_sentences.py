@@ -319,23 +319,25 @@ def _record(
         wanted=2 * options.pairs,
         found=len(sample),
         host_cap=options.sentences_per_host,
-        first_files=options.first_files,
-        max_files=options.max_files,
-        listed=len(files.names),
         listing=files.digest,
         digest=sample_digest(sample),
-        files=[
-            {
-                "file": file.file,
-                "bytes": file.bytes,
-                "sha256": file.sha256,
-                "rows": file.rows[language],
-            }
-            for file in read
-        ],
-        failed=_failures(job.folder, failed),
-        counts=dict(sorted(counts.items())),
-        records=records_of(counts),
-        records_broken=broken_records_of(counts),
-        retries=sum(len(file.retries) for file in read),
+        files={
+            "files_listed": len(files.names),
+            "first_files": options.first_files,
+            "max_files": options.max_files,
+            "retries": sum(len(file.retries) for file in read),
+            "records": records_of(counts),
+            "records_broken": broken_records_of(counts),
+            "counts": dict(sorted(counts.items())),
+            "failed": _failures(job.folder, failed),
+            "files": [
+                {
+                    "file": file.file,
+                    "bytes": file.bytes,
+                    "sha256": file.sha256,
+                    "rows": file.rows[language],
+                }
+                for file in read
+            ],
+        },
     )

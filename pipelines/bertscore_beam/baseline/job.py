@@ -172,14 +172,15 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sample_row(source: Source, sample: SampleRecord) -> dict[str, Any]:
+    files = sample.files
     return {
-        "language_check": describe_certainty(source, sample.language, sample.counts),
+        "language_check": describe_certainty(source, sample.language, files["counts"]),
         "sentences": sample.found,
         "wanted": sample.wanted,
-        "files": len(sample.files),
-        "failed_files": len(sample.failed),
-        "records": sample.records,
-        "records_broken": sample.records_broken,
+        "files": len(files["files"]),
+        "failed_files": len(files["failed"]),
+        "records": files["records"],
+        "records_broken": files["records_broken"],
     }
 
 

@@ -220,7 +220,7 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
 
 
 def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock]:
-    names = [str(file["file"]) for file in sample.files]
+    names = [str(file["file"]) for file in sample.files["files"]]
     gone = [name for name in names if not index.has(sample.language, name)]
     if gone:
         raise InputError(
