@@ -7,11 +7,11 @@ from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.sources import (
-    FETCHED_FOLDER,
+    DATA_FOLDERS,
+    FAILED_FOLDER,
+    IDF_FOLDER,
     LAYOUT,
     MOMENTS_FOLDER,
-    PAIRS_FOLDER,
-    SAMPLE_FOLDER,
     SENTENCES_FOLDER,
     Source,
     SourceFiles,
@@ -131,17 +131,6 @@ class BaselineJob:
 
 # What an output folder holds already, and whether a run may continue in it.
 
-_DATA = tuple(
-    f"{folder}/"
-    for folder in (
-        FETCHED_FOLDER,
-        SENTENCES_FOLDER,
-        SAMPLE_FOLDER,
-        PAIRS_FOLDER,
-        MOMENTS_FOLDER,
-    )
-)
-
 
 def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     """Check that a run may continue in its output folder: nothing in it would be lost.
@@ -179,9 +168,11 @@ def _tables(names: Mapping[str, int]) -> list[str]:
 
 
 def _holds_data(names: Mapping[str, int]) -> bool:
+    folders = {*DATA_FOLDERS} - {FAILED_FOLDER, IDF_FOLDER}
     unfinished = f"{SENTENCES_FOLDER}/"
     return bool(_tables(names)) or any(
-        name.startswith(_DATA) and (not name.startswith(unfinished) or name.endswith(".json"))
+        name.partition("/")[0] in folders
+        and (not name.startswith(unfinished) or name.endswith(".json"))
         for name in names
     )
 

@@ -9,9 +9,6 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bertscore_beam.baseline.baseline_plan import (
@@ -21,13 +18,7 @@ from bertscore_beam.baseline.baseline_plan import (
     list_tables,
 )
 from bertscore_beam.baseline.sources import (
-    FAILED_FOLDER,
-    FETCHED_FOLDER,
-    IDF_FOLDER,
-    MOMENTS_FOLDER,
-    PAIRS_FOLDER,
-    SAMPLE_FOLDER,
-    SENTENCES_FOLDER,
+    DATA_FOLDERS,
     PairsRecord,
     SampleRecord,
     Source,
@@ -67,7 +58,7 @@ _LARGEST_MEAN_DROP = 0.02
 """Most that F1 is below the mean of precision and recall; published tables have at most 0.009."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """Something that holds for a sound baseline; `passed` is None where it was not checked."""
 
@@ -83,45 +74,35 @@ def check_moments(moments: Moments) -> list[Check]:
     Random pairs are exchangeable, so precision and recall have one expectation. Their standard
     error is worked out from differences between hosts, so there must be some.
     """
-    if moments.num_pairs < FEW_PAIRS:
-        reason = f"too few pairs: {moments.num_pairs:,}"
-        return [_not_made(name, reason, f"at least {FEW_PAIRS:,} pairs") for name in CHECKS]
     # A layer's difference and its error may both be zero, as for the embeddings of single tokens.
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.nan_to_num(np.abs(moments.gaps) / moments.gap_errors).max()
-    means = moments.means
-    middle, f1 = means[:, :2].mean(axis=1), means[:, 2]
+    middle, f1 = moments.means[:, :2].mean(axis=1), moments.means[:, 2]
     drop, lift = (middle - f1).max(), (f1 - middle).max()
-    about_gap, about_f1, about_hosts = CHECKS
-    checks = [
-        Check(
-            name=about_gap,
-            passed=bool(gap <= _LARGEST_GAP),
-            found=f"{gap:.1f} standard errors apart at most",
-            expected=f"at most {_LARGEST_GAP:g}",
+    hosts = moments.effective_hosts
+    results: list[tuple[bool | None, str, str]] = [
+        (
+            bool(gap <= _LARGEST_GAP),
+            f"{gap:.1f} standard errors apart at most",
+            f"at most {_LARGEST_GAP:g}",
         ),
-        Check(
-            name=about_f1,
-            passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
-            found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
-            expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
+        (
+            bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
+            f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
+            f"at most {_LARGEST_MEAN_DROP:g} below, never above",
+        ),
+        (
+            hosts >= _FEWEST_HOSTS,
+            f"as good as {hosts:.1f} hosts of equal size",
+            f"at least {_FEWEST_HOSTS:g}",
         ),
     ]
     if not moments.knows_hosts:
-        missing = _not_made(about_hosts, "hosts are not known", "sentences with their hosts")
-        return [*checks, missing]
-    hosts = moments.effective_hosts
-    about = Check(
-        name=about_hosts,
-        passed=hosts >= _FEWEST_HOSTS,
-        found=f"as good as {hosts:.1f} hosts of equal size",
-        expected=f"at least {_FEWEST_HOSTS:g}",
-    )
-    return [*checks, about]
-
-
-def _not_made(name: str, reason: str, needed: str) -> Check:
-    return Check(name=name, passed=None, found=f"not looked at: {reason}", expected=needed)
+        results[-1] = (None, "not looked at: hosts are not known", "sentences with their hosts")
+    if moments.num_pairs < FEW_PAIRS:
+        reason = f"not looked at: too few pairs: {moments.num_pairs:,}"
+        results = [(None, reason, f"at least {FEW_PAIRS:,} pairs")] * len(CHECKS)
+    return [Check(name, *result) for name, result in zip(CHECKS, results, strict=True)]
 
 
 # How certain it is that the sentences of a table are in its language.
@@ -145,21 +126,23 @@ def describe_certainty(
     if source.is_given:
         return None
     close, installed = language in CLOSE_LANGUAGES, source.rules.detectors
-    agreed, disagreed = counts.get(DETECTORS_AGREE, 0), counts.get(REJECTED + DETECTORS_DISAGREE, 0)
-    share = _share(disagreed, agreed)
+    share = _share(counts, REJECTED + DETECTORS_DISAGREE, DETECTORS_AGREE)
     described = {
         "detectors": list(installed[:2] if close else installed[:1]),
         "close_to_others": close,
         "disagreement": share,
         "uncertain": close and (len(installed) < 2 or (share or 0.0) > UNCERTAIN_SHARE),
     }
-    if language != "zh":
-        return described
-    variants = (counts.get(OF_VARIANT + name, 0) for name in ("traditional", "simplified"))
-    return described | {"traditional": _share(*variants)}
+    if language == "zh":
+        described["traditional"] = _share(counts, *map(OF_VARIANT.__add__, _VARIANTS))
+    return described
 
 
-def _share(part: int, rest: int) -> float | None:
+_VARIANTS = ("traditional", "simplified")
+
+
+def _share(counts: Mapping[str, int], name: str, other: str) -> float | None:
+    part, rest = counts.get(name, 0), counts.get(other, 0)
     return round(part / (part + rest), 4) if part + rest else None
 
 
@@ -216,16 +199,10 @@ def _describe_table(
             "name": plan.source.shown,
             "listing": sample.listing,
             "filters": None if options.sentences else json.loads(plan.identity["filters"]),
-            "language_check": describe_certainty(plan.source, pairs.language, sample.counts),
-            "files_listed": sample.listed,
-            "first_files": sample.first_files,
-            "max_files": sample.max_files,
-            "retries": sample.retries,
-            "records": sample.records,
-            "records_broken": sample.records_broken,
-            "counts": dict(sample.counts),
-            "failed": sample.failed,
-            "files": sample.files,
+            "language_check": describe_certainty(
+                plan.source, pairs.language, sample.files["counts"]
+            ),
+            **sample.files,
         },
     }
 
@@ -290,93 +267,62 @@ _FEWEST_PLACES = 5
 _MOST_NUMBERS = 30
 """Layers that are numbered one by one."""
 _LONGEST_NAME = 70
+_LEGEND: dict[str, Any] = {
+    **{"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2},
+    **{"frameon": False, "fontsize": 9, "columnspacing": 1.6},
+}
 
 
 def draw_distributions(moments: Moments, title: str) -> bytes:
     """Draw F1 of one random pair or more at every layer, and the errors of the means, as a PNG."""
-    figure, upper, lower = _panels(moments.rows, title)
-    bands = _draw_bands(upper, moments)
-    means = _draw_means(upper, moments.means)
-    # A legend is filled column by column: bands in its first row, means in its second.
-    pairs = zip_longest(bands, means)
-    _legend_above(upper, 4, [drawn for pair in pairs for drawn in pair if drawn is not None])
-    upper.set_ylabel("score of random pairs")
-    _draw_errors(lower, moments)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})  # nor the date
-    return buffer.getvalue()
-
-
-def _panels(rows: int, title: str) -> tuple[Figure, Axes, Axes]:
-    figure = Figure(
-        figsize=(float(np.clip(5.0 + 0.26 * rows, 7.5, 15.0)), 7.2),
-        dpi=_DOTS_PER_INCH,
-        layout="constrained",
-        facecolor="white",
-    )
+    rows, layers = moments.rows, np.arange(moments.rows)
+    size = (float(np.clip(5.0 + 0.26 * rows, 7.5, 15.0)), 7.2)
+    figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     # A name may hold a dollar sign, which would begin a formula.
-    size = 12 if len(title) <= _LONGEST_NAME else 9
-    figure.suptitle(escape_line(title), fontsize=size, fontweight="bold", parse_math=False)
+    points = 12 if len(title) <= _LONGEST_NAME else 9
+    figure.suptitle(escape_line(title), fontsize=points, fontweight="bold", parse_math=False)
     for panel in (upper, lower):
         panel.grid(axis="y", color="#E5E5E5", lw=0.8)
         panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
+
+    bands: list[Any] = []
+    for label, share, colour, width in _BANDS:
+        low, high = moments.quantiles([share, 1 - share])[:, :, 2]
+        bands.append(upper.bar(layers, high - low, width, bottom=low, color=colour, label=label))
+    median = moments.quantiles([0.5])[0, :, 2]
+    bands.append(
+        upper.hlines(median, layers - 0.33, layers + 0.33, colors=_NAVY, lw=1.6, label="median")
+    )
+    upper.use_sticky_edges = False  # bars would touch the axis and look cut off
+    black: dict[str, Any] = {"color": _BLACK, "lw": 1.2}
+    precision, recall, f1 = moments.means.T
+    means = [
+        *upper.plot(layers, precision, "-s", color=_ORANGE, lw=4, ms=5, label="mean precision"),
+        *upper.plot(layers, recall, "x", ls=(0, (3, 2)), ms=4, label="mean recall", **black),
+        *upper.plot(layers, f1, "-o", ms=4.5, mfc="white", label="mean F1", **black),
+    ]
+    # A legend is filled column by column: bands in its first row, means in its second.
+    drawn = [artist for pair in zip_longest(bands, means) for artist in pair if artist is not None]
+    upper.legend(handles=drawn, ncols=4, **_LEGEND)
+    upper.set_ylabel("score of random pairs")
+
+    errors, naive = moments.standard_errors[:, 2] / _SMALL, moments.naive_errors[:, 2] / _SMALL
+    label = "allowing for hosts" if moments.knows_hosts else "hosts are not known"
+    lower.plot(layers, errors, "-o", color=_BLUE, lw=1.4, ms=4, label=label)
+    lower.plot(layers, naive, "--s", color=_ORANGE, lw=1.4, ms=4, label="of independent pairs")
+    # A single pair has no error, which is NaN.
+    lower.set_ylim(0, 1.15 * max(0.01, *np.nan_to_num([errors, naive]).ravel()))
+    lower.set_ylabel("standard error\nof mean F1 ($10^{-4}$)")
+    lower.legend(ncols=2, **_LEGEND)
     lower.set_xlabel("layer (0: the embeddings)")
     middle, half = (rows - 1) / 2, max(rows / 2, _FEWEST_PLACES / 2) + 0.2
     lower.set_xlim(middle - half, middle + half)
     lower.set_xticks(range(0, rows, 1 if rows <= _MOST_NUMBERS else 2))
-    return figure, upper, lower
-
-
-def _draw_bands(panel: Axes, moments: Moments) -> list[Artist]:
-    layers = np.arange(moments.rows)
-    drawn: list[Artist] = []
-    for label, share, colour, width in _BANDS:
-        low, high = moments.quantiles([share, 1 - share])[:, :, 2]
-        drawn.append(panel.bar(layers, high - low, width, bottom=low, color=colour, label=label)[0])
-        drawn[-1].set_label(label)
-    median = moments.quantiles([0.5])[0, :, 2]
-    line = panel.hlines(median, layers - 0.33, layers + 0.33, colors=_NAVY, lw=1.6, label="median")
-    # Without this, bars would touch the axis and look cut off.
-    panel.use_sticky_edges = False
-    return [*drawn, line]
-
-
-def _draw_means(panel: Axes, means: npt.NDArray[np.float64]) -> list[Artist]:
-    layers = np.arange(len(means))
-    black: dict[str, Any] = {"color": _BLACK, "lw": 1.2}
-    lines = [
-        panel.plot(layers, means[:, 0], "-s", color=_ORANGE, lw=4, ms=5, label="mean precision"),
-        panel.plot(layers, means[:, 1], "x", ls=(0, (3, 2)), ms=4, label="mean recall", **black),
-        panel.plot(layers, means[:, 2], "-o", ms=4.5, mfc="white", label="mean F1", **black),
-    ]
-    return [line for (line,) in lines]
-
-
-def _draw_errors(panel: Axes, moments: Moments) -> None:
-    layers = np.arange(moments.rows)
-    errors, naive = moments.standard_errors[:, 2] / _SMALL, moments.naive_errors[:, 2] / _SMALL
-    label = "allowing for hosts" if moments.knows_hosts else "hosts are not known"
-    panel.plot(layers, errors, "-o", color=_BLUE, lw=1.4, ms=4, label=label)
-    panel.plot(layers, naive, "--s", color=_ORANGE, lw=1.4, ms=4, label="of independent pairs")
-    # A single pair has no error, which is NaN.
-    panel.set_ylim(0, 1.15 * max(0.01, *np.nan_to_num([errors, naive]).ravel()))
-    panel.set_ylabel("standard error\nof mean F1 ($10^{-4}$)")
-    _legend_above(panel, 2)
-
-
-def _legend_above(panel: Axes, columns: int, drawn: Sequence[Artist] | None = None) -> None:
-    panel.legend(
-        handles=drawn,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=columns,
-        frameon=False,
-        fontsize=9,
-        borderaxespad=0.2,
-        columnspacing=1.6,
-    )
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})  # nor the date
+    return buffer.getvalue()
 
 
 # Write the tables, and delete those that are out of date.
@@ -430,15 +376,7 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
 def delete_output(folder: OutputFolder) -> None:
     """Delete all that a baseline job writes, and what others are made of last."""
     _delete_tables(folder, list_tables(folder))
-    for below in (
-        MOMENTS_FOLDER,
-        IDF_FOLDER,
-        PAIRS_FOLDER,
-        SAMPLE_FOLDER,
-        SENTENCES_FOLDER,
-        FETCHED_FOLDER,
-        FAILED_FOLDER,
-    ):
+    for below in reversed(DATA_FOLDERS):
         paths = [f"{below}/{name}" for name in folder.files(below)]
         records = [path for path in paths if path.endswith(".json")]
         folder.delete(*records)
@@ -497,10 +435,8 @@ def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
 def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:
     """Say what a run lacks, and what is doubtful about its tables; each thing once for all."""
     return [
-        *_about_samples(summary, cure),
-        *_about_languages(summary),
-        *_about_errors(summary),
-        *_about_checks(summary),
+        *_about_languages(summary["languages"], cure),
+        *_about_tables(summary["tables"]),
         *(f"no table {table['table']}: {table['reason']}" for table in summary["unusable"]),
         *_about_missing(summary),
     ]
@@ -511,8 +447,7 @@ def languages_without_pairs(summary: Mapping[str, Any]) -> list[str]:
     return [code for code, row in summary["languages"].items() if row["sentences"] < 2]
 
 
-def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
-    rows = summary["languages"]
+def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterator[str]:
     small = {code: row for code, row in rows.items() if row["sentences"] < row["wanted"]}
     if small:
         numbers = ", ".join(
@@ -523,9 +458,8 @@ def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
             f"the sample was too small: got these sentences: {numbers}; expected {asked_for:,} of "
             f"each language. The tables are made of what there is. {cure}"
         )
-    failed = {code: row["failed_files"] for code, row in rows.items() if row["failed_files"]}
-    if failed:
-        yield f"files could not be read: {_numbers(failed)}; see _failed/."
+    if failed := _numbers({code: row["failed_files"] for code, row in rows.items()}):
+        yield f"files could not be read: {failed}; see _failed/."
     broken = [
         f"{code} {row['records_broken']:,} of {row['records']:,}"
         for code, row in rows.items()
@@ -533,10 +467,7 @@ def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
     ]
     if broken:
         yield f"records could not be read and were left out: {', '.join(broken)}."
-
-
-def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
-    checks = {code: row["language_check"] for code, row in summary["languages"].items()}
+    checks = {code: row["language_check"] for code, row in rows.items()}
     doubted = {code: check for code, check in checks.items() if check and check["uncertain"]}
     once = [code for code, check in doubted.items() if check["disagreement"] is None]
     if once:
@@ -546,12 +477,7 @@ def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
             "others. Install both pycld2 and py3langid; pycld2 has wheels for Linux on x86-64 with "
             "Python up to 3.13."
         )
-    shares = [
-        f"{code} {check['disagreement']:.0%}"
-        for code, check in doubted.items()
-        if check["disagreement"] is not None
-    ]
-    if shares:
+    if shares := [f"{c} {doubted[c]['disagreement']:.0%}" for c in doubted if c not in once]:
         yield (
             "the language is uncertain: got two detectors that disagree on these shares of the "
             f"sentences: {', '.join(shares)}; expected at most {UNCERTAIN_SHARE:.0%}. Those "
@@ -559,11 +485,10 @@ def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _about_errors(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Say which tables are not reliable, since their standard error is large or not known."""
+def _about_tables(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     unsure = [
-        f"{table['table']} " + _error_of(table)
-        for table in summary["tables"]
+        f"{table['table']} {_error_of(table)}"
+        for table in tables
         if table["largest_error"] is None or table["largest_error"] > LARGE_ERROR
     ]
     if unsure:
@@ -571,6 +496,11 @@ def _about_errors(summary: Mapping[str, Any]) -> Iterator[str]:
             f"the standard error of F1 is large: got {'; '.join(unsure)}; expected at most "
             f"{LARGE_ERROR}. Take more --pairs, and sentences of more hosts for them."
         )
+    for check in dict.fromkeys(name for table in tables for name in table["failed_checks"]):
+        which = ", ".join(t["table"] for t in tables if check in t["failed_checks"])
+        yield f"{which}: this does not hold: {check}; see the .json."
+    if left := _numbers({t["table"]: t["pairs_without_tokens"] for t in tables}):
+        yield f"pairs are left out, since the tokenizer leaves nothing of a sentence: {left}."
 
 
 def _error_of(table: Mapping[str, Any]) -> str:
@@ -584,28 +514,14 @@ def _error_of(table: Mapping[str, Any]) -> str:
     )
 
 
-def _about_checks(summary: Mapping[str, Any]) -> Iterator[str]:
-    tables = summary["tables"]
-    for check in dict.fromkeys(name for table in tables for name in table["failed_checks"]):
-        which = ", ".join(t["table"] for t in tables if check in t["failed_checks"])
-        yield f"{which}: this does not hold: {check}; see the .json."
-    left = {t["table"]: t["pairs_without_tokens"] for t in tables if t["pairs_without_tokens"]}
-    if left:
-        yield (
-            f"pairs are left out, since the tokenizer leaves nothing of a sentence: "
-            f"{_numbers(left)}."
-        )
-
-
 def _numbers(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {number:,}" for name, number in counts.items())
+    return ", ".join(f"{name} {number:,}" for name, number in counts.items() if number)
 
 
 def _about_missing(summary: Mapping[str, Any]) -> Iterator[str]:
-    missing = languages_without_pairs(summary)
-    if missing:
-        sentences = _numbers({code: summary["languages"][code]["sentences"] for code in missing})
+    if missing := languages_without_pairs(summary):
+        numbers = [f"{code} {summary['languages'][code]['sentences']:,}" for code in missing]
         yield (
-            f"no table for {', '.join(missing)}: got these numbers of sentences: {sentences}; "
-            "expected at least two, a pair."
+            f"no table for {', '.join(missing)}: got these numbers of sentences: "
+            f"{', '.join(numbers)}; expected at least two, a pair."
         )

@@ -4,23 +4,48 @@ import math
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+
+import apache_beam as beam
 
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.blocks import SentenceIndex
-from bertscore_beam.baseline.extract import delete_all_fetched, labels_fetched, waves_of_files
-from bertscore_beam.baseline.file_stages import fetch_stage, read_stage
+from bertscore_beam.baseline.extract import (
+    ExtractSettings,
+    delete_all_fetched,
+    extract_block,
+    fetch_lane,
+    labels_fetched,
+    lane_name,
+    lanes_of_files,
+    waves_of_files,
+)
 from bertscore_beam.baseline.sample import read_sample, sample_digest, sample_stage
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
+    FETCHED_FOLDER,
+    SENTENCES_FOLDER,
     SampleRecord,
     SentenceFile,
     SourceFiles,
+    blocks_of_files,
     failed_path,
+    raw_record_path,
     sample_path,
     sample_record_path,
 )
 from bertscore_beam.crawl import CrawlFileError, Hashes, broken_records_of, records_of
-from bertscore_beam.run import RUN_FILE, JobFailedError, OutputFolder, Stage, read_run
+from bertscore_beam.run import (
+    RUN_FILE,
+    Amounts,
+    Each,
+    JobFailedError,
+    OutputFolder,
+    RunStep,
+    Stage,
+    read_run,
+)
 from bertscore_core.errors import SignatureError, load_json
 
 _MARGIN = 1.1
@@ -80,6 +105,59 @@ def collect_samples(
         reading = following
     delete_all_fetched(job.folder)
     return samples
+
+
+def fetch_stage(job: BaselineJob, files: Sequence[SentenceFile] = ()) -> Stage:
+    """Return the stage that fetches files."""
+    lanes = lanes_of_files(files, job.options.downloads)
+    fetch = partial(fetch_lane, folder=job.folder, policy=job.plan.source.policy)
+
+    def build(root: beam.Pipeline) -> None:
+        # A lane is one element, so that no runner can divide it and have more requests at a time.
+        spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
+        _ = spread | "FetchLane" >> beam.ParDo(RunStep(Each(fetch, lane_name)))
+
+    return Stage(
+        name="fetch",
+        runner=job.plan.runner,
+        build=build,
+        words=f"Fetching {len(files):,} files",
+        folder=FETCHED_FOLDER,
+        amounts=Amounts(
+            (raw_record_path(file.label).removeprefix(f"{FETCHED_FOLDER}/"), 1) for file in files
+        ),
+    )
+
+
+def read_stage(
+    job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
+) -> Stage:
+    """Return the stage that reads files; those of the web are in the output folder by then."""
+    options = job.options
+    blocks = blocks_of_files(files)
+    settings = ExtractSettings(
+        folder=job.folder,
+        seed=options.seed,
+        page_cap=options.sentences_per_page,
+        rules=job.plan.source.rules,
+        policy=job.plan.source.policy,
+        source=options.source,
+    )
+
+    def build(root: beam.Pipeline) -> None:
+        step = Each(partial(extract_block, settings=settings), attrgetter("name"))
+        # Every worker reads blocks; no text crosses a stage.
+        spread = root | beam.Create(blocks) | "SpreadBlocks" >> beam.Reshuffle()
+        _ = spread | "ExtractBlock" >> beam.ParDo(RunStep(step))
+
+    return Stage(
+        name="read",
+        runner=job.plan.runner,
+        build=build,
+        words=f"Reading {len(files):,} files for {', '.join(languages)}",
+        folder=SENTENCES_FOLDER,
+        amounts=Amounts((f"{block.name}.json", len(block.files)) for block in blocks),
+    )
 
 
 def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
@@ -241,23 +319,25 @@ def _record(
         wanted=2 * options.pairs,
         found=len(sample),
         host_cap=options.sentences_per_host,
-        first_files=options.first_files,
-        max_files=options.max_files,
-        listed=len(files.names),
         listing=files.digest,
         digest=sample_digest(sample),
-        files=[
-            {
-                "file": file.file,
-                "bytes": file.bytes,
-                "sha256": file.sha256,
-                "rows": file.rows[language],
-            }
-            for file in read
-        ],
-        failed=_failures(job.folder, failed),
-        counts=dict(sorted(counts.items())),
-        records=records_of(counts),
-        records_broken=broken_records_of(counts),
-        retries=sum(len(file.retries) for file in read),
+        files={
+            "files_listed": len(files.names),
+            "first_files": options.first_files,
+            "max_files": options.max_files,
+            "retries": sum(len(file.retries) for file in read),
+            "records": records_of(counts),
+            "records_broken": broken_records_of(counts),
+            "counts": dict(sorted(counts.items())),
+            "failed": _failures(job.folder, failed),
+            "files": [
+                {
+                    "file": file.file,
+                    "bytes": file.bytes,
+                    "sha256": file.sha256,
+                    "rows": file.rows[language],
+                }
+                for file in read
+            ],
+        },
     )

@@ -10,12 +10,16 @@ every model. What an earlier run finished is not done again.
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
+
+import apache_beam as beam
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
+    BaselineModel,
     BaselinePlan,
     check_folder,
     prepare_baseline,
@@ -31,18 +35,25 @@ from bertscore_beam.baseline.baseline_tables import (
     write_table,
 )
 from bertscore_beam.baseline.blocks import SentenceIndex
-from bertscore_beam.baseline.collect_sentences import collect_samples
-from bertscore_beam.baseline.file_stages import (
-    count_idf,
-    count_stage,
-    fetch_stage,
-    read_stage,
-    score_stage,
-    score_with_model,
+from bertscore_beam.baseline.collect_sentences import collect_samples, fetch_stage, read_stage
+from bertscore_beam.baseline.layer_moments import (
+    CountParts,
+    PairsToScore,
+    ScorePairParts,
+    write_idf,
 )
-from bertscore_beam.baseline.layer_moments import ScorePairParts
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
-from bertscore_beam.baseline.sources import SampleRecord, Source, table_path
+from bertscore_beam.baseline.sources import (
+    MOMENTS_FOLDER,
+    PairsRecord,
+    SampleRecord,
+    Source,
+    digest_of,
+    idf_path,
+    moments_folder,
+    pairs_path,
+    table_path,
+)
 from bertscore_beam.crawl import FetchPolicy, PageRules
 from bertscore_beam.run import (
     DONE,
@@ -50,16 +61,20 @@ from bertscore_beam.run import (
     SUCCESS_FILE,
     SUMMARY_FILE,
     TOO_MANY_REJECTS,
+    Amounts,
     JobKind,
     Outcome,
     OutputFolder,
     Runner,
+    RunOnDevice,
+    RunStep,
     Say,
     Stage,
     declare_success,
     worker_errors,
 )
-from bertscore_core import InputError, ScorerConfig
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, InputError, ScorerConfig
+from bertscore_core.stats import Moments
 
 
 def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
@@ -115,9 +130,11 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     pairs = yield from make_pairs(job, samples, index)
     tables, unusable = [], []
     for model in job.plan.models:
-        of_model = {code: pairs[code] for code in pairs if code in model.languages}
-        idf = yield from count_idf(job, model, of_model)
-        moments = yield from score_with_model(job, model, of_model)
+        parts = {
+            code: _parts(model, record) for code, record in pairs.items() if code in model.languages
+        }
+        idf = yield from _count_idf(job, model, parts)
+        moments = yield from _score_with_model(job, model, parts)
         for language, sums in moments.items():
             try:
                 made = write_table(
@@ -155,15 +172,132 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sample_row(source: Source, sample: SampleRecord) -> dict[str, Any]:
+    files = sample.files
     return {
-        "language_check": describe_certainty(source, sample.language, sample.counts),
+        "language_check": describe_certainty(source, sample.language, files["counts"]),
         "sentences": sample.found,
         "wanted": sample.wanted,
-        "files": len(sample.files),
-        "failed_files": len(sample.failed),
-        "records": sample.records,
-        "records_broken": sample.records_broken,
+        "files": len(files["files"]),
+        "failed_files": len(files["failed"]),
+        "records": files["records"],
+        "records_broken": files["records_broken"],
     }
+
+
+# The stages that count and score pairs.
+
+_READ_AT_ONCE = 64
+"""Parts whose sums are in memory at the same time: 10 MB for 24 layers."""
+
+
+def _parts(model: BaselineModel, record: PairsRecord) -> list[PairsToScore]:
+    folder = moments_folder(record.language, model.name)
+    digest = digest_of(f"{record.digest} {model.digest}")
+    return [
+        PairsToScore(
+            pairs=pairs_path(record.language, part.name),
+            moments=f"{folder}/{digest}-{part.name}.npz",
+            rows=part.rows,
+            idf=idf_path(record.language, model.name) if model.config.idf else None,
+            corpus=record.digest,
+        )
+        for part in record.parts
+    ]
+
+
+def _count_idf(
+    job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
+) -> Generator[Stage, None, dict[str, IdfTable | None]]:
+    """Count the sentences of every language with a model's tokens; tables there are kept."""
+    if not model.config.idf:
+        return dict.fromkeys(parts)
+    tables = {code: _find_idf(job.folder, model, parts[code][0]) for code in parts}
+    pending = [part for code, table in tables.items() if table is None for part in parts[code]]
+    if pending:
+        yield _count_stage(job, model.config, pending, model.name)
+    paths = {code: idf_path(code, model.name) for code in parts}
+    return {
+        code: table or IdfTable.from_bytes(job.folder.read(paths[code]), paths[code])
+        for code, table in tables.items()
+    }
+
+
+def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) -> IdfTable | None:
+    (data,) = folder.read_if_there(str(part.idf))
+    tokenizer = model.settings.tokenizer
+    try:
+        table = IdfTable.from_bytes(data or b"")
+        table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
+    except IdfError:
+        return None
+    return table if table.corpus == part.corpus else None
+
+
+def _count_stage(
+    job: BaselineJob, config: ScorerConfig, parts: Sequence[PairsToScore] = (), model: str = ""
+) -> Stage:
+    def build(root: beam.Pipeline) -> None:
+        _ = (
+            root
+            | beam.Create(parts)
+            | "SpreadParts" >> beam.Reshuffle()
+            # (table to write, frequencies): only these cross to the combine.
+            | "CountPart" >> beam.ParDo(RunStep(CountParts(config, job.folder)))
+            | "MergeFrequencies" >> beam.CombinePerKey(DocumentFrequencies.merge)
+            | "WriteIdf" >> beam.MapTuple(partial(write_idf, folder=job.folder))
+        )
+
+    return Stage(
+        name="count",
+        # Where pairs are scored: only there the model's files must be.
+        runner=job.plan.scoring,
+        build=build,
+        words=f"Counting the tokens of {model}",
+    )
+
+
+def _score_with_model(
+    job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
+) -> Generator[Stage, None, dict[str, Moments]]:
+    """Score the pairs of every language with one model; sums that are there are kept."""
+    pending = []
+    for language, wanted in parts.items():
+        below = moments_folder(language, model.name)
+        # A model's name may begin with another's and a slash: files further below are not its own.
+        written = {f"{below}/{name}" for name in job.folder.files(below) if "/" not in name}
+        job.folder.delete(*sorted(written - {part.moments for part in wanted}))
+        pending += [part for part in wanted if part.moments not in written]
+    if pending:
+        step = ScorePairParts(
+            config=model.config, backend=model.settings.backend_version, folder=job.folder
+        )
+        yield _score_stage(job, step, pending, model.name)
+    return {code: Moments.merge(_read_moments(job.folder, parts[code])) for code in parts}
+
+
+def _score_stage(
+    job: BaselineJob, step: ScorePairParts, parts: Sequence[PairsToScore] = (), model: str = ""
+) -> Stage:
+    score = RunOnDevice(step, job.options.accelerator)
+    return Stage(
+        name="score",
+        runner=job.plan.scoring,
+        build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
+        words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
+        folder=MOMENTS_FOLDER,
+        amounts=Amounts(
+            (part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), part.rows) for part in parts
+        ),
+        unit="pairs",
+    )
+
+
+def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
+    paths = [part.moments for part in parts]
+    for start in range(0, len(paths), _READ_AT_ONCE):
+        some = paths[start : start + _READ_AT_ONCE]
+        for path, data in zip(some, folder.read_if_there(*some), strict=True):
+            yield Moments.from_bytes(data or b"", folder.path(path))
 
 
 def conclude_baseline(job: BaselineJob) -> Outcome:
@@ -206,8 +340,8 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
     yield sample_stage(job)
     yield pair_stage(job)
     if options.idf:
-        yield count_stage(job, ScorerConfig(idf=True))
-    yield score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=job.folder))
+        yield _count_stage(job, ScorerConfig(idf=True))
+    yield _score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=job.folder))
 
 
 BASELINE = JobKind(

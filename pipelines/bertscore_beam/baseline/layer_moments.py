@@ -35,11 +35,17 @@ from bertscore_core.tokens import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairsToCount:
-    """A part of a language's pairs, the idf table to write, and the digest of all pairs."""
+class PairsToScore:
+    """A part of a language's pairs, the idf table if any, and where the sums over it go.
+
+    The name of the sums says of which pairs they are, and how scored; `corpus` is the digest of all
+    pairs of the language.
+    """
 
     pairs: str
-    table: str
+    moments: str
+    rows: int
+    idf: str | None
     corpus: str
 
 
@@ -54,24 +60,24 @@ class CountParts:
     config: ScorerConfig
     folder: OutputFolder
 
-    def open(self) -> Callable[[PairsToCount], Iterator[tuple[_Table, DocumentFrequencies]]]:
+    def open(self) -> Callable[[PairsToScore], Iterator[tuple[_Table, DocumentFrequencies]]]:
         """Load the tokenizer."""
         return partial(_count, tokenizer=settle_tokenizer(self.config), folder=self.folder)
 
-    def name(self, part: PairsToCount) -> str:
+    def name(self, part: PairsToScore) -> str:
         """Return the path of the pairs."""
         return part.pairs
 
 
 def _count(
-    part: PairsToCount, *, tokenizer: TextTokenizer, folder: OutputFolder
+    part: PairsToScore, *, tokenizer: TextTokenizer, folder: OutputFolder
 ) -> Iterator[tuple[_Table, DocumentFrequencies]]:
     with open_source(folder.path(part.pairs)) as source:
         table = pq.read_table(source, columns=["candidate", "reference"])
     texts = [text for column in table.columns for text in column.to_pylist()]
     frequencies = DocumentFrequencies.from_tokens(tokenizer.encode(texts))
     counters.count(counters.DOCUMENTS_COUNTED, frequencies.num_documents)
-    yield (part.table, part.corpus, tokenizer.fingerprint, tokenizer.max_length), frequencies
+    yield (str(part.idf), part.corpus, tokenizer.fingerprint, tokenizer.max_length), frequencies
 
 
 def write_idf(table: _Table, frequencies: DocumentFrequencies, *, folder: OutputFolder) -> str:
@@ -82,19 +88,6 @@ def write_idf(table: _Table, frequencies: DocumentFrequencies, *, folder: Output
     )
     folder.write(path, counted.to_bytes())
     return path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairsToScore:
-    """A part of a language's pairs, the idf table if any, and where the sums over it go.
-
-    The name of the sums says of which pairs they are, and how scored.
-    """
-
-    pairs: str
-    moments: str
-    rows: int
-    idf: str | None
 
 
 @dataclass(frozen=True, slots=True)

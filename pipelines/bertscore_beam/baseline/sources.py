@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl import (
@@ -65,6 +66,11 @@ PAIRS_FOLDER = "_pairs"
 IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
+DATA_FOLDERS = (
+    *(FAILED_FOLDER, FETCHED_FOLDER, SENTENCES_FOLDER, SAMPLE_FOLDER),
+    *(PAIRS_FOLDER, IDF_FOLDER, MOMENTS_FOLDER),
+)
+"""What others are made of first."""
 
 
 def table_path(language: str, model: str) -> str:
@@ -140,30 +146,19 @@ class SampleRecord:
     """The sample of one language, how it was taken, and what became of pages and sentences.
 
     Attributes:
-        listed: Files of the source.
-        listing: Digest of their names.
+        listing: Digest of the names of the source's files.
         digest: Digest of the sample.
-        files: Name, size, SHA-256 and sentences kept of each file that was read.
-        failed: What could not be read, and why.
-        records_broken: Records that cannot be read, see `crawl.warc.MOST_BROKEN`.
-        retries: Failed attempts to fetch a file that was read in the end.
+        files: What the description says of the files: how many there were, what became of their
+            pages and sentences, which failed, and of those read name, size, digest and sentences.
     """
 
     language: str
     wanted: int
     found: int
     host_cap: int
-    first_files: int
-    max_files: int
-    listed: int
     listing: str
     digest: str
-    files: Sequence[Mapping[str, str | int]]
-    failed: Sequence[Mapping[str, str]]
-    counts: Mapping[str, int]
-    records: int
-    records_broken: int
-    retries: int
+    files: Mapping[str, Any]
 
     @classmethod
     def from_json(cls, data: bytes) -> "SampleRecord":
@@ -176,17 +171,16 @@ class SampleRecord:
 
     def fits(self, options: BaselineOptions) -> bool:
         """Tell whether a run would take the same sample; files that failed are tried again."""
-        same = (self.wanted, self.host_cap, self.first_files) == (
+        files, read = self.files, len(self.files["files"])
+        same = (self.wanted, self.host_cap, files["first_files"]) == (
             2 * options.pairs,
             options.sentences_per_host,
             options.first_files,
         )
-        read = len(self.files)
-        enough = self.found == self.wanted or read == self.listed
+        enough = self.found == self.wanted or read == files["files_listed"]
         bounded = bool(options.sentences) or read <= options.max_files
-        return (
-            same and not self.failed and bounded and (enough or self.max_files == options.max_files)
-        )
+        ends_alike = enough or files["max_files"] == options.max_files
+        return same and not files["failed"] and bounded and ends_alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,8 @@ class Side:
     """
 
     name: str
-    single: Table | None
     tables: Mapping[Key, Callable[[], Table]]
+    single: Table | None = None
 
 
 def open_side(place: str, language: str | None = None, model: str | None = None) -> Side:
@@ -75,18 +75,19 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
     Raises:
         ConfigError: There is no table, or it is damaged.
     """
+    if is_file(place):
+        table = read_table(place)
+        names = [table.key] if table.key else _keys_of_path(absolute(place)) or [("", "")]
+        keys = {_key(language or code, model or name) for code, name in names}
+        return Side(
+            name=table.name, tables={key: lambda: table for key in keys if all(key)}, single=table
+        )
+    readers: dict[Key, Callable[[], Table]]
     if place == PUBLISHED:
-        readers: Mapping[Key, Callable[[], Table]] = {
+        readers = {
             _key(*key): partial(_undescribed, f"{PUBLISHED} {'/'.join(key)}", find_baseline(*key))
             for key in published_baselines()
         }
-    elif is_file(place):
-        table = read_table(place)
-        named = [table.key] if table.key else _keys_of_path(absolute(place))
-        keys = {_key(language or code, model or name) for code, name in named or [("", "")]}
-        return Side(
-            name=table.name, single=table, tables={key: lambda: table for key in keys if all(key)}
-        )
     else:
         readers = {
             _key(*name.removesuffix(".tsv").split("/", 1)): partial(read_table, join(place, name))
@@ -100,17 +101,17 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
             f"<language>/<model>.tsv in it, or the word {PUBLISHED!r}. Check the path."
         )
     asked = _key(language or "", model or "")
-    chosen = {
-        key: read
-        for key, read in readers.items()
-        if all(not want or want == own for want, own in zip(asked, key, strict=True))
-    }
+    chosen = {key: readers[key] for key in readers if all(map(_fits, asked, key))}
     if not chosen:
         raise ConfigError(
             f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
             f"{listed(map('/'.join, readers))}. Change --language or --model."
         )
-    return Side(name=name, single=None, tables=chosen)
+    return Side(name=name, tables=chosen)
+
+
+def _fits(asked: str, name: str) -> bool:
+    return asked in ("", name)
 
 
 def read_table(path: str) -> Table:
@@ -189,7 +190,6 @@ LARGE_DIFFERENCE = 0.03
 _FEW_ERRORS = 4.0
 """Largest difference of two tables, in standard errors, that sampling alone may cause."""
 _CODE = re.compile(r"[a-z]{2}([-_][a-z]+)?")
-_MODELS = 3
 _ROUNDING = 1e-7
 """Tables have seven decimals; some that are published have more."""
 
@@ -251,20 +251,18 @@ class Comparison:
 
     def layers(self) -> list[dict[str, Any]]:
         """Return the numbers of each layer as plain values, None where one is not known."""
-        columns = {
-            "first": self.tables[0].rows,
-            "second": self.tables[1].rows,
-            "errors": self.errors,
-            "differences": self.differences,
-            "in_errors": self.in_errors,
-        }
+        names = ("first", "second", "errors", "differences", "in_errors")
+        columns = (
+            *(table.rows for table in self.tables),
+            *(self.errors, self.differences, self.in_errors),
+        )
         return [
             {"layer": layer}
             | {
-                name: [None if math.isnan(value) else value for value in values[layer].tolist()]
-                for name, values in columns.items()
+                name: [None if math.isnan(value) else value for value in row.tolist()]
+                for name, row in zip(names, rows, strict=True)
             }
-            for layer in range(len(self.tables[0].rows))
+            for layer, rows in enumerate(zip(*columns, strict=True))
         ]
 
     @property
@@ -314,8 +312,8 @@ def compare_sides(first: Side, second: Side) -> list[Comparison]:
         raise ConfigError(
             f"{first.name!r} and {second.name!r} have no language and model in common: the first "
             f"has {listed(map('/'.join, first.tables))}; the second "
-            f"{listed(map('/'.join, second.tables))}. {_published_for(first, second)}Name those of "
-            "a single table with --language and --model."
+            f"{listed(map('/'.join, second.tables))}. Name those of a single table with "
+            "--language and --model; `bertscore-beam models` lists the published tables."
         )
     return [
         compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
@@ -323,38 +321,13 @@ def compare_sides(first: Side, second: Side) -> list[Comparison]:
 
 
 def _apart(first: Side, second: Side) -> str:
-    """Say which languages or models two single tables have, if they are known to differ.
-
-    That is known from their descriptions, or from the names of their folders: different language
-    codes, the same model.
-    """
-    own = [side.single.key if side.single else None for side in (first, second)]
-    if own[0] and own[1]:
-        a, b = ("/".join(own[0]), "/".join(own[1]))
-        if own[0][1] == own[1][1]:
-            a, b = own[0][0], own[1][0]
-        return f"A is {a}, B is {b}"
-    pairs = [
-        (first_code, second_code)
-        for first_code, model in first.tables
-        for second_code, same_model in second.tables
-        if model == same_model
-        and first_code != second_code
-        and _CODE.fullmatch(first_code)
-        and _CODE.fullmatch(second_code)
-    ]
-    return f"A is {pairs[0][0]}, B is {pairs[0][1]}" if pairs else ""
-
-
-def _published_for(first: Side, second: Side) -> str:
-    if PUBLISHED not in (first.name, second.name):
-        return ""
-    models = sorted({model for _, model in (second if first.name == PUBLISHED else first).tables})
-    words = [
-        f"{model}: {listed(code for code, name in published_baselines() if name == model)}"
-        for model in models[:_MODELS]
-    ]
-    return f"Languages with a published table for {'; for '.join(words)}. "
+    """Say which languages or models two single tables have, if they are known to differ."""
+    for code, model in first.tables:
+        for other, same in second.tables:
+            if model == same and _CODE.fullmatch(code) and _CODE.fullmatch(other):
+                return f"A is {code}, B is {other}"
+    own = ["/".join(side.single.key) for side in (first, second) if side.single and side.single.key]
+    return f"A is {own[0]}, B is {own[1]}" if len(own) == 2 else ""
 
 
 def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> Comparison:
@@ -379,12 +352,7 @@ def rank_correlation(
 
     Equal values share their mean rank. scipy's would be another package of the extra `baseline`.
     """
-    ranks = [_ranks(values) - (len(values) + 1) / 2 for values in (first, second)]
+    # The signs of a value's differences from all others add up to its rank, centred and doubled.
+    ranks = [np.sign(np.subtract.outer(values, values)).sum(axis=1) for values in (first, second)]
     scale = math.sqrt(float(np.sum(ranks[0] ** 2) * np.sum(ranks[1] ** 2)))
     return float(np.sum(ranks[0] * ranks[1])) / scale if scale else None
-
-
-def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: npt.NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[where]
-    return ranks

@@ -10,29 +10,26 @@ import contextlib
 import hashlib
 import http.client
 import os
-import queue
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
-from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import (
     TEMPORARY_PREFIX,
     NoFileError,
-    check_is_regular,
     mask_credentials,
+    open_source,
     resolve,
+    source_size,
 )
 from bertscore_core.errors import BertScoreError, ConfigError
 
@@ -78,23 +75,11 @@ doing so for a while."""
 SLOWEST = 1024.0
 """Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
 
-_LEFT_BEHIND = 600.0
-"""Seconds after which a thread takes it that nobody wants its blocks."""
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
 # A page of a proxy or a portal begins so, after a byte order mark and blanks.
 _PAGE_STARTS = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<!--")
-_START_BYTES = 64
-# Temporary errors of servers and of proxies in front of them. 403: see REFUSED_FACTOR.
-_RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
-# Errors of the address, which a second attempt does not cure.
-_OUR_FAULT = (
-    requests.exceptions.InvalidHeader,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.InvalidURL,
-    requests.exceptions.MissingSchema,
-    requests.exceptions.TooManyRedirects,
-)
+_RETRIED = (403, 408, 425, 429)
 _NETWORK = (requests.RequestException, urllib3.exceptions.HTTPError, http.client.HTTPException)
 
 # When this process may ask each host next: all its threads share the pause.
@@ -108,109 +93,61 @@ def is_http(path: str) -> bool:
 
 
 def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None]:
+    """Yield the body of an answer as it is transferred, never decompressed."""
     # `identity`: the file itself is compressed, and its length is what we compare.
     headers = {"User-Agent": policy.user_agent, "Accept-Encoding": "identity"}
     try:
         with requests.get(url, headers=headers, stream=True, timeout=policy.timeout) as response:
-            if response.status_code != 200:
-                raise _refusal(response)
-            yield from _unless_page(_body(response, policy.timeout), url)
+            _check_answer(response)
+            received, measured, begun = 0, 0, time.monotonic()
+            # `read1` reads the socket once; `read` would wait for a whole block, however slowly it
+            # comes. urllib3 compares the length.
+            while block := response.raw.read1(_BLOCK, decode_content=False):
+                if not received:
+                    _check_start(block, url)
+                received += len(block)
+                # A server that sends a byte now and then never times out.
+                seconds = time.monotonic() - begun
+                if seconds >= policy.timeout:
+                    speed = (received - measured) / seconds
+                    if speed < SLOWEST:
+                        raise _AttemptError(f"a stalled transfer ({speed:.0f} bytes a second)")
+                    begun, measured = begun + seconds, received
+                yield block
     except _NETWORK as error:
-        raise _AttemptError(error, permanent=isinstance(error, _OUR_FAULT)) from error
+        # Errors of the address are a ValueError too; a second attempt does not cure them.
+        of_address = isinstance(error, ValueError | requests.TooManyRedirects)
+        raise _AttemptError(error, permanent=of_address) from error
 
 
-def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
-    """Pass on blocks that a thread reads, as long as each comes in time.
-
-    The timeout of a socket limits the wait for the next byte. A server that sends its headers, or
-    the size of a chunk, byte by byte would make the reader wait forever. A thread that nobody waits
-    for any more ends with its connection.
-    """
-    arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
-
-    def read() -> None:
-        with contextlib.suppress(queue.Full):  # nobody takes them any more
-            try:
-                for block in chain(blocks, [b""]):
-                    arrived.put(block, timeout=_LEFT_BEHIND)
-            except Exception as error:
-                arrived.put(error, timeout=_LEFT_BEHIND)
-
-    threading.Thread(target=read, daemon=True).start()
-    try:
-        while block := arrived.get(timeout=2 * timeout):
-            if isinstance(block, Exception):
-                raise block
-            yield block
-    except queue.Empty:
-        raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
-
-
-def _body(response: requests.Response, timeout: float) -> Iterator[bytes]:
-    """Yield the body of an answer as it is transferred, never decompressed.
-
-    A server that sends a byte now and then never times out, so the speed is checked, too.
-    """
-    length = _length(response)
-    received, measured, begun = 0, 0, time.monotonic()
-    # `read1` reads the socket once. `read` would wait for a whole block, however slowly it comes.
-    while block := response.raw.read1(_BLOCK, decode_content=False):
-        received += len(block)
-        seconds = time.monotonic() - begun
-        if seconds >= timeout:
-            speed = (received - measured) / seconds
-            if speed < SLOWEST:
-                raise _AttemptError(f"a stalled transfer ({speed:.0f} bytes a second)")
-            begun, measured = begun + seconds, received
-        yield block
-    if length is not None and received != length:
-        raise _AttemptError(f"a body of {received} of {length} bytes")
-
-
-def _unless_page(blocks: Iterable[bytes], url: str) -> Iterator[bytes]:
-    """Pass on the blocks of a file, unless they begin like something else.
-
-    Proxies and overloaded servers answer with a page and the status 200. A later attempt may get
-    the file.
-    """
-    blocks = iter(blocks)
-    start = b""
-    for block in blocks:
-        start += block
-        if len(start) >= _START_BYTES:
-            break
-    shown = start[:_START_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if shown.startswith(_PAGE_STARTS):
-        raise _AttemptError("200 with a web page in place of the file")
-    if start and urlsplit(url).path.endswith(".gz") and not start.startswith(_GZIP):
-        raise _AttemptError("200 with something that is not gzip in place of the file")
-    yield from chain([start], blocks)
-
-
-def _length(response: requests.Response) -> int | None:
-    if "chunked" in response.headers.get("Transfer-Encoding", "").lower():
-        return None
-    value = response.headers.get("Content-Length", "").strip()
-    if not (value.isascii() and value.isdigit()):
-        raise _AttemptError(
-            "an answer without a Content-Length, so that nobody can tell whether it is whole",
-            permanent=True,
-        )
-    return int(value)
-
-
-def _refusal(response: requests.Response) -> _AttemptError:
+def _check_answer(response: requests.Response) -> None:
     status = response.status_code
     problem = f"{status} {response.reason}"
-    if status not in _RETRIED:
-        return _AttemptError(problem, permanent=True, missing=status in (404, 410))
+    if status == 200:
+        if not response.raw.chunked and response.raw.length_remaining is None:
+            raise _AttemptError(
+                "an answer without a Content-Length, so that nobody can tell whether it is whole",
+                permanent=True,
+            )
+        return
+    # Temporary errors of servers and of proxies in front of them.
+    if status not in _RETRIED and (status < 500 or status == 501):
+        raise _AttemptError(problem, permanent=True, missing=status in (404, 410))
     asked = _retry_after(response.headers.get("Retry-After", ""))
     if asked > LONGEST_RETRY_AFTER:
         problem += (
             f" and Retry-After {asked:.0f} s (more than the {LONGEST_RETRY_AFTER:.0f} s "
             "we would wait)"
         )
-    return _AttemptError(problem, wait=asked, factor=REFUSED_FACTOR if status == 403 else 1.0)
+    raise _AttemptError(problem, wait=asked, factor=REFUSED_FACTOR if status == 403 else 1.0)
+
+
+def _check_start(block: bytes, url: str) -> None:
+    """Refuse the page of a proxy or an overloaded server; a later attempt may get the file."""
+    if block.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith(_PAGE_STARTS):
+        raise _AttemptError("200 with a web page in place of the file")
+    if urlsplit(url).path.endswith(".gz") and not block.startswith(_GZIP[: len(block)]):
+        raise _AttemptError("200 with something that is not gzip in place of the file")
 
 
 def _retry_after(value: str) -> float:
@@ -231,23 +168,20 @@ def _wait_for_turn(url: str, pause: float) -> None:
 
 # Read a whole file once, from a store that fsspec knows or from a disk.
 
-_STORE_BLOCK = 8 << 20
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-_NOT_ALLOWED = (IsADirectoryError, NoFileError, PermissionError)
+_NOT_ALLOWED = (NoFileError, PermissionError)
 # Errors of botocore, by name, since it is not always installed.
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError"})
+_STORE_BLOCK = 8 << 20
 
 
 def _store_blocks(path: str) -> Generator[bytes, None, None]:
-    fs, inner = resolve(path)
+    fs, _ = resolve(path)
     try:
         fs.invalidate_cache()
-        size = fs.info(inner)["size"]
-        received = 0
-        if isinstance(fs, LocalFileSystem):
-            check_is_regular(inner)
-        with _open(fs, inner) as file:
-            while block := file.read(_BLOCK):
+        with open_source(path) as source:
+            size, received = source_size(source), 0
+            while block := source.read(_STORE_BLOCK):
                 received += len(block)
                 yield block
     except _NOT_THERE as error:
@@ -258,13 +192,6 @@ def _store_blocks(path: str) -> Generator[bytes, None, None]:
         raise _AttemptError(error, permanent=type(error).__name__ in _NO_CREDENTIALS) from error
     if received != size:
         raise _AttemptError(f"a file of {received} of {size} bytes")
-
-
-def _open(fs: AbstractFileSystem, path: str) -> BinaryIO:
-    if isinstance(fs, LocalFileSystem):
-        return open(path, "rb")
-    opened: BinaryIO = fs.open(path, "rb", block_size=_STORE_BLOCK, cache_type="readahead")
-    return opened
 
 
 USER_AGENT = f"bertscore-beam/{version('bertscore-beam')} (computes BERTScore baselines)"
@@ -372,7 +299,7 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
         attempt = len(retries) + 1
         if is_http(path):
             _wait_for_turn(path, policy.pause)
-            blocks = _in_time(_http_blocks(path, policy), policy.timeout)
+            blocks = _http_blocks(path, policy)
         else:
             blocks = _store_blocks(path)
         try:
@@ -407,8 +334,7 @@ def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
 def _pause_after(path: str, attempt: int, pause: float) -> float:
     """Return the seconds to wait after a failed attempt: doubling, each file a little different.
 
-    Files that failed together must not be retried together. A hash does for that what a random
-    number would do, and it is the same in every run.
+    Files that failed together must not be retried together.
     """
     digest = hashlib.blake2b(f"{attempt}\0{path}".encode("utf-8", "replace"), digest_size=4)
     jitter = int.from_bytes(digest.digest()) / 2**32

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
 from bertscore_beam.files import mask_credentials, write_atomically
 from bertscore_beam.run import SUMMARY_FILE, escape_line, read_layers
 from bertscore_beam.tune.judgements import Judgements
-from bertscore_beam.tune.tune_plan import TuneJob
+from bertscore_beam.tune.tune_plan import MEASURES, TuneJob
 from bertscore_beam.tune.tune_results import (
     AGREEMENT,
     ALL_ROWS,
@@ -35,11 +34,13 @@ from bertscore_core.stats import Doubles
 
 # The picture of layers: agreement with people by layer, as in the paper's figure.
 #
-# It is drawn as the pictures of `baseline.table_difference` are: without a display, in colours that
+# It is drawn as the pictures of `baseline` are: without a display, in colours that
 # colour-blind readers can distinguish, the same bytes for the same numbers.
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#1A1A1A")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_STYLES: list[dict[str, Any]] = [
+    {"color": colour, "marker": marker} for colour, marker in zip(_COLOURS, "os^DvPX", strict=True)
+]
 _DOTS_PER_INCH = 120
 _MOST_LINES = 14
 """Groups drawn one by one."""
@@ -63,18 +64,30 @@ def draw_layers(results: Results, statistic: str) -> bytes:
     figure = Figure(
         figsize=(6.4 * panels, 6.2), dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white"
     )
-    FigureCanvasAgg(figure)
     axes = np.atleast_1d(figure.subplots(1, panels))
+    titles = [escape_line(overall), f"F1 of {escape_line(rows[0]['model'])} in each group"]
     _draw_settings(axes[0], [row for row in rows if row["group"] == overall])
-    axes[0].set_title(escape_line(overall), fontsize=11, parse_math=False)
     if panels == 2:
-        model, *_ = line = _line(rows[0])
+        line = _line(rows[0])
         of_f1 = [row for row in rows if _line(row) == line and row["measure"] == "f1"]
-        _draw_groups(axes[1], of_f1, single)
-        title = f"F1 of {escape_line(model)} in each group"
-        axes[1].set_title(title, fontsize=11, parse_math=False)
-    for panel in axes:
-        _finish(panel, statistic, max(row["layer"] for row in rows))
+        for group, style in zip(single, cycle(_STYLES), strict=False):
+            own = [row for row in of_f1 if row["group"] == group]
+            axes[1].plot(*_points(own), lw=1.4, ms=5, label=escape_line(group), **style)
+    depth = max(row["layer"] for row in rows)
+    for panel, title in zip(axes, titles, strict=False):
+        panel.set_title(title, fontsize=11, parse_math=False)
+        panel.grid(axis="y", color="#E5E5E5", lw=0.8)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.set_xlabel("layer (0: the embeddings)")
+        panel.set_ylabel(f"agreement with people ({statistic.replace('_', ' ')})")
+        panel.set_xticks(range(0, depth + 1, 1 if depth < _MOST_NUMBERS else 2))
+        # Below the panel, where it hides nothing.
+        legend = panel.legend(
+            loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2, frameon=False, fontsize=8
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
@@ -85,48 +98,27 @@ def _line(row: Row) -> tuple[str, str, str]:
 
 
 def _draw_settings(panel: Axes, rows: Sequence[Row]) -> None:
-    lines = dict.fromkeys(map(_line, rows))
-    for line, colour, marker in zip(lines, cycle(_COLOURS), cycle(_MARKERS), strict=False):
-        own = [row for row in rows if _line(row) == line]
+    for line, style in zip(dict.fromkeys(map(_line, rows)), cycle(_STYLES), strict=False):
+        own = {
+            measure: [row for row in rows if _line(row) == line and row["measure"] == measure]
+            for measure in MEASURES
+        }
         model, matching, idf = line
         words = escape_line(model) + (", idf" if idf == "corpus" else "")
         words += ", optimal" if matching == "optimal" else ""
-        for measure, style in (("precision", ":"), ("recall", "--")):
-            thin = [row for row in own if row["measure"] == measure]
-            panel.plot(*_points(thin), style, color=colour, lw=0.9, label=f"{measure}, {words}")
-        f1 = [row for row in own if row["measure"] == "f1"]
-        layers, values = _points(f1)
-        bounds = np.array([(row["low"], row["high"]) for row in f1], dtype=np.float64)
+        colour = style["color"]
+        for measure, dashes in (("precision", ":"), ("recall", "--")):
+            label = f"{measure}, {words}"
+            panel.plot(*_points(own[measure]), dashes, color=colour, lw=0.9, label=label)
+        layers, values = _points(own["f1"])
+        bounds = np.array([(row["low"], row["high"]) for row in own["f1"]], dtype=np.float64)
         panel.fill_between(layers, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.12, lw=0)
-        panel.plot(layers, values, color=colour, lw=1.8, marker=marker, ms=5, label=f"F1, {words}")
-
-
-def _draw_groups(panel: Axes, rows: Sequence[Row], groups: Sequence[str]) -> None:
-    for group, colour, marker in zip(groups, cycle(_COLOURS), cycle(_MARKERS), strict=False):
-        own = [row for row in rows if row["group"] == group]
-        panel.plot(
-            *_points(own), color=colour, lw=1.4, marker=marker, ms=5, label=escape_line(group)
-        )
+        panel.plot(layers, values, lw=1.8, ms=5, label=f"F1, {words}", **style)
 
 
 def _points(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
     ordered = sorted(rows, key=itemgetter("layer"))
     return [row["layer"] for row in ordered], [row["value"] for row in ordered]
-
-
-def _finish(panel: Axes, statistic: str, depth: int) -> None:
-    panel.grid(axis="y", color="#E5E5E5", lw=0.8)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.set_xlabel("layer (0: the embeddings)")
-    panel.set_ylabel(f"agreement with people ({statistic.replace('_', ' ')})")
-    panel.set_xticks(range(0, depth + 1, 1 if depth < _MOST_NUMBERS else 2))
-    # Below the panel, where it hides nothing.
-    legend = panel.legend(
-        loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2, frameon=False, fontsize=8
-    )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
 
 
 TABLE, PARQUET = "agreement.csv", "agreement.parquet"

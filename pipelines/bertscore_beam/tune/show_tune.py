@@ -71,35 +71,22 @@ def _by_layer(rows: list[dict[str, Any]], statistic: str, group: str) -> Shown:
 
 
 def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: list[str]) -> Shown:
-    chosen = [
-        {name: row[name] for name in ("model", "layer", "idf")}
-        | {"measure": "f1", "matching": "greedy"}
+    chosen = {
+        f"{row['model']} layer {row['layer']}": (row["model"], row["layer"], row["idf"])
         for row in summary["recommended"]
+    }
+    chosen |= {row["model"]: (row["model"], None, "") for row in rows if row["layer"] is None}
+    values = {
+        (row["group"], row["model"], row["layer"], row["idf"]): _number(row["value"])
+        for row in rows
+        if row["layer"] is None or (row["measure"], row["matching"]) == ("f1", "greedy")
+    }
+    sizes = {row["group"]: f"{row['rows']:,}" for row in rows}
+    table: list[tuple[str, ...]] = [
+        (group, sizes[group], *(values.get((group, *key), "") for key in chosen.values()))
+        for group in groups
     ]
-    others = dict.fromkeys(row["model"] for row in rows if row["layer"] is None)
-    chosen += [{"model": name, "layer": None} for name in others]
-    names = [
-        setting["model"]
-        if setting["layer"] is None
-        else f"{setting['model']} layer {setting['layer']}"
-        for setting in chosen
-    ]
-    table: list[tuple[str, ...]] = []
-    for group in groups:
-        own = [row for row in rows if row["group"] == group]
-        cells = [
-            next(
-                (
-                    _number(row["value"])
-                    for row in own
-                    if all(row[k] == v for k, v in setting.items())
-                ),
-                "",
-            )
-            for setting in chosen
-        ]
-        table.append((group, f"{own[0]['rows']:,}", *cells))
-    return Shown(f"By group: {summary['statistic']} of F1", ("group", "rows", *names), table)
+    return Shown(f"By group: {summary['statistic']} of F1", ("group", "rows", *chosen), table)
 
 
 def _recommended(row: Mapping[str, Any]) -> Shown:

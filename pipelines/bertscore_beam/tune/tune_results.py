@@ -56,11 +56,6 @@ class Setting:
     idf: str = ""
     digest: str = ""
 
-    @property
-    def is_bertscore(self) -> bool:
-        """Whether it is a setting of BERTScore, and not another metric."""
-        return self.layer is not None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compared:
@@ -79,7 +74,8 @@ class Compared:
     @property
     def of_bertscore(self) -> npt.NDArray[np.int64]:
         """Positions of the settings of BERTScore."""
-        return np.array([n for n, setting in enumerate(self.settings) if setting.is_bertscore])
+        layers = [setting.layer for setting in self.settings]
+        return np.array([number for number, layer in enumerate(layers) if layer is not None])
 
     def find(self, **wanted: object) -> list[int]:
         """Return the positions of the settings with these fields, in their order."""
@@ -332,10 +328,9 @@ def evaluate(
             where = {"group": group, "statistic": name, "rows": sizes[group]}
             rows += _rows(sides, plan.options, where, part)
     for group, own in groups.items() if plan.options.hybrids else ():
+        where = {"group": group, "rows": sizes[group]}
         for name, values in hybrids_of(own, plan.options).items():
-            where = {"group": group, "statistic": name, "rows": sizes[group]}
-            numbers = zip(sides.settings, values.tolist(), strict=True)
-            rows += [_row(setting, **where, value=value) for setting, value in numbers]
+            rows += _valued(sides.settings, values, statistic=name, **where)
     rows += _corpus_rows(plan, sides)
     chosen = overall[plan.options.statistic]
     _check_defined(plan.options.statistic, chosen, sides, groups)
@@ -420,11 +415,13 @@ def _corpus_rows(plan: TunePlan, sides: Compared) -> list[Row]:
         where = {"group": name or ALL_ROWS, "rows": len(rows)}
         for statistic, values in corpus_agreement(judgements, rows, metrics).items():
             settings = [Setting(model=f"{metric}, corpus") for metric in metrics.corpus_names]
-            corpus_rows += [
-                _row(setting, **where, statistic=statistic, value=value)
-                for setting, value in zip(settings, values.tolist(), strict=True)
-            ]
+            corpus_rows += _valued(settings, values, statistic=statistic, **where)
     return corpus_rows
+
+
+def _valued(settings: Sequence[Setting], values: Doubles, **where: object) -> list[Row]:
+    numbers = zip(settings, values.tolist(), strict=True)
+    return [_row(setting, **where, value=value) for setting, value in numbers]
 
 
 def _row(setting: Setting, **values: object) -> Row:

@@ -190,17 +190,6 @@ def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path: Path) 
     assert not error.permanent
 
 
-@pytest.mark.parametrize("fault", ["drip head", "drip chunk"])
-def test_a_server_that_drips_its_head_or_a_chunk_extension_is_left(
-    tmp_path: Path, fault: str
-) -> None:
-    """Each byte comes in time, so that no timeout of the socket ends it."""
-    with one_file(fault) as (url, _):
-        got, content = fetch(url, tmp_path)
-    assert content == DATA
-    assert "no answer within 0.6 s" in got.retries[0]
-
-
 def test_credentials_are_in_no_message(tmp_path: Path) -> None:
     with one_file("404", "503", "503", "503", "503") as (url, _):
         secret = url.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter3"
@@ -325,11 +314,6 @@ def test_a_local_file_that_is_not_there_is_not_tried_again(tmp_path: Path, name:
     error = fail(str(tmp_path / name), tmp_path / "copies")
     assert (error.permanent, error.missing) == (True, True)
     assert "after 1 attempt;" in str(error)
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    error = fail(str(tmp_path), tmp_path / "copies")
-    assert (error.permanent, error.missing) == (True, False)
 
 
 def test_an_unknown_scheme_is_named() -> None:
