@@ -3,8 +3,11 @@ from .census import (
     MOST_LANGUAGES as MOST_LANGUAGES,
     OPTION as OPTION,
     Group as Group,
+    GroupColumns as GroupColumns,
     RowGroups as RowGroups,
+    TooManyGroupsError as TooManyGroupsError,
     check_number as check_number,
+    first_splits as first_splits,
     groups_of as groups_of,
     take_census as take_census,
 )

@@ -3,24 +3,31 @@
     splits --pieces of files, a few at a time--> SplitReader, chosen columns only --> Census
 
 Of a file only these columns are read, from its start to its end; a split is in memory at a time.
+
+Languages are counted in all rows, since each has a setting of its own, which is checked before any
+model runs and is a part of the run's identity. By a sample, rows of a rare language would have no
+scores, or a run would be refused for languages that few rows have. The number of groups changes
+nothing but a table at the end. So a few splits are enough to notice a column of ids; a dump that
+has more groups than it had the night before is scored all the same.
 """
 
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import can_choose, column_of, has_column, no_column
+from bertscore_beam.dump.columns import can_choose, column_of, has_column, no_column, roots_of
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import Census
-from bertscore_beam.dump.read_rows import SplitReader, read_split
+from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import count_languages, dictionary_of, values_as_text
 from bertscore_beam.files import in_parallel
@@ -37,6 +44,10 @@ Group: TypeAlias = tuple[str | None, ...]
 """The values of the group columns, as texts; None for no value."""
 
 MOST_GROUPS = 10_000
+
+
+class TooManyGroupsError(InputError):
+    """There are more groups than `MOST_GROUPS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,14 +118,14 @@ def check_number(groups: Collection[Group], by: Sequence[str], option: str) -> N
         option: The option that names the columns, for the message.
 
     Raises:
-        InputError: There are more than `MOST_GROUPS`.
+        TooManyGroupsError: There are more than `MOST_GROUPS`.
     """
     if len(groups) <= MOST_GROUPS:
         return
     values = [len({group[place] for group in groups}) for place in range(len(by))]
     worst = max(range(len(by)), key=values.__getitem__)
     each = ", ".join(f"{name!r} {n:,}" for name, n in zip(by, values, strict=True))
-    raise InputError(
+    raise TooManyGroupsError(
         f"too many groups: got more than {MOST_GROUPS:,}; expected at most that. The column "
         f"{by[worst]!r} has the most values (values seen so far: {each}). Leave it out of {option}."
     )
@@ -130,7 +141,55 @@ _FILES_AT_ONCE = 8
 _PIECE_SPLITS = 200
 """So many splits are read in one go, so that an error or Ctrl-C does not wait for a long file."""
 _LOOKED_AT = 20
-"""Splits whose columns are named in a message."""
+"""Files whose first split is looked at for groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupColumns:
+    """The group columns of a dump, looked up in the schema of every file.
+
+    Attributes:
+        by: Names or dotted paths of the group columns.
+        found: Those that some file has.
+        fields: All columns of all files, for a message.
+    """
+
+    by: Sequence[str]
+    found: set[str] = field(default_factory=set)
+    fields: dict[str, pa.Field] = field(default_factory=dict)
+
+    def look(self, schema: pa.Schema, input_name: str) -> None:
+        """Look into a file's schema.
+
+        Raises:
+            InputError: A column of it cannot make groups.
+        """
+        if not self.by:
+            return
+        of_groups = [one for one in schema if one.name in roots_of(schema, self.by)]
+        try:
+            groups_of(pa.schema(of_groups).empty_table(), self.by)
+        except InputError as error:
+            raise InputError(f"{input_name}: {error}") from error
+        self.found.update(name for name in self.by if has_column(schema, name))
+        for one in schema:
+            self.fields.setdefault(one.name, one)
+
+    def check(self) -> None:
+        """Check that some file has each column.
+
+        Raises:
+            InputError: None has it.
+        """
+        for name in self.by:
+            if name not in self.found:
+                raise no_column(pa.schema(self.fields.values()), name, "group", OPTION)
+
+
+def first_splits(splits: Iterable[Split]) -> list[Split]:
+    """Return the first split of the first files."""
+    files = itertools.groupby(splits, attrgetter("path"))
+    return [next(of_file) for _, of_file in itertools.islice(files, _LOOKED_AT)]
 
 
 def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]) -> Census:
@@ -145,8 +204,7 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
         by: Names or dotted paths of the group columns; none for no groups.
 
     Raises:
-        InputError: There are too many languages or groups, a column cannot make groups, or no file
-            has it.
+        InputError: There are too many languages or groups, or a column cannot make groups.
     """
     if language is None and not by:
         return Census()
@@ -154,9 +212,6 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
     count = partial(_count_piece, language=language, by=by)
     for piece in in_parallel(count, _pieces(splits), _FILES_AT_ONCE):
         total.add(piece, language, by)
-    for name in by:
-        if name not in total.columns and total.groups:
-            raise no_column(_columns_of(splits), name, "group", OPTION)
     return Census(
         languages=dict(total.languages), num_groups=len(total.groups), unread=total.unread
     )
@@ -164,17 +219,13 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
 
 @dataclass(slots=True)
 class _Count:
-    """What is counted so far. `columns` are the group columns that some file has."""
-
     languages: Counter[str] = field(default_factory=Counter)
     groups: set[Group] = field(default_factory=set)
-    columns: set[str] = field(default_factory=set)
     unread: int = 0
 
     def add(self, other: "_Count", language: str | None, by: Sequence[str]) -> None:
         self.languages += other.languages
         self.groups |= other.groups
-        self.columns |= other.columns
         self.unread += other.unread
         if len(self.languages) > MOST_LANGUAGES:
             raise InputError(
@@ -213,7 +264,7 @@ def _count_piece(piece: Sequence[Split], language: str | None, by: Sequence[str]
 
 
 def _count_rows(split: Split, table: pa.Table, language: str | None, by: Sequence[str]) -> _Count:
-    count = _Count(columns={name for name in by if has_column(table.schema, name)})
+    count = _Count()
     if language is not None:
         count.languages = count_languages(column_of(table, language))
     try:
@@ -221,12 +272,3 @@ def _count_rows(split: Split, table: pa.Table, language: str | None, by: Sequenc
     except InputError as error:
         raise InputError(f"{split.input_name}: {error}") from error
     return count
-
-
-def _columns_of(splits: Sequence[Split]) -> pa.Schema:
-    fields: dict[str, pa.Field] = {}
-    for split in splits[:_LOOKED_AT]:
-        with suppress(*UNREADABLE):
-            for field in read_split(split).schema:
-                fields.setdefault(field.name, field)
-    return pa.schema(fields.values())

@@ -69,11 +69,13 @@ class Resources:
         workers: Number of workers that share the splits; None if it is not known.
         files_in_flight: Most files that are looked at in parallel.
         imports: The imports of files of text; None if there are none.
+        group_by: Columns that make groups. Some file must have each of them.
     """
 
     workers: int | None = None
     files_in_flight: int = FILES_IN_FLIGHT
     imports: "Imports | None" = None
+    group_by: Sequence[str] = ()
 
 
 USUAL = Resources()
@@ -86,7 +88,7 @@ class Census:
 
     Attributes:
         languages: Rows of each language; empty without a column of languages.
-        num_groups: Number of groups; 0 without group columns.
+        num_groups: Number of groups in the first splits; 0 without group columns.
         unread: Splits that were left out, since they could not be read.
     """
 

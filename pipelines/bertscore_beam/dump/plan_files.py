@@ -15,6 +15,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
+from bertscore_beam.dump.census import GroupColumns
 from bertscore_beam.dump.columns import (
     check_choosing_columns,
     check_collisions,
@@ -77,6 +78,7 @@ class _Columns:
     candidate: str | None
     reference: str
     choosing: Mapping[str, str]
+    groups: GroupColumns
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -143,12 +145,14 @@ def plan_inputs(
             the option that names it.
 
     Raises:
-        InputError: If there is no file, or none that can be scored.
+        InputError: If there is no file, or none that can be scored; if a column cannot make groups,
+            or no file has it.
         OSError: If none can be scored, and some could not be reached.
         ConfigError: If a target is below 1.
     """
     names = input_names([file.path for file in files], root_of_files(files))
-    columns = _Columns(candidate_column, reference_column, choosing or {})
+    groups = GroupColumns(resources.group_by)
+    columns = _Columns(candidate_column, reference_column, choosing or {}, groups)
     if min(target_bytes, 1 if target_rows is None else target_rows) < 1:
         raise ConfigError(
             f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
@@ -179,6 +183,7 @@ def plan_inputs(
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:
         raise _nothing_left(rejected)
+    groups.check()
     most_rows = target_rows
     if most_rows is None:
         most_rows = rows_for_workers(sum(file.rows for file in measured), resources.workers)
@@ -197,7 +202,7 @@ def plan_inputs(
 def _parquet(blank: Split, columns: _Columns) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank)
-    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
+    _check_schema(blank, layout.schema, columns)
     # Without candidates only references are read, and other columns may be as they like.
     scores = columns.candidate is not None
     reference = root_of(layout.schema, columns.reference)
@@ -229,7 +234,7 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
         else:
             schema = layout.schema
     header = " The first line of the file names them." if text.kind.has_header else ""
-    _check_schema(partition_schema(schema, blank.partitions), columns, header)
+    _check_schema(blank, schema, columns, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
         return _Measured(blank=shared, row_groups=layout.row_groups)
@@ -283,7 +288,8 @@ def _named_layout(blank: Split) -> FileLayout:
         raise InputError(hint) from error
 
 
-def _check_schema(schema: pa.Schema, columns: _Columns, more: str = "") -> None:
+def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str = "") -> None:
+    schema = partition_schema(schema, blank.partitions)
     try:
         check_columns(schema, columns.candidate, columns.reference)
         check_choosing_columns(schema, columns.choosing)
@@ -292,6 +298,7 @@ def _check_schema(schema: pa.Schema, columns: _Columns, more: str = "") -> None:
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
+    columns.groups.look(schema, blank.input_name)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from .groups import (
     in_order as in_order,
     merge_groups as merge_groups,
     narrow_words as narrow_words,
+    no_groups_words as no_groups_words,
     read_groups as read_groups,
     show_groups as show_groups,
     show_groups_scored as show_groups_scored,

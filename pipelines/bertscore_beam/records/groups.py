@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import (
+    MOST_GROUPS,
     OPTION,
     Group,
     RowGroups,
+    TooManyGroupsError,
     check_number,
     columns,
     groups_of,
@@ -363,23 +365,40 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
 def read_groups(
     folder: OutputFolder, records: Iterable[PartRecord], by: Sequence[str]
 ) -> list[GroupRow]:
-    """Return the groups of a run that is about to be finished; see `merge_groups`."""
+    """Return the groups of a run that is about to be finished; none if there are too many.
+
+    See `merge_groups`.
+    """
     run = FinishedRun(folder=folder, run={}, summary={}, records=tuple(records))
-    return group_rows(merge_groups(run, by, OPTION))
+    try:
+        return group_rows(merge_groups(run, by, OPTION))
+    except TooManyGroupsError:
+        return []
 
 
 def write_groups(
     folder: OutputFolder, rows: Sequence[GroupRow], by: Sequence[str]
 ) -> dict[str, Any]:
-    """Write the table of groups into the folder of their run, and return their summary.
+    """Write the table of groups into the folder of their run; return what the summary has of them.
 
-    Raises:
-        InputError: There are too many groups.
+    Without rows nothing is written: a run that has been scored does not fail for its groups.
     """
-    check_number([row.group for row in rows if row.group is not None], by, OPTION)
+    if not rows:
+        return {}
     ordered = in_order(rows)
     folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(ordered, by)))
-    return _summary_of_groups(ordered, by)
+    return {"groups": _summary_of_groups(ordered, by)}
+
+
+def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
+    """Return the warning about a run that ends without the groups that it was asked for."""
+    if not by or "groups" in summary or not summary["parts"]:
+        return None
+    return (
+        f"there are no groups: got more than {MOST_GROUPS:,} by {', '.join(by)}; expected at most "
+        "that. The scores are whole. Give the same command other columns with "
+        f"{OPTION}: it scores nothing again."
+    )
 
 
 # Groups as a table for people.

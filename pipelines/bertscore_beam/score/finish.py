@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from io import BytesIO
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.dump import Plan, Splits, plan_from_bytes
+from bertscore_beam.dump import MOST_GROUPS, Plan, Splits, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
 from bertscore_beam.records import (
@@ -35,7 +35,6 @@ from bertscore_beam.records import (
     ReusedPart,
     RunTotals,
     SplitResult,
-    add_merging,
     by_bin,
     declare_index,
     delete_index,
@@ -46,6 +45,7 @@ from bertscore_beam.records import (
     find_records,
     group_row,
     judge,
+    no_groups_words,
     num_packs,
     pack_of,
     read_groups,
@@ -191,11 +191,15 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 
 # The statistics of the groups of a run, in its pipeline.
 #
-#     totals --> the parts --> Reshuffle --> statistics of parts --> of groups --> rows
+#     totals --> the parts --> Reshuffle --> statistics of parts --> of all groups --> rows
 #
 # They are read from the parts, and not taken from the rows while these are scored. So parts of
 # earlier tries, parts that were kept and rows that were reused count like all others, and other
-# group columns need no scores. The columns that are read are a small share of a part.
+# group columns need no scores. The columns that are read are a small share of a part. The groups of
+# several parts are held together, so that none are when there are too many.
+
+_Merging: TypeAlias = dict[str, list[bytes]] | None
+_MERGED_AT_ONCE = 16
 
 
 @dataclass
@@ -221,8 +225,11 @@ class _GroupRun(beam.PTransform):
             | "SpreadParts" >> Spread()
             # (group as JSON, statistics): of one part.
             | "GroupPart" >> beam.ParDo(RunStep(step))
-            | "MergeGroups" >> beam.CombinePerKey(_merge_statistics)
-            # GroupRow: of the whole run, with its intervals.
+            | "MergeGroups" >> beam.CombineGlobally(MergeGroups()).with_fanout(16)
+            # The same of the whole run.
+            | "OfEachGroup" >> beam.FlatMap(dict.items)
+            | "SpreadGroups" >> Spread()
+            # GroupRow: with its intervals.
             | "RowOfGroup" >> beam.MapTuple(_row)
         )
 
@@ -233,11 +240,49 @@ def _parts(
     return map(GroupedPart.of, _parts_of_run(spec, idf).records())
 
 
-def _merge_statistics(statistics: Iterable[bytes]) -> bytes:
-    merging: list[ScoreStatistics] = []
-    for data in statistics:
-        add_merging(merging, ScoreStatistics.from_bytes(data))
-    return ScoreStatistics.merge(merging).to_bytes()
+class MergeGroups(beam.CombineFn):
+    """(group as JSON, statistics) -> statistics by group; none if there are too many groups.
+
+    An accumulator has a list of statistics to be merged for each group; None stands for too many.
+    """
+
+    def create_accumulator(self) -> _Merging:
+        """Return an accumulator without groups."""
+        return {}
+
+    def add_input(self, groups: _Merging, element: tuple[str, bytes]) -> _Merging:
+        """Add the statistics of a group in a part."""
+        key, data = element
+        return _add(groups, {key: [data]})
+
+    def merge_accumulators(self, accumulators: Iterable[_Merging]) -> _Merging:
+        """Return an accumulator with the groups of all."""
+        return reduce(_add, accumulators, self.create_accumulator())
+
+    def compact(self, groups: _Merging) -> _Merging:
+        """Merge what is to be merged."""
+        return groups and {key: _merged(merging) for key, merging in groups.items()}
+
+    def extract_output(self, groups: _Merging) -> dict[str, bytes]:
+        """Return the statistics of each group."""
+        return {key: data for key, (data,) in (self.compact(groups) or {}).items()}
+
+
+def _add(groups: _Merging, others: _Merging) -> _Merging:
+    if groups is None or others is None:
+        return None
+    for key, more in others.items():
+        merging = groups.setdefault(key, [])
+        merging += more
+        if len(merging) >= _MERGED_AT_ONCE:
+            groups[key] = _merged(merging)
+    return groups if len(groups) <= MOST_GROUPS + 1 else None  # one is for all rows
+
+
+def _merged(merging: list[bytes]) -> list[bytes]:
+    if len(merging) == 1:
+        return merging
+    return [ScoreStatistics.merge(list(map(ScoreStatistics.from_bytes, merging))).to_bytes()]
 
 
 def _row(key: str, data: bytes) -> GroupRow:
@@ -370,11 +415,11 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        groups: The groups of the run, in any order; None to read them from the parts here.
+        groups: The groups of the run, in any order, or none if there are too many; None to read
+            them from the parts here.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
-        InputError: The input has changed meanwhile, and there are too many groups.
     """
     folder = spec.folder
     parts = _parts_of_run(spec, idf)
@@ -396,7 +441,9 @@ def finish_run(
     if spec.group_by:
         if groups is None:
             groups = read_groups(folder, parts.records(), spec.group_by)
-        summary["groups"] = write_groups(folder, groups, spec.group_by)
+        summary |= write_groups(folder, groups, spec.group_by)
+        if spec.detached and (words := no_groups_words(summary, spec.group_by)):
+            logger.warning(event("no_groups", reason=words))
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:

@@ -70,7 +70,7 @@ from bertscore_beam.run import (
 )
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
-from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_words
 from bertscore_beam.score.prepare import (
     ScoreJob,
     ScorePlan,
@@ -86,7 +86,6 @@ from bertscore_beam.score.show_run import (
     show_languages_scored,
     show_plan,
     show_summary,
-    without_setting_words,
 )
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core import ScorerConfig, Signature
@@ -99,7 +98,8 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     words = None
     if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
-    warnings = [text for text in (words, slow_words(planned.texts)) if text]
+    missing = without_setting_words(planned.plan, planned.settings)
+    warnings = [text for text in (words, missing, slow_words(planned.texts)) if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
 
@@ -139,7 +139,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
-    if words := without_setting_words(planned.plan.census.languages, planned.settings):
+    if words := without_setting_words(planned.plan, planned.settings):
         say(words)
     start_run(job)
     keep_imports(folder, planned.texts, job.imports)

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Reason, TableFields, by_name
+from bertscore_beam.dump import (
+    NO_CODE,
+    NO_LANGUAGE,
+    Plan,
+    Reason,
+    TableFields,
+    by_name,
+    words_for,
+)
 from bertscore_beam.options import OTHERS, ScoreOptions
 from bertscore_beam.records import (
     EVERY_LANGUAGE,
@@ -284,6 +292,43 @@ def _nothing_left(options: ScoreOptions, rows: Mapping[str, int], first_error: s
         f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
         f"registry knows. Check --language-column and --languages.{why}"
     )
+
+
+def without_setting_words(plan: Plan, settings: RunSettings) -> str | None:
+    """Say which languages have no setting, so that their rows get no scores; None if all have."""
+    rows = _without_setting(plan, settings)
+    if not rows:
+        return None
+    listed = [
+        f"{words_for(language)} ({number:,}, {settings.reason(language)})"
+        for language, number in rows.items()
+    ]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    number = sum(rows.values())
+    return (
+        f"{number:,} rows ({number / plan.about_rows:.2%}) are of languages without a setting and "
+        f"get no scores: {', '.join(listed[:_SHOWN])}{more}."
+    )
+
+
+def check_rejects(options: ScoreOptions, plan: Plan, settings: RunSettings) -> None:
+    """Check that not too many rows are of languages without a setting.
+
+    Raises:
+        ConfigError: There are so many that the run would not be a success.
+    """
+    number, most = sum(_without_setting(plan, settings).values()), options.max_reject_fraction
+    if number and number / plan.about_rows > most:
+        raise ConfigError(
+            f"too many rows would have no score: {without_setting_words(plan, settings)} "
+            f"Expected at most {most:.2%} of the rows (--max-reject-fraction). Check "
+            "--language-column and --languages, or raise that share."
+        )
+
+
+def _without_setting(plan: Plan, settings: RunSettings) -> dict[str, int]:
+    rows = plan.census.languages
+    return {name: rows[name] for name in by_name(rows) if settings.reason(name) is not None}
 
 
 _SHOWN = 10

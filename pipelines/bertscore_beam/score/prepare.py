@@ -25,6 +25,7 @@ from bertscore_beam.dump import (
     TextFile,
     check_all_reached,
     expand_inputs,
+    first_splits,
     named_columns,
     plan_from_bytes,
     plan_inputs,
@@ -78,6 +79,7 @@ from bertscore_beam.score.idf_of_run import IdfSource, find_idf
 from bertscore_beam.score.plan_settings import (
     ModelMemory,
     ScoreSpec,
+    check_rejects,
     settle_languages,
     settle_named,
 )
@@ -252,6 +254,7 @@ def plan_score(
         kept_as, plan = _plan_of(files, options, runner, imports, target_rows)
         settled = settle_languages(options, runner, named, plan.census.languages)
         settings = settled.settings(options)
+    check_rejects(options, plan, settings)
     if given_idf is not None:
         check_given_idf(given_idf, settings)
     if options.idf == "corpus":
@@ -316,6 +319,7 @@ def _plan_of(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,
             imports=imports,
+            group_by=options.group_by,
         ),
         choosing=choosing,
         written=lambda part: [
@@ -325,7 +329,9 @@ def _plan_of(
     )
     if plan.sketched:
         return None, plan
-    census = take_census(plan.splits, options.language_column, options.group_by)
+    census = take_census(plan.splits, options.language_column, ())
+    groups = take_census(first_splits(plan.splits), None, options.group_by).num_groups
+    census = replace(census, num_groups=groups)
     return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
 
 

@@ -269,7 +269,7 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         pack_written(folder, records)
         summary = _summary(planned, records)
         if by := planned.group_by:
-            summary["groups"] = write_groups(folder, read_groups(folder, records, by), by)
+            summary |= write_groups(folder, read_groups(folder, records, by), by)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
     return Outcome(

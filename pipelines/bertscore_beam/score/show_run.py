@@ -20,6 +20,7 @@ from bertscore_beam.records import (
     RunSettings,
     equal_settings,
     nearest_differences,
+    no_groups_words,
     read_index,
 )
 from bertscore_beam.run import Shown, duration_words
@@ -48,10 +49,7 @@ def estimate_words(job: ScoreJob) -> str:
     return f"about {duration_words(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
 
 
-# Tables of the languages of a run, and the message about those without a setting.
-
-_SHOWN = 10
-"""Languages named in a message."""
+# Tables of the languages of a run.
 
 
 def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) -> tuple[Shown, ...]:
@@ -90,22 +88,6 @@ def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
     return (Shown("Languages", columns, rows),)
 
 
-def without_setting_words(rows: Mapping[str, int], settings: RunSettings) -> str | None:
-    """Say which languages have no setting, so that their rows get no scores; None if all have."""
-    without = [language for language in by_name(rows) if settings.reason(language) is not None]
-    if not without:
-        return None
-    listed = [
-        f"{words_for(language)} ({rows[language]:,}, {settings.reason(language)})"
-        for language in without
-    ]
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return (
-        f"{sum(rows[language] for language in without):,} rows are of languages without a setting "
-        f"and get no scores: {', '.join(listed[:_SHOWN])}{more}."
-    )
-
-
 def _mean(value: float | None) -> str:
     return "none" if value is None else f"{value:.6f}"
 
@@ -129,6 +111,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         cancelling_words(summary),
         _unused_words(spec, summary),
         _script_words(summary, settings.script_language),
+        no_groups_words(summary, spec.group_by),
     )
     return [words for words in warnings if words is not None]
 
@@ -220,7 +203,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimate_words(job),
         "idf": _idf_words(job),
-        **({"groups": f"{plan.census.num_groups:,} by {by}"} if by else {}),
+        **({"groups": f"at least {plan.census.num_groups:,} by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
     }

@@ -13,7 +13,9 @@ from bertscore_beam.dump import (
     MOST_GROUPS,
     MOST_LANGUAGES,
     Census,
+    GroupColumns,
     census,
+    first_splits,
     language_of,
     parquet,
     take_census,
@@ -130,11 +132,28 @@ def test_columns_that_cannot_be_counted_are_refused(tmp_path):
     columns = {"id": range(60), "list": [["a"]] * 60, "s": [{"a": 1}] * 60}
     columns["time"] = pa.array([1] * 60, "time64[us]")
     splits = plan_text(write(tmp_path / "a.parquet", columns), tmp_path / "out", 7).splits
+    groups = GroupColumns(("id", "s.a", "lisst"))
+    groups.look(pq.read_schema(tmp_path / "a.parquet"), "a.parquet")
+    assert groups.found == {"id", "s.a"}
+    with pytest.raises(InputError, match=r"^no group column 'lisst': .+ Did you mean 'list'"):
+        groups.check()
+    schema = pa.schema([*pa.table({"x": [1]}).schema, pa.field("lisst", pa.string())])
+    groups.look(schema, "b.parquet")  # one file is enough
+    groups.check()
     for name in ("list", "s", "time"):
         with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
             take_census(splits, None, [name])
-    with pytest.raises(InputError, match=r"^no group column 'lisst': .+ Did you mean 'list'"):
-        take_census(splits, None, ["id", "lisst"])
+        with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
+            GroupColumns(("id", name)).look(pq.read_schema(tmp_path / "a.parquet"), "a.parquet")
+
+
+def test_of_many_files_the_first_split_of_twenty_is_looked_at_for_groups(tmp_path):
+    for number in range(22):
+        write(tmp_path / f"{number:02}.parquet", {"id": range(60)}, row_group_size=20)
+    splits = plan_text(tmp_path, tmp_path / "out", 20).splits
+    found = [(split.input_name, split.row_offset) for split in first_splits(splits)]
+    assert found == [(f"{number:02}.parquet", 0) for number in range(20)]
+    assert len(first_splits(splits[:4])) == 2
 
 
 def test_too_many_are_refused_also_where_no_file_has_too_many(tmp_path):

@@ -1,6 +1,7 @@
 """Groups of rows: which rows belong together, and their statistics against those of pandas."""
 
 import datetime
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import MOST_GROUPS, check_number, groups_of, take_census
 from bertscore_beam.records import (
+    GROUPS_FILE,
     PartStatistics,
     add_merging,
     group_row,
@@ -23,8 +25,9 @@ from bertscore_beam.records import (
     table_of_groups,
     unpacked_rows,
 )
+from bertscore_beam.score import MergeGroups, finish
 from bertscore_core.errors import ConfigError, InputError
-from tests.support.jobs import job_options, prepare_score
+from tests.support.jobs import job_options, prepare_score, score_arguments
 from tests.support.made_runs import scored
 
 
@@ -216,7 +219,7 @@ def test_groups_are_counted_and_refused_before_anything_is_scored(dump, tmp_path
         options = job_options(dump, tmp_path / "out", group_by=by)
         return prepare_score(options).planned.plan.splits
 
-    splits = planned("system")
+    splits = planned("system", "x.system")
     assert take_census(splits, None, ["system"]).num_groups == 3
     assert take_census(splits, None, ["system", "x.system"]).num_groups == 4
     assert take_census(splits, None, []).num_groups == 0
@@ -229,12 +232,76 @@ def test_groups_are_counted_and_refused_before_anything_is_scored(dump, tmp_path
             planned(*wrong)
     many = pa.table({"candidate": ["a"] * 10_001, "reference": ["b"] * 10_001, "id": range(10_001)})
     pq.write_table(many, dump / "many.parquet")
-    words = ["score", "--input", str(dump), "--output", str(tmp_path / "out"), "--group-by"]
+    words = score_arguments(dump, tmp_path, "--split-rows", 20_000, "--group-by")
     assert cli.main([*words, "system", "id"]) == cli.UNUSABLE
     assert "The column 'id' has the most values" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert cli.main([*words, "system", "--dry-run"]) == cli.DONE
-    assert "groups: 3 by system" in capsys.readouterr().out
+    assert "groups: at least 3 by system" in capsys.readouterr().out
+
+
+@pytest.mark.job
+def test_too_many_groups_that_come_late_cost_the_groups_and_not_the_run(tmp_path, capsys):
+    late, out = MOST_GROUPS + 200, tmp_path / "out"
+    rows = late // 2 * 3
+    ids = ["one"] * (rows - late) + [str(number) for number in range(late)]
+    columns = {"id": ids, "side": ["left", "right"] * (rows // 2)}
+    columns |= {"candidate": ["a cat"] * rows, "reference": ["the cat"] * rows}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    words = score_arguments(tmp_path / "a.parquet", tmp_path, "--split-rows", late // 2, "--by")
+    for _ in range(2):  # the second time nothing is scored, and no pipeline runs
+        assert cli.main([*words, "id"]) == cli.DONE
+        assert f"got more than {MOST_GROUPS:,} by id; expected" in capsys.readouterr().err
+        summary = json.loads((out / "_summary.json").read_bytes())
+        assert (summary["success"], summary["scored"], "groups" in summary) == (True, rows, False)
+        assert (out / "_SUCCESS").exists() > (out / GROUPS_FILE).exists()
+    assert cli.main([*words, "side"]) == cli.DONE
+    assert "there are no groups" not in capsys.readouterr().err
+    assert pq.read_table(out / GROUPS_FILE)["bertscore_rows"].to_pylist() == [
+        rows,
+        *[rows // 2] * 2,
+    ]
+
+
+@pytest.mark.job
+def test_a_run_of_which_no_split_can_be_read_ends_without_groups(tmp_path, capsys):
+    file = tmp_path / "a.parquet"
+    columns = {"candidate": [f"cat {n}" for n in range(9)], "reference": ["a"] * 9, "g": ["x"] * 9}
+    pq.write_table(pa.table(columns), file, use_dictionary=False)
+    data = bytearray(file.read_bytes())
+    start = pq.read_metadata(file).row_group(0).column(0).data_page_offset
+    data[start : start + 20] = b"\xff" * 20
+    file.write_bytes(data)
+    assert cli.main([*score_arguments(file, tmp_path, "--by", "g")]) == cli.BROKEN
+    assert "1 splits and 0 files could not be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cut", [1, 7, 300])
+def test_groups_of_parts_are_merged_in_any_cut_until_there_are_too_many(monkeypatch, cut):
+    table, merge = scored_table(300), MergeGroups()
+    parts = [statistics_of(table.slice(n, 20), ["number"], None) for n in range(0, 300, 20)]
+    added = [
+        (str(group), statistics.to_bytes())
+        for part in parts
+        for group, statistics in ((None, part.total), *part.groups.items())
+    ]
+
+    def merged():
+        pieces = []
+        for start in range(0, len(added), cut):
+            groups = merge.create_accumulator()
+            for element in added[start : start + cut]:
+                groups = merge.add_input(groups, element)
+            pieces.append(merge.compact(groups))
+        return merge.extract_output(merge.merge_accumulators(pieces))
+
+    whole = statistics_of(table, ["number"], None)
+    expected = {str(group): own.to_bytes() for group, own in whole.groups.items()}
+    assert merged() == expected | {"None": whole.total.to_bytes()}
+    monkeypatch.setattr(finish, "MOST_GROUPS", len(expected))
+    assert merged() != {}
+    monkeypatch.setattr(finish, "MOST_GROUPS", len(expected) - 1)
+    assert merged() == {}
 
 
 def test_one_row_of_a_table_is_a_function_of_its_statistics():

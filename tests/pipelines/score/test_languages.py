@@ -1,6 +1,7 @@
 """Each row by the setting of its language, in one run."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -148,6 +149,7 @@ def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
         write_mapping(folder / "changed.yaml", changed),
         idf="corpus",
         rescale=True,
+        max_reject_fraction=0.1,
     )
     with pytest.raises(SignatureError, match="language fr"):
         prepare_score(other)
@@ -244,16 +246,29 @@ def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys)
     (folder_of_tables / "de").mkdir(parents=True)
     rows = "".join(f"{layer},0.1,0.1,0.1\n" for layer in range(7))
     (folder_of_tables / "de" / "all-MiniLM-L6-v2.tsv").write_text("LAYER,P,R,F\n" + rows)
-    job = prepare_score(replace(chosen, baseline=str(folder_of_tables)))
+    chosen = replace(chosen, baseline=str(folder_of_tables), max_reject_fraction=0.5)
+    job = prepare_score(chosen)
     assert job.spec.settings.by_language.keys() == {"de"}
     assert job.spec.settings.missing == {"en": "language_without_baseline"}
+    # A share that is known before any model runs does not cost a night.
+    words = "8 rows (50.00%) are of languages without a setting and get no scores: en (8, language"
+    flags = ["--input", str(dump), "--output", str(folder / "out"), "--language-column", "lang"]
+    flags += ["--model", "all-MiniLM-L6-v2", "--rescale", "--baseline", str(folder_of_tables)]
+    assert cli.main(["score", *flags, "--max-reject-fraction", "0.5", "--dry-run"]) == DONE
+    assert words in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=rf"^too many rows .+ {re.escape(words)}.+ most 49\.00%"):
+        prepare_score(replace(chosen, max_reject_fraction=0.49))
 
 
 def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
     folder, _, entries, _, _ = mixed
     shared = {**entries, "ja": {**entries["ja"], "baseline": entries["en"]["baseline"]}}
     one = language_options(
-        folder / "dump", folder / "other", write_mapping(folder / "one.yaml", shared), rescale=True
+        folder / "dump",
+        folder / "other",
+        write_mapping(folder / "one.yaml", shared),
+        rescale=True,
+        max_reject_fraction=0.1,
     )
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
         prepare_score(one)

@@ -119,7 +119,8 @@ def test_other_tables_reuse_nothing_and_the_warning_says_so(night):
     more = {"aa": {"model": entries["en"]["model"], "num_layers": 3}, "en": dict(entries["en"])}
     del more["en"]["baseline"]
     mapping = write_mapping(folder / "more.yaml", more)
-    chosen = options(dump, folder / "n3", mapping, idf="corpus", reuse=str(folder / "n1"))
+    changes = {"reuse": str(folder / "n1"), "max_reject_fraction": 1.0}
+    chosen = options(dump, folder / "n3", mapping, idf="corpus", **changes)
     job = prepare_score(chosen)
     assert job.spec.reuse is not None
     summary = run_options(chosen)
@@ -141,6 +142,7 @@ def test_a_run_that_is_not_done_is_a_source_in_every_language(night, tmp_path, c
     shutil.rmtree(tmp_path / "n1" / "_manifest" / "rows")
     words = ["--input", str(folder / "dump"), "--output", str(tmp_path / "n3"), "--dry-run"]
     words += ["--language-column", "lang", "--languages", mapping, "--device", "cpu", "--rescale"]
+    words += ["--max-reject-fraction", "0.2"]
     assert cli.main(["score", *words, "--reuse", str(tmp_path / "n1")]) == cli.DONE
     assert "it has kept no scores for later runs" in capsys.readouterr().out
 
