@@ -33,15 +33,9 @@ Result = TypeVar("Result")
 # CUDA, from CUDA's libraries (the first product of a thread on a full GPU cannot be set up, which
 # is CUBLAS_STATUS_NOT_INITIALIZED), and from OpenVINO.
 _OUT_OF_MEMORY = (
-    "can't alloc",
-    "not enough memory",
-    "out of memory",
-    "alloc_failed",
-    "cublas_status_not_initialized",
-    "failed to allocate",
-    "bad_alloc",
-    "broken promise",
-)
+    "can't alloc", "not enough memory", "out of memory", "alloc_failed",
+    "cublas_status_not_initialized", "failed to allocate", "bad_alloc", "broken promise",
+)  # fmt: skip
 
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 _BLOCK_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
@@ -168,19 +162,11 @@ _OF_CUDA = ("cuda error", "cudnn error", "cusparse error", "cusolver error", "tr
 # Errors of CUDA after which the GPU can be used as before: the call was refused, or the driver
 # refused code that Triton has compiled.
 _REFUSED = (
-    "device kernel image is invalid",
-    "driver version is insufficient",
-    "invalid argument",
-    "invalid configuration argument",
-    "invalid device function",
-    "invalid device ordinal",
-    "invalid_value",
-    "no cuda-capable device",
-    "no kernel image",
-    "not_supported",
-    "operation not supported",
-    "unsupported toolchain",
-)
+    "device kernel image is invalid", "driver version is insufficient", "invalid argument",
+    "invalid configuration argument", "invalid device function", "invalid device ordinal",
+    "invalid_value", "no cuda-capable device", "no kernel image", "not_supported",
+    "operation not supported", "unsupported toolchain",
+)  # fmt: skip
 
 
 @contextmanager

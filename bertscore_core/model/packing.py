@@ -80,18 +80,19 @@ def attend(
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
-    queries, keys, values = (part.transpose(1, 2) for part in (query, key, value))
+    rows = tuple(part.transpose(1, 2) for part in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     case = query.device, query.dtype
     if case not in _KERNELS:
         _KERNELS[case] = choose_kernel(*case)
-    kernel = _KERNELS[case]
-    return kernel(queries, keys, values, cu_seq_lens_q, max_length_q, scale), None
+    return _KERNELS[case](rows, cu_seq_lens_q, max_length_q, scale), None
 
 
 logger = logging.getLogger(__name__)
 
-_Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, int, float], Tensor]
+# Queries, keys and values, each (1, T, heads, D).
+_Rows = tuple[Tensor, ...]
+_Kernel = Callable[[_Rows, Tensor, int, float], Tensor]
 
 # Chosen once for a device and a format. A dictionary, since torch.compile ignores other caches.
 _KERNELS: dict[tuple[torch.device, torch.dtype], _Kernel] = {}
@@ -126,46 +127,35 @@ def _leave_flash(case: tuple[torch.device, torch.dtype]) -> bool:
 
 
 def _attend_flash(
-    varlen: Callable[..., Any],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends: Tensor,
-    longest: int,
-    scale: float,
+    varlen: Callable[..., Any], rows: _Rows, ends: Tensor, longest: int, scale: float
 ) -> Tensor:
-    rows = (query[0], key[0], value[0])
-    mixed: Tensor = varlen(*rows, ends, ends, longest, longest, scale=scale)
+    texts = (part[0] for part in rows)
+    mixed: Tensor = varlen(*texts, ends, ends, longest, longest, scale=scale)
     return mixed[None]
 
 
-def attend_efficiently(
-    query: Tensor, key: Tensor, value: Tensor, ends: Tensor, longest: int, scale: float
-) -> Tensor:
+def attend_efficiently(rows: _Rows, ends: Tensor, longest: int, scale: float) -> Tensor:
     """Attend by torch's memory-efficient kernel: every GPU, and float32. Arguments as below."""
-    outputs = torch.ops.aten._efficient_attention_forward(
-        query, key, value, None, ends, ends, longest, longest, 0.0, 0, scale=scale
-    )
-    mixed: Tensor = outputs[0]
+    mixed: Tensor = torch.ops.aten._efficient_attention_forward(
+        *rows, None, ends, ends, longest, longest, 0.0, 0, scale=scale
+    )[0]
     return mixed
 
 
-def attend_by_lengths(
-    query: Tensor, key: Tensor, value: Tensor, ends: Tensor, longest: int, scale: float
-) -> Tensor:
+def attend_by_lengths(rows: _Rows, ends: Tensor, longest: int, scale: float) -> Tensor:
     """Attend on a CPU: neighbours of equal length are one batch without padding.
 
     Queries, keys, values and the result have the shape (1, T, heads, D); `ends` has (N + 1,).
     """
-    mixed = torch.zeros_like(query)
+    mixed = torch.zeros_like(rows[0])
     begin = 0
     for length, texts in groupby(np.diff(ends.numpy()).tolist()):
         count = len(list(texts))
         end = begin + count * length
         if length:
-            shape = (count, length, *query.shape[2:])
+            shape = (count, length, *mixed.shape[2:])
             queries, keys, values = (
-                part[0, begin:end].view(shape).transpose(1, 2) for part in (query, key, value)
+                part[0, begin:end].view(shape).transpose(1, 2) for part in rows
             )
             attended = nn.functional.scaled_dot_product_attention(
                 queries, keys, values, scale=scale

@@ -30,7 +30,7 @@ CASES = {
     "host": "host",
     "overhead": "overhead scaling",
     "roofline": "roofline",
-    "scores": "company coverage host_errors idf_baseline index mixed_languages",
+    "scores": "company coverage formats host_errors idf_baseline index mixed_languages",
     "splits": "splits",
 }
 """The benchmarks of each module; they are functions of these names."""

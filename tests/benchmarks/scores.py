@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import nn
 
 from bertscore_beam.baseline import sum_scores
 from bertscore_beam.crawl import SENTENCE_SCHEMA, host_hash, pair_neighbours, pairing_order
@@ -115,6 +117,46 @@ def score_apart(
         scores = scorer.score([candidates[at] for at in chosen], [references[at] for at in chosen])
         made[:, chosen] = scores.precision, scores.recall, scores.f1
     return made
+
+
+def formats(
+    recorder: Recorder,
+    *,
+    files: Sequence[str] = ("configs/demo/sample/news-europe.parquet",),
+    language: str = "",
+    pairs: int = 15_000,
+    stacks: Sequence[int] = (1, 4),
+) -> None:
+    """How far F1 in float16 and bfloat16 is from F1 in float32, on torch.
+
+    Scores distinct pairs of the columns `candidate` and `reference`, all or those where `lang` is
+    the language, with the model's layers once, and several times over, to see how errors grow.
+    """
+    found: dict[tuple[str, str], None] = {}
+    for file in files:
+        kept = [("lang", "=", language)] if language else None
+        table = pq.read_table(file, columns=["candidate", "reference"], filters=kept)
+        texts = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        found |= {pair: None for pair in texts if all(pair)}
+    chosen = random.Random(0).sample(list(found), min(pairs, len(found)))
+    candidates, references = zip(*chosen, strict=True)
+    for stack in stacks:
+        f1 = {}
+        for dtype in ("float32", "float16", "bfloat16"):
+            config = ScorerConfig(model=EMBEDDED, device="cpu", backend="torch", dtype=dtype)
+            scorer = BertScorer(config)
+            layers = scorer.encoder.model.encoder
+            layers.layer = nn.ModuleList([*layers.layer] * stack)
+            f1[dtype] = scorer.score(candidates, references).f1
+            apart = f1[dtype].astype(np.float64) - f1["float32"]
+            recorder.add(
+                model=EMBEDDED,
+                what=f"{dtype}, {len(layers.layer)} layers",
+                n=len(chosen),
+                largest=float(np.abs(apart).max()),
+                mean=float(np.abs(apart).mean()),
+                bias=float(apart.mean()),
+            )
 
 
 def host_errors(

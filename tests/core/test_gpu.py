@@ -11,7 +11,7 @@ import torch
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.match import kernel
-from bertscore_core.model import DeviceQueue
+from bertscore_core.model import DeviceQueue, packing
 from bertscore_core.tokens import Work
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 
@@ -53,40 +53,20 @@ def test_packed_attention_scores_as_padded_attention_on_a_cpu(tiny_folder, famil
     assert np.abs(f1(folder, dtype=dtype, attention="sdpa") - expected).max() <= HALF[dtype]
 
 
-@pytest.mark.parametrize("dtype", [BFLOAT16, "float16"])
-def test_both_kernels_for_packed_texts_agree_in_half_precision(dtype):
-    """A T4 has the second alone."""
-    packed_attention = pytest.importorskip("bertscore_core.model.packing")
-    query, key, value = torch.randn(
-        3, 1, 77, 4, 32, device=DEVICE, dtype=getattr(torch, dtype), generator=seeded()
-    )
-    ends = torch.tensor([0, 40, 41, 77], dtype=torch.int32, device=DEVICE)
-    arguments = (query, key, value, ends, 40, 32**-0.5)
-    chosen = packed_attention.choose_kernel(torch.device(DEVICE), query.dtype)(*arguments)
-    efficient = packed_attention.attend_efficiently(*arguments)
-    on_host = packed_attention.attend_by_lengths(
-        *(part.float().cpu() for part in arguments[:3]), ends.cpu(), *arguments[4:]
-    )
-    for actual in (chosen, efficient):
-        torch.testing.assert_close(actual.float().cpu(), on_host, atol=2e-2, rtol=0)
-
-
 @pytest.mark.parametrize("dtype", [BFLOAT16, "float16", "float32"])
-def test_long_texts_with_wide_heads_attend_as_on_a_host(dtype):
-    """512 tokens and 64 dimensions a head are what most models have."""
-    packed_attention = pytest.importorskip("bertscore_core.model.packing")
-    lengths = [512, 28, 1, 511]
-    query, key, value = torch.randn(
-        (3, 1, sum(lengths), 4, 64), device=DEVICE, generator=seeded()
-    ).to(getattr(torch, dtype))
+@pytest.mark.parametrize(("lengths", "width"), [([40, 1, 36], 32), ([512, 28, 1, 511], 64)])
+def test_both_kernels_for_packed_texts_attend_as_a_host(lengths, width, dtype):
+    """A T4 has the second alone. Most models have heads of 64 numbers, and take 512 tokens."""
+    rows = torch.randn((3, 1, sum(lengths), 4, width), device=DEVICE, generator=seeded())
+    rows = rows.to(getattr(torch, dtype))
     ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32, device=DEVICE)
-    arguments = (query, key, value, ends, 512, 64**-0.5)
-    actual = packed_attention.choose_kernel(torch.device(DEVICE), query.dtype)(*arguments)
-    expected = packed_attention.attend_by_lengths(
-        *(part.float().cpu() for part in arguments[:3]), ends.cpu(), *arguments[4:]
-    )
-    atol = 1e-5 if dtype == "float32" else 2e-2
-    torch.testing.assert_close(actual.float().cpu(), expected, atol=atol, rtol=0)
+    how = max(lengths), width**-0.5
+    on_host = packing.attend_by_lengths(tuple(rows.float().cpu()), ends.cpu(), *how)
+    for attend in (packing.choose_kernel(rows.device, rows.dtype), packing.attend_efficiently):
+        actual = attend(tuple(rows), ends, *how).float().cpu()
+        torch.testing.assert_close(
+            actual, on_host, atol=1e-5 if dtype == "float32" else 2e-2, rtol=0
+        )
 
 
 def test_two_threads_on_one_gpu_score_as_one(tiny_folder):

@@ -301,7 +301,7 @@ def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
     query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
     ends = torch.empty(4, dtype=torch.int32, device="meta")
     assert chosen.func is packing._attend_flash
-    assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
+    assert chosen((query,) * 3, ends, 9, 0.5).shape == query.shape
 
 
 @pytest.mark.parametrize("varlen", [None, SimpleNamespace(varlen_attn=lambda query: query)])
