@@ -15,7 +15,7 @@ from hypothesis import settings
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.model import CACHE_VARIABLE
 from tests.support import layers
-from tests.support.encoders import shared_encoder
+from tests.support.encoders import shared_encoder, shared_tokenizer
 from tests.support.tiny_models import build_tiny_model, lacks
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
@@ -77,9 +77,18 @@ TORCH_DEVICES = [
 
 @pytest.fixture(autouse=True, scope="module")
 def encoders_are_shared() -> Iterator[None]:
-    """Let the scorers of all tests in this process share their encoders."""
+    """Let the scorers of all tests in this process share their encoders and tokenizers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
+        patch.setattr("bertscore_core.config.load_tokenizer", shared_tokenizer)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_machine_dies() -> Iterator[None]:
+    """Let this process wait for no disk: a job has thirty files. Commands do as they always do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 
@@ -87,9 +96,10 @@ def encoders_are_shared() -> Iterator[None]:
 def one_worker_runs_here() -> Iterator[None]:
     """Let jobs of this process with one worker start no other; commands do as they always do."""
     with pytest.MonkeyPatch.context() as patch:
-        if (
-            find_spec("apache_beam") is not None
-        ):  # tests of the core run where Beam is not installed
+        if find_spec("apache_beam") is not None:  # tests of the core run where Beam is missing
+            from tests.support import quick_beam
+
+            quick_beam.remember(patch)
             patch.setattr("bertscore_beam.run.runner._RESTARTS", 0)
             patch.setattr("bertscore_beam.run.runner.has_accelerator", lambda device: False)
         yield

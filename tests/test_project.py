@@ -45,13 +45,13 @@ def sample() -> dict[str, pa.Table]:
     return {path.name: pq.read_table(path) for path in sorted(SAMPLE.glob("*.parquet"))}
 
 
-def test_the_extra_all_is_all_that_users_may_want() -> None:
+def test_the_extra_all_is_all_that_users_may_want():
     (all_of_it,) = map(Requirement, EXTRAS["all"])
     assert all_of_it.name == PROJECT["name"]
     assert all_of_it.extras == EXTRAS.keys() - {"all", "test", "dev"}
 
 
-def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
+def test_nobody_is_told_to_install_a_name_that_is_not_published():
     places = (
         "README.md",
         "docs/*.md",
@@ -64,29 +64,29 @@ def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
 
 
 @pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda r: r.name)
-def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
+def test_every_requirement_is_pinned_within_its_range(requirement):
     assert requirement.specifier.contains(VERSIONS[canonicalize_name(requirement.name)])
 
 
 @pytest.mark.parametrize("name", ["apache-beam", "torch", "transformers"])
-def test_the_libraries_that_move_scores_have_one_range(name: str) -> None:
+def test_the_libraries_that_move_scores_have_one_range(name):
     ranges = {str(line.specifier) for line in REQUIREMENTS if line.name == name}
     assert len(ranges - {""}) == len(ranges) == 1
 
 
-def test_constraints_are_exact_pins_only() -> None:
+def test_constraints_are_exact_pins_only():
     assert sorted(PINS, key=str.casefold) == PINS
     assert [line for line in PINS if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
 
 
-def test_the_changelog_knows_the_version_and_what_it_does_to_scores() -> None:
+def test_the_changelog_knows_the_version_and_what_it_does_to_scores():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{PROJECT['version']}]" in text
     assert "### Scores" in text
 
 
 @pytest.mark.process
-def test_make_explains_an_interpreter_that_is_missing(tmp_path: Path) -> None:
+def test_make_explains_an_interpreter_that_is_missing(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     done = subprocess.run(
@@ -101,7 +101,7 @@ def test_make_explains_an_interpreter_that_is_missing(tmp_path: Path) -> None:
     assert "No interpreter 'no-such-python'. Install Python 3.11 or later" in done.stderr
 
 
-def test_the_committed_sample_is_what_the_script_makes(sample: dict[str, pa.Table]) -> None:
+def test_the_committed_sample_is_what_the_script_makes(sample):
     made = runpy.run_path(str(SAMPLE.with_name("make_sample.py")))["make_tables"]()
     assert sorted(made) == sorted(sample)
     for name, table in made.items():
@@ -109,7 +109,7 @@ def test_the_committed_sample_is_what_the_script_makes(sample: dict[str, pa.Tabl
         assert table.equals(sample[name].combine_chunks()), name
 
 
-def test_the_sample_is_small_and_shows_what_real_dumps_contain(sample: dict[str, pa.Table]) -> None:
+def test_the_sample_is_small_and_shows_what_real_dumps_contain(sample):
     paths = list(SAMPLE.glob("*.parquet"))
     assert sum(path.stat().st_size for path in paths) < 200_000
     assert all(pq.ParquetFile(path).num_row_groups > 1 for path in paths)
@@ -128,7 +128,7 @@ def test_the_sample_is_small_and_shows_what_real_dumps_contain(sample: dict[str,
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_config_and_every_key_of_a_job_open_with_a_comment(path: Path) -> None:
+def test_a_config_and_every_key_of_a_job_open_with_a_comment(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# ")
     if path not in JOB_CONFIGS:
@@ -140,14 +140,14 @@ def test_a_config_and_every_key_of_a_job_open_with_a_comment(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", SCORE_CONFIGS, ids=lambda path: path.stem)
-def test_every_score_config_is_accepted_by_the_strict_options(path: Path) -> None:
+def test_every_score_config_is_accepted_by_the_strict_options(path):
     options = ScoreOptions.from_mapping(load_yaml(str(path)), str(path))
     assert options.input
     # What runs here writes into the checkout, and only where git ignores it.
     assert options.output.startswith("build/") or "your-bucket" in options.output
 
 
-def test_the_demo_uses_what_is_in_the_project() -> None:
+def test_the_demo_uses_what_is_in_the_project():
     path = str(ROOT / "configs" / "demo" / "demo.yaml")
     options = ScoreOptions.from_mapping(load_yaml(path), path)
     assert (options.idf, options.rescale, options.workers) == ("corpus", True, 2)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from bertscore_core.model import Encoder, EncoderOptions, ModelFiles, load_encoder
+from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
 
 _MOST = 64
 _encoders: OrderedDict[Any, Encoder] = OrderedDict()
@@ -23,15 +24,30 @@ def shared_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     """
     if options.backend == "torch":  # it looks at neither
         options = replace(options, max_length=None, num_threads=None)
-    paths = (*files.weight_files, *sorted(files.folder.glob("*.json")))
-    stamps = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
-    key = (files.folder, stamps, options, torch.get_num_threads())
+    key = (_stamps(files), options, torch.get_num_threads())
     if key not in _encoders:
         _encoders[key] = load_encoder(files, options)
         if len(_encoders) > _MOST:
             _encoders.popitem(last=False)
     _encoders.move_to_end(key)
     return _encoders[key]
+
+
+_tokenizers: dict[Any, TextTokenizer] = {}
+
+
+def shared_tokenizer(files: ModelFiles, **options: Any) -> TextTokenizer:
+    """Do what `load_tokenizer` does, once for the same files and options."""
+    key = (_stamps(files), files.name, *sorted(options.items()))
+    if key not in _tokenizers:
+        _tokenizers[key] = load_tokenizer(files, **options)
+    return _tokenizers[key]
+
+
+def _stamps(files: ModelFiles) -> tuple[tuple[Path, int, int], ...]:
+    """Return what changes when a file of a model does."""
+    paths = (*files.weight_files, *sorted(files.folder.iterdir()))
+    return tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
 
 
 def cache_model(folder: Path, name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

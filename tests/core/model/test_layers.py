@@ -17,7 +17,6 @@ from transformers import (
 
 from bertscore_core import ConfigError, ScorerConfig, settle
 from bertscore_core.model import EncoderOptions, cut, find_final_norm, resolve_model
-from bertscore_core.model.encoder import _CONVERTED
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
@@ -60,14 +59,11 @@ OTHERS = {
 }
 
 
-def encoders(families):
-    """Pair every family with the backends that run it."""
-    for family in families:
-        yield family, "torch"
-    for family in families:
-        name = {"byt5": "t5", "mbart_50": "mbart", "bigbird": "big_bird"}.get(family, family)
-        if {name, name.replace("_", "-")} & _CONVERTED:
-            yield family, "openvino"
+ENCODERS = [
+    *((family, "torch") for family in FAMILIES),
+    # Each kind of stack. Whatever OpenVINO converts is compared with torch when it is loaded.
+    *((family, "openvino") for family in ("albert", "bert", "deberta_v2", "mbart", "t5", "xlnet")),
+]
 
 
 def states(folder, backend, **changes):
@@ -80,7 +76,7 @@ def states(folder, backend, **changes):
     return nn.functional.normalize(encoder.encode(ids, lengths)[:, inside], dim=-1).numpy()
 
 
-@pytest.mark.parametrize(("family", "backend"), list(encoders(FAMILIES)))
+@pytest.mark.parametrize(("family", "backend"), ENCODERS)
 def test_every_row_is_what_the_layer_gives_alone(tiny_folder, family, backend):
     """Layers alone are computed by torch. test_parity compares those of OpenVINO."""
     folder = tiny_folder(family)

@@ -28,7 +28,7 @@ REFUSED = ["\0", "\x0b", "\x1f", "\x7f", "\x9f", "\ud800", "\udfff", "\ufdd0", "
 
 
 @pytest.mark.parametrize("language", HEADER_CODES)
-def test_made_up_sentences_are_in_their_language(language: str) -> None:
+def test_made_up_sentences_are_in_their_language(language):
     result = [detect_language(text) for text in sentences(language, 400, seed=7)]
     assert result.count(language) >= 0.95 * len(result)
     assert header_language(HEADER_CODES[language]) == language
@@ -44,23 +44,23 @@ def test_made_up_sentences_are_in_their_language(language: str) -> None:
         ("Perpustakaan kecil itu dibuka kemarin malam di dekat stasiun kereta api.", "id"),
     ],
 )
-def test_detector_codes_become_the_users_codes(text: str, code: str) -> None:
+def test_detector_codes_become_the_users_codes(text, code):
     assert detect_language(text) == code
 
 
 @pytest.mark.parametrize("text", ["", " ", "12345", "?!?!", "\0", "\ud800", "q", "ᚠᚢᚦᚨᚱᚲ ᚷᚹᚺᚾ"])
-def test_text_that_cannot_be_told_has_no_language(text: str) -> None:
+def test_text_that_cannot_be_told_has_no_language(text):
     assert detect_language(text) is None
     assert text in ("q", "ᚠᚢᚦᚨᚱᚲ ᚷᚹᚺᚾ") or detect_language(text, PY3LANGID) is None
 
 
 @pytest.mark.parametrize("character", REFUSED)
-def test_characters_the_detector_refuses_do_not_change_the_language(character: str) -> None:
+def test_characters_the_detector_refuses_do_not_change_the_language(character):
     text = f"The ferry{character} leaves the island{character} at noon."
     assert detect_language(text) == "en"
 
 
-def test_every_code_point_can_be_in_a_text() -> None:
+def test_every_code_point_can_be_in_a_text():
     everything = [chr(code) for code in range(sys.maxunicode + 1)]
     for start in range(0, len(everything), 64):
         detect_language("The ferry leaves at noon. " + "".join(everything[start : start + 64]))
@@ -71,7 +71,7 @@ def test_every_code_point_can_be_in_a_text() -> None:
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=[])))
-def test_detection_never_raises_and_gives_known_codes(text: str) -> None:
+def test_detection_never_raises_and_gives_known_codes(text):
     code = detect_language(text)
     assert code is None or code in known_languages()
 
@@ -90,7 +90,7 @@ OF_CLOSE_LANGUAGES = {
 }
 
 
-def test_close_languages_are_told_apart_by_two_detectors() -> None:
+def test_close_languages_are_told_apart_by_two_detectors():
     assert set(OF_CLOSE_LANGUAGES) == CLOSE_LANGUAGES
     for language in OF_CLOSE_LANGUAGES:
         counts: Counter[str] = Counter()
@@ -104,7 +104,7 @@ def test_close_languages_are_told_apart_by_two_detectors() -> None:
         assert counts["sentence_other_language"] + counts["sentence_detectors_disagree"] == 8
 
 
-def test_sentence_on_which_the_detectors_disagree_is_dropped_and_counted() -> None:
+def test_sentence_on_which_the_detectors_disagree_is_dropped_and_counted():
     # Good in both: pycld2 says Bokmål, py3langid Danish.
     text = next(
         text
@@ -121,9 +121,7 @@ def test_sentence_on_which_the_detectors_disagree_is_dropped_and_counted() -> No
     assert is_in_language(text, first, Counter(), (PYCLD2,))
 
 
-def test_a_language_that_is_not_close_to_others_is_asked_about_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_language_that_is_not_close_to_others_is_asked_about_once(monkeypatch):
     asked: list[str | None] = []
 
     def noting(text: str, detector: str | None = None) -> str | None:
@@ -146,9 +144,7 @@ def test_a_language_that_is_not_close_to_others_is_asked_about_once(
         ("我哋尋晚喺火車站附近開咗間細圖書館。", {"sentence_other_language": 1}),
     ],
 )
-def test_chinese_is_counted_by_its_characters_and_cantonese_is_not_chinese(
-    text: str, kept: dict[str, int]
-) -> None:
+def test_chinese_is_counted_by_its_characters_and_cantonese_is_not_chinese(text, kept):
     counts: Counter[str] = Counter()
     assert is_in_language(text, "zh", counts) == ("sentence_other_language" not in kept)
     assert counts == kept
@@ -169,7 +165,7 @@ def without_pycld2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_pycld2")
-def test_py3langid_serves_where_pycld2_cannot_be_installed() -> None:
+def test_py3langid_serves_where_pycld2_cannot_be_installed():
     check_installed()
     assert installed_detectors() == (PY3LANGID,)
     described = describe_detectors(installed_detectors())
@@ -187,7 +183,7 @@ def test_py3langid_serves_where_pycld2_cannot_be_installed() -> None:
     assert detect_language("我們昨天晚上在火車站附近開了一家小圖書館。") == "zh"
 
 
-def test_detectors_agree_on_the_codes_of_languages() -> None:
+def test_detectors_agree_on_the_codes_of_languages():
     known = detected_languages(PY3LANGID)
     assert {"no", "nn", "zh", "he", "jv", "tl", "sr"} <= set(known)
     assert {"nb", "yue", "zxx"}.isdisjoint(known)

@@ -59,7 +59,7 @@ def page(
     return Page(url=url, languages=languages, text=text)
 
 
-def test_rows_do_not_depend_on_the_order_of_pages() -> None:
+def test_rows_do_not_depend_on_the_order_of_pages():
     pages = made_pages(60)
     first = extract_sentences(pages, LANGUAGES, SEED, 4)
     random.Random(0).shuffle(pages)
@@ -70,7 +70,7 @@ def test_rows_do_not_depend_on_the_order_of_pages() -> None:
         assert first.counts[language] == second.counts[language]
 
 
-def test_rows_do_not_depend_on_the_other_languages() -> None:
+def test_rows_do_not_depend_on_the_other_languages():
     pages = made_pages(40)
     together = extract_sentences(pages, LANGUAGES, SEED, 4)
     alone = extract_sentences(pages, frozenset({"de"}), SEED, 4)
@@ -78,7 +78,7 @@ def test_rows_do_not_depend_on_the_other_languages() -> None:
     assert alone.counts["de"] == together.counts["de"]
 
 
-def test_rows_hold_hashes_of_text_and_host_and_are_sorted() -> None:
+def test_rows_hold_hashes_of_text_and_host_and_are_sorted():
     extracted = extract_sentences(made_pages(40), LANGUAGES, SEED, 4)
     hosts = {host_hash(f"host-{number}.example") for number in range(5)}
     for language, table in extracted.rows.items():
@@ -89,7 +89,7 @@ def test_rows_hold_hashes_of_text_and_host_and_are_sorted() -> None:
         assert rows(extracted, language) == sorted(set(rows(extracted, language)))
 
 
-def test_sentences_of_lowest_order_are_kept_of_a_page() -> None:
+def test_sentences_of_lowest_order_are_kept_of_a_page():
     text = page_text("en", 30, seed=1)
     everything = texts_of(extract_sentences([page(text)], frozenset({"en"}), SEED, 1_000))
     capped = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
@@ -99,7 +99,7 @@ def test_sentences_of_lowest_order_are_kept_of_a_page() -> None:
     assert capped.counts["en"][SENTENCES_OVER_PAGE_CAP] >= len(everything) - 8
 
 
-def test_sentence_counts_once_for_each_host() -> None:
+def test_sentence_counts_once_for_each_host():
     sentence = sentences("en", 1, seed=0)[0]
     urls = ["https://a.example/1", "http://www.A.example:8080/2", "https://b.example/"]
     pages = [page(f"{sentence} {sentence}\n{sentence}", url=url) for url in urls]
@@ -112,7 +112,7 @@ def test_sentence_counts_once_for_each_host() -> None:
     assert extracted.counts["en"][SENTENCES_REPEATED] == 7
 
 
-def test_sentence_in_another_language_is_dropped_and_counted() -> None:
+def test_sentence_in_another_language_is_dropped_and_counted():
     text = "The ferry leaves at noon. Das Schiff legt mittags von der Insel ab. Read on."
     extracted = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
     assert texts_of(extracted) == ["The ferry leaves at noon."]
@@ -120,7 +120,7 @@ def test_sentence_in_another_language_is_dropped_and_counted() -> None:
     assert extracted.counts["en"]["sentence_too_short"] == 1
 
 
-def test_every_sentence_is_accounted_for() -> None:
+def test_every_sentence_is_accounted_for():
     extracted = extract_sentences(made_pages(60), LANGUAGES, SEED, 4)
     for language, counts in extracted.counts.items():
         dropped = sum(counts[REJECTED + reason] for reason in REASONS)
@@ -130,7 +130,7 @@ def test_every_sentence_is_accounted_for() -> None:
         assert counts[PAGES_OF_LANGUAGE] > 0
 
 
-def test_pages_of_other_languages_are_not_looked_at() -> None:
+def test_pages_of_other_languages_are_not_looked_at():
     english = sentences("en", 5, seed=0)
     pages = [page(" ".join(english), languages=("deu", "eng"))]
     extracted = extract_sentences(pages, frozenset({"en", "de"}), SEED, 8)
@@ -156,5 +156,5 @@ def test_pages_of_other_languages_are_not_looked_at() -> None:
         ("", ""),
     ],
 )
-def test_host_is_what_tells_sites_apart(url: str, host: str) -> None:
+def test_host_is_what_tells_sites_apart(url, host):
     assert host_of(url) == host

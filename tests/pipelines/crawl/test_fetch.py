@@ -34,7 +34,7 @@ def one_file(*faults: str) -> Iterator[tuple[str, Web]]:
         yield f"{web.url}/a.warc.wet.gz", web
 
 
-def test_a_file_comes_over_http_as_it_is_in_one_request(tmp_path: Path) -> None:
+def test_a_file_comes_over_http_as_it_is_in_one_request(tmp_path):
     with one_file() as (url, web):
         got, content = fetch(url, tmp_path)
     assert content == DATA
@@ -47,7 +47,7 @@ def test_a_file_comes_over_http_as_it_is_in_one_request(tmp_path: Path) -> None:
     assert "range" not in request.headers
 
 
-def test_a_contact_is_added_to_the_user_agent(tmp_path: Path) -> None:
+def test_a_contact_is_added_to_the_user_agent(tmp_path):
     with one_file() as (url, web):
         fetch(url, tmp_path, FetchPolicy(contact="mailto:me@a.example"))
     agent = web.requests[0].headers["user-agent"]
@@ -55,7 +55,7 @@ def test_a_contact_is_added_to_the_user_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["encoded", "no length"])
-def test_a_body_is_never_unpacked_and_may_come_in_chunks(tmp_path: Path, fault: str) -> None:
+def test_a_body_is_never_unpacked_and_may_come_in_chunks(tmp_path, fault):
     with one_file(fault) as (url, _):
         got, content = fetch(url, tmp_path)
     assert content == DATA
@@ -81,7 +81,7 @@ PASSING = (
         ("text", "200 with something that is not gzip in place of the file"),
     ],
 )
-def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> None:
+def test_what_passes_is_tried_again(tmp_path, fault, said):
     with one_file(fault) as (url, web):
         got, content = fetch(url, tmp_path)
     assert content == DATA
@@ -94,7 +94,7 @@ def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> No
 
 
 @pytest.mark.parametrize("fault", ["close early", "503", "page"])
-def test_it_ends_after_the_attempts_of_the_policy(tmp_path: Path, fault: str) -> None:
+def test_it_ends_after_the_attempts_of_the_policy(tmp_path, fault):
     with one_file(*[fault] * 9) as (url, web):
         error = fail(url, tmp_path)
     assert len(web.requests) == QUICK.attempts
@@ -103,9 +103,7 @@ def test_it_ends_after_the_attempts_of_the_policy(tmp_path: Path, fault: str) ->
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.parquet", "a.warc.wet"])
-def test_a_file_that_is_not_zipped_comes_as_it_is_but_a_page_does_not(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_is_not_zipped_comes_as_it_is_but_a_page_does_not(tmp_path, name):
     data = b"<3 sentences that begin oddly.\n" * 9
     with web_server({f"/{name}": data}, {f"/{name}": ["page"]}) as web:
         got, content = fetch(f"{web.url}/{name}?as=file.gz", tmp_path)
@@ -114,7 +112,7 @@ def test_a_file_that_is_not_zipped_comes_as_it_is_but_a_page_does_not(
 
 
 @pytest.mark.parametrize("status", ["400", "401", "404", "405", "410", "416", "451", "501", "304"])
-def test_what_does_not_pass_is_not_tried_again(tmp_path: Path, status: str) -> None:
+def test_what_does_not_pass_is_not_tried_again(tmp_path, status):
     with one_file(status) as (url, web):
         error = fail(url, tmp_path, replace(QUICK, timeout=10.0))  # a slow machine is no fault
     assert len(web.requests) == 1
@@ -124,7 +122,7 @@ def test_what_does_not_pass_is_not_tried_again(tmp_path: Path, status: str) -> N
     assert "after 1 attempt;" in str(error)
 
 
-def test_a_body_that_nobody_can_tell_to_be_whole_is_refused(tmp_path: Path) -> None:
+def test_a_body_that_nobody_can_tell_to_be_whole_is_refused(tmp_path):
     with one_file("until close") as (url, web):
         error = fail(url, tmp_path)
     assert len(web.requests) == 1
@@ -132,7 +130,7 @@ def test_a_body_that_nobody_can_tell_to_be_whole_is_refused(tmp_path: Path) -> N
     assert "Content-Length" in str(error)
 
 
-def test_a_server_that_is_not_there_is_asked_as_often_as_allowed(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_asked_as_often_as_allowed(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     error = fail(f"http://127.0.0.1:{port}/a.gz", tmp_path)
@@ -141,13 +139,13 @@ def test_a_server_that_is_not_there_is_asked_as_often_as_allowed(tmp_path: Path)
 
 
 @pytest.mark.parametrize("url", ["http://", "http://[::1/a.gz", "https://exa mple:99999999/"])
-def test_an_address_that_is_none_is_not_tried_again(tmp_path: Path, url: str) -> None:
+def test_an_address_that_is_none_is_not_tried_again(tmp_path, url):
     error = fail(url, tmp_path)
     assert error.permanent
     assert "after 1 attempt;" in str(error)
 
 
-def test_pauses_double_and_requests_to_a_host_are_apart(tmp_path: Path) -> None:
+def test_pauses_double_and_requests_to_a_host_are_apart(tmp_path):
     policy = FetchPolicy(attempts=4, timeout=5, pause=0.05)
     with one_file("503", "503", "503") as (url, web):
         got, _ = fetch(url, tmp_path, policy)
@@ -159,7 +157,7 @@ def test_pauses_double_and_requests_to_a_host_are_apart(tmp_path: Path) -> None:
     assert all(gap >= wanted / 2 for gap, wanted in zip(gaps, least, strict=True)), gaps
 
 
-def test_a_403_is_waited_for_five_times_as_long(tmp_path: Path) -> None:
+def test_a_403_is_waited_for_five_times_as_long(tmp_path):
     policy = FetchPolicy(attempts=2, timeout=5, pause=0.06)
     with one_file("403") as (url, web):
         fetch(url, tmp_path, policy)
@@ -167,7 +165,7 @@ def test_a_403_is_waited_for_five_times_as_long(tmp_path: Path) -> None:
     assert second - first >= 0.3
 
 
-def test_a_server_may_say_how_long_to_wait(tmp_path: Path) -> None:
+def test_a_server_may_say_how_long_to_wait(tmp_path):
     with one_file("503 Retry-After: 1") as (url, web):
         fetch(url, tmp_path)
     first, second = web.times()
@@ -177,12 +175,12 @@ def test_a_server_may_say_how_long_to_wait(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "value", ["soon", "-5", "1.5", "²", "Fri, 99 Foo 2021 00:00:00 GMT", "1 Jan 2021 00:00 -0000"]
 )
-def test_a_retry_after_that_says_nothing_is_passed_over(tmp_path: Path, value: str) -> None:
+def test_a_retry_after_that_says_nothing_is_passed_over(tmp_path, value):
     with one_file(f"429 Retry-After: {value}") as (url, _):
         assert len(fetch(url, tmp_path)[0].retries) == 1
 
 
-def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path: Path) -> None:
+def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path):
     with one_file("503 Retry-After: 7200") as (url, web):
         error = fail(url, tmp_path)
     assert len(web.requests) == 1
@@ -190,7 +188,7 @@ def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path: Path) 
     assert not error.permanent
 
 
-def test_credentials_are_in_no_message(tmp_path: Path) -> None:
+def test_credentials_are_in_no_message(tmp_path):
     with one_file("404", "503", "503", "503", "503") as (url, _):
         secret = url.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter3"
         errors = [fail(secret, tmp_path) for _ in range(2)]
@@ -200,7 +198,7 @@ def test_credentials_are_in_no_message(tmp_path: Path) -> None:
         assert "***" in str(error)
 
 
-def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path):
     # A limit on the size of files stands for the disk: the same call fails, with another number.
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -230,12 +228,12 @@ def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path: Path) -> N
         {"contact": "bücher"},
     ],
 )
-def test_a_policy_that_cannot_be_followed_is_refused(values: dict) -> None:
+def test_a_policy_that_cannot_be_followed_is_refused(values):
     with pytest.raises(ConfigError, match="expected attempts of at least 1"):
         FetchPolicy(**values)
 
 
-def test_a_local_file_is_used_in_place(tmp_path: Path) -> None:
+def test_a_local_file_is_used_in_place(tmp_path):
     path = tmp_path / "a *.wet.gz"
     path.write_bytes(DATA)
     with fetched(str(path), QUICK) as got:
@@ -244,7 +242,7 @@ def test_a_local_file_is_used_in_place(tmp_path: Path) -> None:
     assert (got.num_bytes, got.sha256) == (len(DATA), hashlib.sha256(DATA).hexdigest())
 
 
-def test_a_file_comes_from_memory_and_is_copied(tmp_path: Path) -> None:
+def test_a_file_comes_from_memory_and_is_copied(tmp_path):
     path = f"memory://{uuid.uuid4().hex}/a.wet.gz"
     fsspec.filesystem("memory").pipe_file(path, DATA)
     got, content = fetch(path, tmp_path)
@@ -253,7 +251,7 @@ def test_a_file_comes_from_memory_and_is_copied(tmp_path: Path) -> None:
     fsspec.filesystem("memory").store.clear()
 
 
-def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path: Path) -> None:
+def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path):
     servers: list[Faults] = []
     with s3_bucket(servers) as bucket:
         fsspec.filesystem("s3").pipe_file(f"{bucket}/a.wet.gz", DATA)
@@ -279,18 +277,14 @@ def s3_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     kind.clear_instance_cache()
 
 
-def test_a_store_that_cannot_be_reached_is_tried_again(
-    tmp_path: Path, s3_settings: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_reached_is_tried_again(tmp_path, s3_settings):
     s3_settings.setenv("AWS_ENDPOINT_URL", "no address")
     error = fail("s3://bucket/a.wet.gz", tmp_path)
     assert not error.permanent
     assert "after 4 attempts" in str(error)
 
 
-def test_without_credentials_for_a_store_nothing_is_tried_again(
-    tmp_path: Path, s3_settings: pytest.MonkeyPatch
-) -> None:
+def test_without_credentials_for_a_store_nothing_is_tried_again(tmp_path, s3_settings):
     s3_settings.delenv("AWS_ACCESS_KEY_ID")
     s3_settings.delenv("AWS_SECRET_ACCESS_KEY")
     s3_settings.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -302,20 +296,20 @@ def test_without_credentials_for_a_store_nothing_is_tried_again(
 
 
 @pytest.mark.skipif(not Path("/proc/version").is_file(), reason="needs a file that lies")
-def test_a_file_that_is_longer_than_its_store_says_is_not_taken(tmp_path: Path) -> None:
+def test_a_file_that_is_longer_than_its_store_says_is_not_taken(tmp_path):
     error = fail("/proc/version", tmp_path)
     assert not error.permanent
     assert "of 0 bytes after 4 attempts" in str(error)
 
 
 @pytest.mark.parametrize("name", ["nothing.gz", "file/below.gz"])
-def test_a_local_file_that_is_not_there_is_not_tried_again(tmp_path: Path, name: str) -> None:
+def test_a_local_file_that_is_not_there_is_not_tried_again(tmp_path, name):
     (tmp_path / "file").write_bytes(b"x")
     error = fail(str(tmp_path / name), tmp_path / "copies")
     assert (error.permanent, error.missing) == (True, True)
     assert "after 1 attempt;" in str(error)
 
 
-def test_an_unknown_scheme_is_named() -> None:
+def test_an_unknown_scheme_is_named():
     with ExitStack() as stack, pytest.raises(ConfigError, match="no-such"):
         stack.enter_context(fetched("no-such://a/b", QUICK))

@@ -27,7 +27,7 @@ def reject_reason(sentence, language, limits=PAGE_WORDS):
 
 
 @pytest.mark.parametrize("line", WRITTEN)
-def test_sentence_is_kept_or_dropped_for_its_reason(line: str) -> None:
+def test_sentence_is_kept_or_dropped_for_its_reason(line):
     language, reason, text = line.split("\t")
     assert (reject_reason(normalize(text), language) or "kept") == reason
 
@@ -53,19 +53,19 @@ def test_sentence_is_kept_or_dropped_for_its_reason(line: str) -> None:
         ("zh", "没人知道这件事情的。", FEW, "too_long"),
     ],
 )
-def test_bounds_are_inclusive_in_every_language(language, text, limits, reason) -> None:
+def test_bounds_are_inclusive_in_every_language(language, text, limits, reason):
     assert reject_reason(text, language, limits) == reason
 
 
 @pytest.mark.parametrize("language", HEADER_CODES)
-def test_made_up_sentences_pass_the_filter(language: str) -> None:
+def test_made_up_sentences_pass_the_filter(language):
     made = sentences(language, 400, seed=5)
     assert len(set(made)) == 400
     assert sum(reject_reason(text, language) is None for text in made) >= 0.95 * len(made)
     assert [normalize(text) for text in made] == made
 
 
-def test_every_language_has_a_script_and_runes_are_of_none() -> None:
+def test_every_language_has_a_script_and_runes_are_of_none():
     for language in known_languages():
         assert scripts_of(language), language
         assert not is_in_script("ᚠᚢᚦᚨᚱᚲ ᚷᚹᚺᚾ", language), language
@@ -82,5 +82,5 @@ def test_every_language_has_a_script_and_runes_are_of_none() -> None:
         ("th", ["เรือออก"], [3]),
     ],
 )
-def test_words_are_counted_by_blanks_or_by_characters(language, texts, words) -> None:
+def test_words_are_counted_by_blanks_or_by_characters(language, texts, words):
     assert [count_words(text, language) for text in texts] == words

@@ -30,7 +30,7 @@ def read(path: Path) -> tuple[list[str], Counter[str]]:
 
 
 @pytest.mark.process
-def test_a_line_without_end_costs_no_memory_and_is_no_sentence(tmp_path: Path) -> None:
+def test_a_line_without_end_costs_no_memory_and_is_no_sentence(tmp_path):
     """Of 400 MB, in 0.4 MB of gzip: 1.3 GB of memory when lines had no limit."""
     path = tmp_path / "a.txt.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
@@ -51,9 +51,7 @@ def test_a_line_without_end_costs_no_memory_and_is_no_sentence(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["txt", "gz", "parquet"])
-def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(
-    tmp_path: Path, kind: str
-) -> None:
+def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(tmp_path, kind):
     lines = ["a" * MAX_LINE, "b" * (MAX_LINE + 1), "c", "", "d" * (5 * MAX_LINE)]
     path = tmp_path / f"a.{kind}"
     if kind == "parquet":
@@ -67,22 +65,20 @@ def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(
     assert counts == {"lines": 5, "lines_blank": 1, "lines_too_long": 2}
 
 
-def test_long_lines_come_in_blocks_of_bounded_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_lines_come_in_blocks_of_bounded_size(tmp_path, monkeypatch):
     monkeypatch.setattr(crawl_files, "_BLOCK_CHARACTERS", 1000)
     (tmp_path / "a.txt").write_text("".join(f"{number:0300}\n" for number in range(10)))
     blocks = list(read_sentences(tmp_path / "a.txt", "en", 0, Counter()))
     assert [len(block) for block in blocks] == [4, 4, 2]
 
 
-def test_nothing_but_lines_that_are_too_long_is_an_error(tmp_path: Path) -> None:
+def test_nothing_but_lines_that_are_too_long_is_an_error(tmp_path):
     (tmp_path / "a.txt").write_text("x" * (MAX_LINE + 1))
     with pytest.raises(CrawlFileError, match=f"more than {MAX_LINE} characters"):
         read(tmp_path / "a.txt")
 
 
-def test_sentences_of_other_lengths_are_counted_and_left_out(tmp_path: Path) -> None:
+def test_sentences_of_other_lengths_are_counted_and_left_out(tmp_path):
     (tmp_path / "a.txt").write_text("One.\nOne two.\nOne two three.\nOne two.\n\n")
     counts: Counter[str] = Counter()
     limits = WordLimits(least=2, most=2)

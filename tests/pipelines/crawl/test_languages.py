@@ -23,20 +23,20 @@ from bertscore_core.errors import ConfigError
         **{"zh": ["cmn"], "ceb": ["ceb"]},
     }.items(),
 )
-def test_every_code_of_a_language_means_the_same(code: str, given_codes: list[str]) -> None:
+def test_every_code_of_a_language_means_the_same(code, given_codes):
     assert {check_language(given_code) for given_code in given_codes} == {code}
 
 
 @pytest.mark.parametrize(
     "code", ["xq", "", "e", "日本", "*", "en de", "ast", "tlh", "un", "-", "--"]
 )
-def test_code_of_no_detectable_language_is_refused(code: str) -> None:
+def test_code_of_no_detectable_language_is_refused(code):
     with pytest.raises(ConfigError, match="not a language that can be detected: got"):
         check_language(code)
 
 
 @pytest.mark.parametrize("code", ["hr", "hrv", "bs", "bs-Latn", "HR"])
-def test_languages_that_are_not_told_apart_are_refused(code: str) -> None:
+def test_languages_that_are_not_told_apart_are_refused(code):
     with pytest.raises(ConfigError, match=r"not told from another.*--sentences (hr|bs)=PATH"):
         check_language(code)
     assert check_language("sr") == "sr"
@@ -49,13 +49,13 @@ def test_languages_that_are_not_told_apart_are_refused(code: str) -> None:
         "sr": ["sr-ME", "sh"],
     }.items(),
 )
-def test_refusal_names_the_language_that_may_be_meant(near: str, given_codes: list[str]) -> None:
+def test_refusal_names_the_language_that_may_be_meant(near, given_codes):
     for given_code in given_codes:
         with pytest.raises(ConfigError, match=rf"Did you mean {near}\?"):
             check_language(given_code)
 
 
-def test_every_known_language_is_its_own_code() -> None:
+def test_every_known_language_is_its_own_code():
     codes = known_languages()
     assert len(codes) == 158
     assert [check_language(code) for code in codes] == list(codes)
@@ -71,7 +71,7 @@ def test_every_known_language_is_its_own_code() -> None:
         **{"jv": "jav", "tl": "tgl fil", "sr": "srp", None: "hrv bos yue und xxx tlh ?!"},
     }.items(),
 )
-def test_header_codes_become_the_users_codes(code: str | None, headers: str) -> None:
+def test_header_codes_become_the_users_codes(code, headers):
     assert {header_language(header) for header in headers.split()} == {code}
     assert header_language("") is None
 
@@ -88,7 +88,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch):
     return hide
 
 
-def test_missing_packages_are_named_with_the_cure(lacking) -> None:
+def test_missing_packages_are_named_with_the_cure(lacking):
     check_installed()
     lacking(*DETECTORS)
     with pytest.raises(ConfigError, match=r"no py3langid, pycld2; .*pip install '\.\[baseline\]'"):
@@ -96,14 +96,14 @@ def test_missing_packages_are_named_with_the_cure(lacking) -> None:
 
 
 @pytest.mark.parametrize("missing", ["regex", "sentencex"])
-def test_given_sentences_need_nothing_that_reads_pages(lacking, missing: str) -> None:
+def test_given_sentences_need_nothing_that_reads_pages(lacking, missing):
     lacking(missing)
     check_installed(pages=False)
     with pytest.raises(ConfigError, match=f"got no {missing}; expected them for reading web pages"):
         check_installed()
 
 
-def test_given_sentences_need_the_names_of_languages_and_the_pictures(lacking) -> None:
+def test_given_sentences_need_the_names_of_languages_and_the_pictures(lacking):
     lacking(*languages.EXTRA_PACKAGES)
     with pytest.raises(ConfigError, match=r"Run: pip install langcodes matplotlib sacrebleu$"):
         check_installed(pages=False)
@@ -115,7 +115,7 @@ def test_given_sentences_need_the_names_of_languages_and_the_pictures(lacking) -
 
 
 @pytest.mark.process
-def test_modules_of_the_crawl_load_without_the_extra_packages() -> None:
+def test_modules_of_the_crawl_load_without_the_extra_packages():
     code = (
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({languages.EXTRA_PACKAGES!r}))\n"

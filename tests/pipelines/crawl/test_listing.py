@@ -1,5 +1,4 @@
 from collections import Counter
-from pathlib import Path
 
 import fsspec
 import pytest
@@ -30,7 +29,7 @@ def list_of(content: bytes) -> dict[str, str]:
 
 
 @pytest.mark.process
-def test_a_crawl_is_listed_over_http_sorted_and_without_repetition() -> None:
+def test_a_crawl_is_listed_over_http_sorted_and_without_repetition():
     with web_server({LIST: listing_bytes([*reversed(NAMES), NAMES[2]])}) as web:
         got = list_crawl(CRAWL, QUICK, web.url)
         assert list_crawl(CRAWL, QUICK, web.url + "/") == got
@@ -38,7 +37,7 @@ def test_a_crawl_is_listed_over_http_sorted_and_without_repetition() -> None:
 
 
 @pytest.mark.process
-def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path: Path) -> None:
+def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path):
     write_crawl(tmp_path / "copy", [b"x"] * 6)
     with web_server(tmp_path / "copy") as web, s3_bucket() as bucket:
         store = fsspec.filesystem("s3")
@@ -64,19 +63,19 @@ def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path: Path) -> N
         (["CC-MAIN-2016-44", "CC-MAIN-2013-20"], "CC-MAIN-2016-50 or later"),
     ],
 )
-def test_an_id_of_another_form_or_of_garbled_texts_is_refused(crawls, words) -> None:
+def test_an_id_of_another_form_or_of_garbled_texts_is_refused(crawls, words):
     for crawl in crawls:
         with pytest.raises(ConfigError, match=words):
             list_crawl(crawl, QUICK, "unused")
 
 
-def test_the_first_sound_crawl_is_not_refused(tmp_path: Path) -> None:
+def test_the_first_sound_crawl_is_not_refused(tmp_path):
     write_crawl(tmp_path, [b"x"], crawl="CC-MAIN-2016-50")
     assert len(list_crawl("CC-MAIN-2016-50", QUICK, str(tmp_path))) == 1
 
 
 @pytest.mark.process
-def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     with web_server({}) as web, pytest.raises(ConfigError, match="no such crawl") as caught:
         list_crawl(CRAWL, QUICK, web.url.replace("//", "//me:hunter2@"))
     assert "hunter2" not in str(caught.value)
@@ -85,7 +84,7 @@ def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist() -> None:
+def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist():
     with (
         web_server({LIST: b""}, {LIST: ["503"] * 5}) as web,
         pytest.raises(FetchError, match="503"),
@@ -108,19 +107,19 @@ def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist() -> None:
         (listing_bytes([*NAMES, "crawl-data/a.gz?b=c"]), "something else"),
     ],
 )
-def test_a_list_that_is_none_is_an_error(content: bytes, said: str) -> None:
+def test_a_list_that_is_none_is_an_error(content, said):
     with pytest.raises(CrawlFileError, match=said):
         list_of(content)
 
 
 @pytest.mark.process
-def test_a_list_that_unpacks_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_unpacks_without_end_is_an_error(monkeypatch):
     monkeypatch.setattr(crawl_files, "MAX_LISTING_BYTES", 1000)
     with pytest.raises(CrawlFileError, match="at most 1000 bytes"):
         list_of(listing_bytes([wet_name(number) for number in range(100)]))
 
 
-def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path: Path) -> None:
+def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path):
     for name in ("a/1.wet.gz", "a/b/2.wet", "a/3.txt", "a/.4.wet.gz", "a/_5.wet.gz", "c/[6].gz"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,13 +133,13 @@ def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path: Path) ->
     assert web["1.gz"].endswith("?token=s3cret")
 
 
-def test_no_address_is_named_by_a_way_out_of_a_folder() -> None:
+def test_no_address_is_named_by_a_way_out_of_a_folder():
     address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
     (name,) = list_files_of([address])
     assert ".." not in name.split("/")
 
 
-def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path: Path) -> None:
+def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path):
     for name in ("a.txt", "b/c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -158,7 +157,7 @@ def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path: Path) -
     assert "wet" not in str(caught.value)
 
 
-def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path: Path) -> None:
+def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path):
     roots = [tmp_path / "left", tmp_path / "right"]
     for root in roots:
         write_crawl(root, [b"x"])
@@ -176,16 +175,14 @@ def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path: Path) -> None:
         (["https://a.example/*.gz"], "no pattern can be used on the web"),
     ],
 )
-def test_a_pattern_that_finds_nothing_is_an_error(
-    tmp_path: Path, patterns: list[str], said: str
-) -> None:
+def test_a_pattern_that_finds_nothing_is_an_error(tmp_path, patterns, said):
     (tmp_path / "here.wet.gz.part").write_bytes(b"x")
     with pytest.raises(InputError, match=said):
         list_files_of([pattern.format(tmp_path) for pattern in patterns])
 
 
 @given(st.lists(st.text(), unique=True), st.integers(), st.randoms())
-def test_the_order_depends_on_seed_and_names_only(names: list[str], seed: int, random) -> None:
+def test_the_order_depends_on_seed_and_names_only(names, seed, random):
     order = seeded_order(names, seed)
     shuffled = random.sample(names, len(names))
     assert sorted(order) == sorted(names)
@@ -194,7 +191,7 @@ def test_the_order_depends_on_seed_and_names_only(names: list[str], seed: int, r
     assert seeded_order(shuffled[1:], seed) == [n for n in order if n not in shuffled[:1]]
 
 
-def test_the_first_names_are_a_fair_sample() -> None:
+def test_the_first_names_are_a_fair_sample():
     names = [wet_name(number) for number in range(20)]
     first = Counter(name for seed in range(2000) for name in seeded_order(names, seed)[:5])
     # 500 are expected of each, with a standard deviation of 19.

@@ -39,18 +39,18 @@ def kept(text: str, language: str) -> list[str]:
     return list(page_sentences(text, language, Counter()))
 
 
-def test_header_says_the_language_of_a_page() -> None:
+def test_header_says_the_language_of_a_page():
     assert page_language("Das Schiff legt mittags ab, sagte sie.", ("eng", "deu")) == "en"
     assert page_language("Das Schiff legt mittags ab, sagte sie.", ("yue", "eng")) is None
 
 
-def test_page_without_header_is_detected_by_its_start() -> None:
+def test_page_without_header_is_detected_by_its_start():
     german = "Das Schiff legt mittags ab, sagte sie.\n" * 60
     assert page_language(german + "The ferry leaves at noon.\n" * 1_000, ()) == "de"
     assert page_language("1 2 3", ()) is None
 
 
-def test_line_is_a_paragraph() -> None:
+def test_line_is_a_paragraph():
     text = "The ferry leaves\nat noon today. It is\r\nlate again this week.\n"
     assert split(text, "en") == ["at noon today.", "It is", "late again this week."]
 
@@ -73,12 +73,12 @@ def test_line_is_a_paragraph() -> None:
         ("th", "เรือข้ามฟากออกเดินทางตอนเที่ยงวัน ไม่มีใครรู้ว่าทำไมเรือถึงสาย", 2),
     ],
 )
-def test_lines_are_split_where_sentences_end(language: str, text: str, pieces: int) -> None:
+def test_lines_are_split_where_sentences_end(language, text, pieces):
     assert len(split(text, language)) == pieces
     assert normalize("".join(split(text, language)).replace(" ", "")) == text.replace(" ", "")
 
 
-def test_lines_that_are_too_long_or_too_short_are_counted() -> None:
+def test_lines_that_are_too_long_or_too_short_are_counted():
     counts: Counter[str] = Counter()
     text = f"Home\nAbout us\n{'x. ' * MAX_LINE_CHARACTERS}\n\nThe ferry leaves at noon.\n"
     assert list(split_sentences(text, "en", counts)) == ["The ferry leaves at noon."]
@@ -88,7 +88,7 @@ def test_lines_that_are_too_long_or_too_short_are_counted() -> None:
     assert split(longest + "x", "en") == []
 
 
-def test_line_full_of_marks_is_counted_and_not_split() -> None:
+def test_line_full_of_marks_is_counted_and_not_split():
     counts: Counter[str] = Counter()
     prose = "The ferry leaves the island at noon. "
     most = prose + "“(«" * (MAX_LINE_MARKS // 3) + "!"  # the full stop of the prose counts too
@@ -100,7 +100,7 @@ def test_line_full_of_marks_is_counted_and_not_split() -> None:
     assert len(split("नाव दोपहर में निकलती है। " * 190, "hi")) == 190
 
 
-def test_menu_of_a_language_without_marks_is_left_out() -> None:
+def test_menu_of_a_language_without_marks_is_left_out():
     menu = "เกี่ยวกับเราวันนี้\nติดต่อเราได้ที่นี่\n"
     prose = "เรือข้ามฟากออกเดินทางตอนเที่ยงวัน ไม่มีใครรู้ว่าทำไมเรือถึงสาย"
     assert kept(menu + prose, "th") == prose.split()
@@ -119,9 +119,7 @@ def test_menu_of_a_language_without_marks_is_left_out() -> None:
         ("xx", "Carrots hold vitamin A_. Nobody knows why."),
     ],
 )
-def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(
-    language: str, text: str, space: str
-) -> None:
+def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(language, text, space):
     wide = text.replace("_", space)
     with pytest.raises(BaseException, match="is not a char boundary"):
         sentencex.segment(language, wide)
@@ -132,9 +130,7 @@ def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(
     assert "".join(result) == text.replace("_", " ")
 
 
-def test_line_at_which_the_splitter_panics_is_counted_and_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_line_at_which_the_splitter_panics_is_counted_and_left_out(monkeypatch):
     segment = sentencex.segment
 
     def panicking(language: str, line: str) -> list[str]:
@@ -152,9 +148,7 @@ def test_line_at_which_the_splitter_panics_is_counted_and_left_out(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
-def test_what_is_no_panic_is_not_swallowed(
-    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
+def test_what_is_no_panic_is_not_swallowed(monkeypatch, error):
     def failing(language: str, line: str) -> list[str]:
         raise error
 
@@ -182,12 +176,12 @@ def test_what_is_no_panic_is_not_swallowed(
         ("", ""),
     ],
 )
-def test_sentences_have_one_form(text: str, normalized: str) -> None:
+def test_sentences_have_one_form(text, normalized):
     assert normalize(text) == normalized
 
 
 @given(ANY_TEXT)
-def test_normalizing_twice_is_normalizing_once(text: str) -> None:
+def test_normalizing_twice_is_normalizing_once(text):
     once = normalize(text)
     assert normalize(once) == once
     assert once.encode().decode() == once
@@ -196,7 +190,7 @@ def test_normalizing_twice_is_normalizing_once(text: str) -> None:
 
 
 @pytest.mark.parametrize("language", HEADER_CODES)
-def test_prose_of_a_page_is_kept_and_the_rest_dropped(language: str) -> None:
+def test_prose_of_a_page_is_kept_and_the_rest_dropped(language):
     counts: Counter[str] = Counter()
     fit = page_sentences(page_text(language, 40, seed=3), language, counts)
     result = [sentence for sentence in fit if is_kept(sentence, language, counts)]
@@ -207,7 +201,7 @@ def test_prose_of_a_page_is_kept_and_the_rest_dropped(language: str) -> None:
 
 
 @given(ANY_TEXT, st.sampled_from(LANGUAGES))
-def test_no_page_raises_and_every_piece_is_accounted_for(text: str, language: str) -> None:
+def test_no_page_raises_and_every_piece_is_accounted_for(text, language):
     counts: Counter[str] = Counter()
     result = list(page_sentences(text, language, counts))
     dropped = sum(counts[REJECTED + reason] for reason in REASONS)
@@ -219,14 +213,14 @@ def test_no_page_raises_and_every_piece_is_accounted_for(text: str, language: st
     "unit", ["[(", '"', "“(", "'“'", "a. ", "word ", "A.B.", "។", "ก ", "Home\n", "。"]
 )
 @pytest.mark.parametrize("language", ["en", "km", "th", "zh"])
-def test_long_lines_cost_little(unit: str, language: str) -> None:
+def test_long_lines_cost_little(unit, language):
     line = (unit * MAX_LINE_CHARACTERS)[:MAX_LINE_CHARACTERS]
     started = time.process_time()
     kept("\n".join([line] * 20), language)
     assert time.process_time() - started < 2.0
 
 
-def test_filters_are_described_as_json() -> None:
+def test_filters_are_described_as_json():
     described = describe_filters()
     assert json.loads(json.dumps(described)) == described
     assert described["detector"] == "pycld2-0.42"

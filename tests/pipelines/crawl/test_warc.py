@@ -74,9 +74,7 @@ def expected(pages: list[WetPage]) -> list[Page]:
     st.sampled_from((*LAYOUTS, "mixed")),
     st.sampled_from(LINE_ENDS),
 )
-def test_pages_are_read_as_they_were_written_whatever_their_text(
-    pages: list[WetPage], members: str, line_end: bytes
-) -> None:
+def test_pages_are_read_as_they_were_written_whatever_their_text(pages, members, line_end):
     if members == "mixed":
         first, *others = wet_members(pages, members="none", line_end=line_end)
         data = (
@@ -100,14 +98,12 @@ def test_pages_are_read_as_they_were_written_whatever_their_text(
         (None, ()),
     ],
 )
-def test_languages_come_from_the_header_the_main_one_first(
-    header: bytes | None, languages: tuple[str, ...]
-) -> None:
+def test_languages_come_from_the_header_the_main_one_first(header, languages):
     data = record(b"x", change={b"WARC-Identified-Content-Language": header})
     assert read(member(data))[0][0].languages == languages
 
 
-def test_headers_are_found_by_name_in_any_case_and_order() -> None:
+def test_headers_are_found_by_name_in_any_case_and_order():
     head = (
         b"WARC/1.1\r\n"
         b"content-LENGTH:  5\r\n"
@@ -131,7 +127,7 @@ def test_headers_are_found_by_name_in_any_case_and_order() -> None:
         {b"Content-Type": None},
     ],
 )
-def test_records_that_are_no_plain_text_are_counted(change: dict[bytes, bytes | None]) -> None:
+def test_records_that_are_no_plain_text_are_counted(change):
     data = member(record(b"not a page", change=change)) + member(GOOD)
     pages, counts = read(data)
     assert [page.text for page in pages] == ["good\n"]
@@ -139,7 +135,7 @@ def test_records_that_are_no_plain_text_are_counted(change: dict[bytes, bytes | 
 
 
 @pytest.mark.parametrize("members", LAYOUTS)
-def test_a_page_that_is_no_utf8_is_dropped_and_counted(members: str) -> None:
+def test_a_page_that_is_no_utf8_is_dropped_and_counted(members):
     records = [warcinfo(), record(BAD_UTF8), GOOD]
     joined = b"".join(records)
     data = {"none": joined, "one": member(joined)}.get(members, b"".join(map(member, records)))
@@ -172,7 +168,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_record_in_its_own_member_is_counted_and_passed_over(kind: str) -> None:
+def test_a_broken_record_in_its_own_member_is_counted_and_passed_over(kind):
     data = member(warcinfo()) + member(BROKEN[kind]) + member(GOOD)
     pages, counts = read(data)
     assert [page.text for page in pages] == ["good\n"]
@@ -181,7 +177,7 @@ def test_a_broken_record_in_its_own_member_is_counted_and_passed_over(kind: str)
 
 @pytest.mark.parametrize("kind", BROKEN)
 @pytest.mark.parametrize("members", ["one", "none"])
-def test_a_broken_record_among_others_is_an_error(members: str, kind: str) -> None:
+def test_a_broken_record_among_others_is_an_error(members, kind):
     before, after = [GOOD] * 3, [GOOD] * 40
     data = b"".join([warcinfo(), *before, BROKEN[kind], *after])
     pages, error = read_some(member(data) if members == "one" else data)
@@ -201,7 +197,7 @@ def test_a_broken_record_among_others_is_an_error(members: str, kind: str) -> No
         ({PAGES: 13, RECORDS_OTHER: 1, RECORDS_BROKEN: 120, "split": 9}, "120 of 134"),
     ],
 )
-def test_more_than_one_broken_record_in_a_hundred_fails_the_file(counts, broken) -> None:
+def test_more_than_one_broken_record_in_a_hundred_fails_the_file(counts, broken):
     if broken is None:
         check_records(counts)
         return
@@ -209,13 +205,13 @@ def test_more_than_one_broken_record_in_a_hundred_fails_the_file(counts, broken)
         check_records(counts)
 
 
-def test_a_length_that_takes_in_later_records_of_its_member_is_an_error() -> None:
+def test_a_length_that_takes_in_later_records_of_its_member_is_an_error():
     long = record(b"text", change={b"Content-Length": b"5000000"})
     for data in (long + GOOD, long + b" " * 300_000 + b"\n" + GOOD):
         assert "a broken record" in str(read_some(member(GOOD) + member(data))[1])
 
 
-def test_a_record_start_is_seen_across_the_border_of_two_pieces() -> None:
+def test_a_record_start_is_seen_across_the_border_of_two_pieces():
     # One of these lengths puts the border in the middle of the line that begins a record.
     for size in range((256 << 10) - 400, 256 << 10, 3):
         data = b"no head\n\n" + b" " * size + b"\n" + GOOD
@@ -223,7 +219,7 @@ def test_a_record_start_is_seen_across_the_border_of_two_pieces() -> None:
         assert error is not None, size
 
 
-def test_a_page_above_the_limit_is_passed_over_without_being_held() -> None:
+def test_a_page_above_the_limit_is_passed_over_without_being_held():
     ends = b"\r\n\r\n"
     head = record(b"", change={b"Content-Length": b"%d" % (64 << 20)}, after=b"")
     packer = zlib.compressobj(wbits=31)
@@ -243,7 +239,7 @@ def test_a_page_above_the_limit_is_passed_over_without_being_held() -> None:
     assert peak < 8 << 20
 
 
-def test_a_page_at_the_limit_is_read() -> None:
+def test_a_page_at_the_limit_is_read():
     data = member(record(b"x" * MAX_PAGE_BYTES)) + member(record(b"x" * (MAX_PAGE_BYTES + 1)))
     pages, counts = read(data)
     assert [len(page.text) for page in pages] == [MAX_PAGE_BYTES]
@@ -272,13 +268,13 @@ def test_a_page_at_the_limit_is_read() -> None:
         (b"\x1f\x8b" + bytes(100), "is damaged"),
     ],
 )
-def test_a_file_that_is_no_sound_wet_file_is_an_error(data: bytes, said: str) -> None:
+def test_a_file_that_is_no_sound_wet_file_is_an_error(data, said):
     error = read_some(data)[1]
     assert str(error).startswith(f"a crawl file {said}")
     assert "expected" in str(error)
 
 
-def test_no_message_holds_the_text_of_a_page() -> None:
+def test_no_message_holds_the_text_of_a_page():
     secret = b"a sentence nobody may see"
     for data in (
         member(GOOD + BROKEN["length too small"].replace(b"text", secret)),
@@ -293,9 +289,7 @@ def test_no_message_holds_the_text_of_a_page() -> None:
 
 
 @given(st.data(), st.integers(1, 5), st.sampled_from(LAYOUTS), st.sampled_from(LINE_ENDS))
-def test_a_cut_is_noticed_everywhere_but_between_members(
-    data: st.DataObject, number: int, members: str, line_end: bytes
-) -> None:
+def test_a_cut_is_noticed_everywhere_but_between_members(data, number, members, line_end):
     pages = some_pages(number)
     parts = wet_members(pages, members=members, line_end=line_end)
     whole = b"".join(parts)
@@ -306,9 +300,7 @@ def test_a_cut_is_noticed_everywhere_but_between_members(
 
 
 @given(st.data(), st.sampled_from(LAYOUTS))
-def test_a_flipped_bit_of_a_compressed_file_is_noticed_or_does_not_matter(
-    data: st.DataObject, members: str
-) -> None:
+def test_a_flipped_bit_of_a_compressed_file_is_noticed_or_does_not_matter(data, members):
     pages = some_pages(4)
     whole = bytearray(wet_bytes(pages, members=members))
     whole[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -318,7 +310,7 @@ def test_a_flipped_bit_of_a_compressed_file_is_noticed_or_does_not_matter(
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"WARC/1.0\r\n", b"\x1f\x8b\x08\0"]))
-def test_any_bytes_give_pages_or_one_kind_of_error(data: bytes, start: bytes) -> None:
+def test_any_bytes_give_pages_or_one_kind_of_error(data, start):
     got, error = read_some(start + data)
     assert got or error is not None
     got, error = read_some(member(start + data) + member(GOOD))

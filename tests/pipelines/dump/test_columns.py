@@ -33,7 +33,7 @@ NO_TEXTS = [pa.int64(), pa.binary(), pa.struct([("a", pa.string())]), pa.list_(p
 
 
 @pytest.mark.parametrize("kind", GOOD_TEXTS + GOOD_LISTS, ids=str)
-def test_text_types_are_accepted_and_lists_for_references_only(kind: pa.DataType) -> None:
+def test_text_types_are_accepted_and_lists_for_references_only(kind):
     check_columns(pa.schema([("c", pa.string()), ("r", kind)]), "c", "r")
     check_columns(pa.schema([("r", kind)]), None, "r")
     if kind in GOOD_LISTS:
@@ -44,13 +44,13 @@ def test_text_types_are_accepted_and_lists_for_references_only(kind: pa.DataType
 
 
 @pytest.mark.parametrize("kind", NO_TEXTS, ids=str)
-def test_other_types_are_refused_by_name(kind: pa.DataType) -> None:
+def test_other_types_are_refused_by_name(kind):
     schema = pa.schema([("c", pa.string()), ("r", kind)])
     with pytest.raises(InputError, match=r"reference column 'r' holds no texts: got type .*expect"):
         check_columns(schema, "c", "r")
 
 
-def test_missing_column_is_an_error_with_the_columns_there_are_and_the_nearest() -> None:
+def test_missing_column_is_an_error_with_the_columns_there_are_and_the_nearest():
     schema = pa.schema([("id", pa.int64()), ("candidates", pa.string())])
     with pytest.raises(
         InputError,
@@ -60,20 +60,20 @@ def test_missing_column_is_an_error_with_the_columns_there_are_and_the_nearest()
         check_columns(schema, "candidate", "reference")
 
 
-def test_column_that_is_there_twice_is_an_error() -> None:
+def test_column_that_is_there_twice_is_an_error():
     schema = pa.schema([("c", pa.string()), ("c", pa.string())])
     with pytest.raises(InputError, match=r"'c' is not unique: got 2 columns"):
         check_columns(schema, "c", "c")
 
 
 @pytest.mark.parametrize("name", OUTPUT_COLUMNS)
-def test_input_with_one_of_our_columns_is_refused(name: str) -> None:
+def test_input_with_one_of_our_columns_is_refused(name):
     with pytest.raises(ConfigError, match=rf"already has score columns: got {name}; expected none"):
         check_collisions(pa.schema([(name, pa.int8())]))
     check_collisions(pa.schema([("bertscore_other", pa.int8())]))
 
 
-def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata() -> None:
+def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata():
     table = pa.table({"a": [1]}, metadata={"kept": "1", "replaced": "old"})
     scores = {
         columns.ERROR: pa.array([None], pa.string()),
@@ -86,6 +86,6 @@ def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata() -> Non
     assert table.column_names == ["a"]
 
 
-def test_scores_are_not_appended_twice() -> None:
+def test_scores_are_not_appended_twice():
     with pytest.raises(ConfigError, match="already has score columns"):
         append_scores(pa.table({columns.F1: [1]}), {columns.F1: pa.nulls(1)}, {})

@@ -1,6 +1,5 @@
 """Digests of values: alike for equal values however they are stored, and for no others."""
 
-import random
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -73,7 +72,7 @@ def test_every_changed_value_and_order_shows(name):
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3))), st.randoms())
-def test_texts_of_all_types_and_dictionaries_are_alike(texts, chance: random.Random):
+def test_texts_of_all_types_and_dictionaries_are_alike(texts, chance):
     plain = pa.array(texts, pa.string())
     digest = digest_columns(pa.chunked_array([plain]))
     words = [*dict.fromkeys([*texts, "unused", None])]

@@ -30,11 +30,11 @@ PATHS = st.lists(COMPONENTS, min_size=1, max_size=4).map("/".join)
         (["s3://a/x.parquet", "/a/x.parquet"], ""),
     ],
 )
-def test_common_root_is_the_deepest_shared_folder(paths: list[str], root: str) -> None:
+def test_common_root_is_the_deepest_shared_folder(paths, root):
     assert common_root(paths) == root
 
 
-def test_common_folder_of_one_folder_is_itself() -> None:
+def test_common_folder_of_one_folder_is_itself():
     assert common_folder(["/a/b"]) == "/a/b"
     assert common_folder(["/a/b/", "/a/b/c"]) == "/a/b"
     assert common_folder(["/a/b", "/a/c"]) == "/a"
@@ -57,11 +57,11 @@ def test_common_folder_of_one_folder_is_itself() -> None:
         ("/in/a\nb\0.parquet", "a%0Ab%00.parquet"),
     ],
 )
-def test_input_name_is_safe_and_keeps_what_it_can(path: str, name: str) -> None:
+def test_input_name_is_safe_and_keeps_what_it_can(path, name):
     assert input_names([path], "/in") == {path: name}
 
 
-def test_name_that_grows_too_long_is_cut_and_stays_unique() -> None:
+def test_name_that_grows_too_long_is_cut_and_stays_unique():
     long = [f"/in/{'%' * 200}{end}.parquet" for end in "ab"] + [f"/in/{'_' + '日' * 84}.x"]
     names = list(input_names([*long, f"/in/{'n' * 255}"], "/in").values())
     assert names[3] == "n" * 255
@@ -71,12 +71,12 @@ def test_name_that_grows_too_long_is_cut_and_stays_unique() -> None:
     assert names[2].startswith("%5F日")
 
 
-def test_files_on_different_file_systems_do_not_collide() -> None:
+def test_files_on_different_file_systems_do_not_collide():
     names = input_names(["/a/x.parquet", "s3://a/x.parquet", "memory://a/x.parquet"])
     assert list(names.values()) == ["local/a/x.parquet", "s3/a/x.parquet", "memory/a/x.parquet"]
 
 
-def test_query_of_an_address_is_left_out_of_the_name() -> None:
+def test_query_of_an_address_is_left_out_of_the_name():
     first, second = "https://h/x.parquet?sig=SECRET1", "https://h/x.parquet?sig=SECRET2"
     assert input_names([first]) == {first: "x.parquet"}
     names = input_names([first, second])
@@ -85,7 +85,7 @@ def test_query_of_an_address_is_left_out_of_the_name() -> None:
 
 
 @given(st.lists(PATHS, min_size=1, max_size=8, unique=True))
-def test_names_are_unique_reversible_and_cannot_leave_the_output(below: list[str]) -> None:
+def test_names_are_unique_reversible_and_cannot_leave_the_output(below):
     paths = [f"/in/{path}" for path in below]
     names = input_names(paths, "/in")
     assert list(names) == paths
@@ -98,7 +98,7 @@ def test_names_are_unique_reversible_and_cannot_leave_the_output(below: list[str
             assert not set(component) & set("\\:\0\n")
 
 
-def test_the_user_of_a_url_is_in_no_name_and_names_stay_apart() -> None:
+def test_the_user_of_a_url_is_in_no_name_and_names_stay_apart():
     paths = [
         "http://me:hunter2@a.example/x.parquet",
         "http://me:hun@ter2@b.example/x.parquet",

@@ -52,7 +52,7 @@ def plan(dump: str) -> Plan:
 
 
 @pytest.mark.process
-def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for() -> None:
+def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for():
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
@@ -74,7 +74,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_launcher_holds_little_of_each_file(dump: Path) -> None:
+def test_the_launcher_holds_little_of_each_file(dump):
     plan(str(dump / "00000"))  # imports and tables that are made once
     tracemalloc.start()
     try:

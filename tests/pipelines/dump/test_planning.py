@@ -58,7 +58,7 @@ def dump(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_row_of_every_file_is_in_one_split(dump: Path) -> None:
+def test_every_row_of_every_file_is_in_one_split(dump):
     got = plan(dump)
     assert got.num_rows == 65
     assert got.num_files == 3
@@ -79,9 +79,7 @@ def test_every_row_of_every_file_is_in_one_split(dump: Path) -> None:
 
 @pytest.mark.parametrize("folder", [b"plain\xff", b"dt=\xff", b"\xff=1"])
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
-def test_folders_whose_names_are_not_utf8_are_rejected_by_name(
-    dump: Path, folder: bytes, suffix: str
-) -> None:
+def test_folders_whose_names_are_not_utf8_are_rejected_by_name(dump, folder, suffix):
     bad = dump / os.fsdecode(folder)
     bad.mkdir()
     (bad / f"x.{suffix}").write_bytes((dump / "a.parquet").read_bytes())
@@ -98,14 +96,14 @@ def test_folders_whose_names_are_not_utf8_are_rejected_by_name(
             plan(dump / "a.parquet", place)
 
 
-def test_names_count_from_where_the_search_began_and_not_from_what_was_found(dump: Path) -> None:
+def test_names_count_from_where_the_search_began_and_not_from_what_was_found(dump):
     before = {split.part_name for split in plan(dump / "**/*.parquet").splits}
     (dump / "a.parquet").unlink()  # the deepest common folder of the rest is "sub dir"
     after = {split.part_name for split in plan(dump / "**/*.parquet").splits}
     assert after == {name for name in before if name.startswith("sub dir/")} != set()
 
 
-def test_files_found_without_a_root_are_named_below_their_common_folder(dump: Path) -> None:
+def test_files_found_without_a_root_are_named_below_their_common_folder(dump):
     files = [replace(file, root="") for file in expand_inputs([str(dump / "sub dir")])]
     columns = {"candidate_column": "candidate", "reference_column": "reference"}
     got = plan_inputs(files, **columns, target_rows=100, target_bytes=10**9)
@@ -126,8 +124,8 @@ def bad_files(dump: Path) -> dict[str, tuple[FileReason, str]]:
 
 
 def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its_file(
-    dump: Path, bad_files: dict[str, tuple[FileReason, str]]
-) -> None:
+    dump, bad_files
+):
     got = plan(dump / "*")
     rejected = {Path(file.path).name: file for file in got.rejected_files}
     assert {name: file.reason for name, file in rejected.items()} == {
@@ -140,7 +138,7 @@ def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its
         assert plan_from_bytes(plan_to_bytes(original), "plan.parquet") == original
 
 
-def test_all_files_bad_is_an_error_with_the_first_few(tmp_path: Path) -> None:
+def test_all_files_bad_is_an_error_with_the_first_few(tmp_path):
     for number in range(5):
         (tmp_path / f"{number}.parquet").write_bytes(b"nothing")
     with pytest.raises(InputError) as caught:
@@ -151,25 +149,25 @@ def test_all_files_bad_is_an_error_with_the_first_few(tmp_path: Path) -> None:
     assert "and 2 more" in str(caught.value)
 
 
-def test_no_files_is_an_error() -> None:
+def test_no_files_is_an_error():
     with pytest.raises(InputError, match="got no file to plan"):
         plan_inputs([], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1)
 
 
 @pytest.mark.parametrize(("rows", "size"), [(0, 1), (1, 0), (-5, 1), (None, 0)])
-def test_target_below_one_is_refused(dump: Path, rows: int | None, size: int) -> None:
+def test_target_below_one_is_refused(dump, rows, size):
     with pytest.raises(ConfigError, match=rf"got {rows} rows and {size} bytes; expected at least"):
         plan(dump, rows=rows, target_bytes=size)
 
 
-def test_references_alone_can_be_planned(tmp_path: Path) -> None:
+def test_references_alone_can_be_planned(tmp_path):
     write(tmp_path / "a.parquet", pa.table({"reference": [["x", "y"]]}))
     assert plan(tmp_path, candidate_column=None).num_rows == 1
     with pytest.raises(InputError, match="no candidate column"):
         plan(tmp_path)
 
 
-def test_digest_does_not_depend_on_the_cut_or_the_place(dump: Path) -> None:
+def test_digest_does_not_depend_on_the_cut_or_the_place(dump):
     digest = plan(dump).digest
     assert digest == plan(dump).digest == plan(dump, rows=7).digest
     moved = dump.rename(dump.parent / "elsewhere")
@@ -177,7 +175,7 @@ def test_digest_does_not_depend_on_the_cut_or_the_place(dump: Path) -> None:
     assert len(digest) == 16
 
 
-def test_digest_changes_with_name_content_version_and_columns(dump: Path) -> None:
+def test_digest_changes_with_name_content_version_and_columns(dump):
     digests = [plan(dump).digest, plan(dump, reference_column="candidate").digest]
     digests.append(plan(dump, candidate_column=None).digest)
     os.utime(dump / "a.parquet", (1, 1))
@@ -198,12 +196,12 @@ def other_format() -> bytes:
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", write_part(pairs(1)), other_format()])
-def test_what_is_no_plan_is_an_error_that_names_the_file(data: bytes) -> None:
+def test_what_is_no_plan_is_an_error_that_names_the_file(data):
     with pytest.raises(InputError, match=r"'s3://o/plan.parquet' is not a plan of this version"):
         plan_from_bytes(data, "s3://o/plan.parquet")
 
 
-def test_credentials_do_not_stand_in_rejects() -> None:
+def test_credentials_do_not_stand_in_rejects():
     file = InputFile(path="memory://in/x.parquet?token=hunter2", size=0)
     write_atomically(file.path, b"nothing")
     with pytest.raises(InputError) as caught:
@@ -214,14 +212,14 @@ def test_credentials_do_not_stand_in_rejects() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_file_whose_record_has_too_long_a_key_is_rejected(dump: Path) -> None:
+def test_file_whose_record_has_too_long_a_key_is_rejected(dump):
     """The record has the longest key of all where the input has a short name."""
     with pytest.raises(InputError, match=r"its part-0{12}\.json has a key of 1032 bytes"):
         plan(dump / "a.parquet", output="s3://bucket/" + "p" * 960)
     assert plan(dump / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
 
 
-def test_long_name_of_an_input_counts_for_its_part_alone(dump: Path) -> None:
+def test_long_name_of_an_input_counts_for_its_part_alone(dump):
     def plan_name_of(size: int) -> Plan:
         folders = "/".join(4 * ["d" * 200])
         name = f"{folders}/{'e' * (size - len(folders) - 11)}/a.parquet"
@@ -236,7 +234,7 @@ def test_long_name_of_an_input_counts_for_its_part_alone(dump: Path) -> None:
     assert "its part-000000000000.parquet has a key of 1025 bytes" in rejected.message
 
 
-def test_local_paths_leave_room_for_the_temporary_name(dump: Path) -> None:
+def test_local_paths_leave_room_for_the_temporary_name(dump):
     """A temporary file in the folder of a record is the longest of all that is written."""
     names = "/".join(18 * ["d" * 200])
 
@@ -261,7 +259,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[str]:
             yield bucket
 
 
-def test_object_stores_are_planned_alike(store: str) -> None:
+def test_object_stores_are_planned_alike(store):
     for name in ("a.parquet", "b/c.parquet"):
         write_atomically(join(store, "in dir", name), write_part(pairs(15)))
     write_atomically(join(store, "in dir", "bad.parquet"), b"nothing")

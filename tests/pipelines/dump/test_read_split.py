@@ -1,7 +1,6 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,8 +32,8 @@ from tests.support.tables import BAD, ROWS, every_type, invalid_utf8, plan, read
     ids=["whole file", "grouped", "all groups", "cut", "each group cut", "row by row"],
 )
 def test_splits_hold_every_row_once_with_its_type_and_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_size: int, target_rows: int
-) -> None:
+    tmp_path, monkeypatch, row_group_size, target_rows
+):
     monkeypatch.setattr(reading, "_BATCH_ROWS", 4)
     path = write(tmp_path / "a.parquet", every_type(), row_group_size)
     whole = read_whole(path)
@@ -45,7 +44,7 @@ def test_splits_hold_every_row_once_with_its_type_and_metadata(
 
 
 @pytest.mark.parametrize("name", every_type().column_names)
-def test_every_type_survives_being_read_scored_and_written(tmp_path: Path, name: str) -> None:
+def test_every_type_survives_being_read_scored_and_written(tmp_path, name):
     path = write(tmp_path / "a.parquet", every_type().select([name]), 10)
     source = pa.concat_tables([read_split(split) for split in plan(path, 6)])
     scored = append_scores(source, {columns.F1: pa.nulls(ROWS, pa.float32())}, {"bertscore": "x"})
@@ -58,9 +57,7 @@ def test_every_type_survives_being_read_scored_and_written(tmp_path: Path, name:
 
 
 @given(st.integers(1, 12), st.integers(1, 15), st.integers(1, 9))
-def test_any_cut_reads_back_as_the_file(
-    tmp_path_factory: pytest.TempPathFactory, row_group_size: int, target_rows: int, batch: int
-) -> None:
+def test_any_cut_reads_back_as_the_file(tmp_path_factory, row_group_size, target_rows, batch):
     table = pa.table({"n": range(40), "d": pa.array(list("abcd") * 10).dictionary_encode()})
     path = write(tmp_path_factory.getbasetemp() / "cut.parquet", table, row_group_size)
     with pytest.MonkeyPatch.context() as patch:
@@ -69,7 +66,7 @@ def test_any_cut_reads_back_as_the_file(
     assert pa.concat_tables(pieces).to_pylist() == table.to_pylist()
 
 
-def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path: Path) -> None:
+def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path):
     table = pa.table({"a": [1, 2], "a.b": [3, 4], "list": [["x"], ["y"]], "z": ["p", "q"]})
     path = write(tmp_path / "a.parquet", table)
     for rows in (1, 2):
@@ -77,9 +74,7 @@ def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path: Path) -> No
         assert got.to_pydict() == {"list": [["x"], ["y"]][:rows], "a": [1, 2][:rows]}
 
 
-def test_reading_stops_after_the_last_row_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
     monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
     taken: list[int] = []
@@ -105,9 +100,7 @@ def test_reading_stops_after_the_last_row_wanted(
 
 
 @pytest.mark.parametrize("empty", [every_type().slice(0, 0), pa.table({"x": pa.nulls(0)})])
-def test_file_without_rows_gives_an_empty_table_with_its_schema(
-    tmp_path: Path, empty: pa.Table
-) -> None:
+def test_file_without_rows_gives_an_empty_table_with_its_schema(tmp_path, empty):
     path = write(tmp_path / "a.parquet", empty)
     (split,) = plan(path, 10)
     table = read_split(split)
@@ -116,14 +109,14 @@ def test_file_without_rows_gives_an_empty_table_with_its_schema(
     assert pq.read_table(pa.BufferReader(write_part(table))).num_rows == 0
 
 
-def test_columns_of_one_name_pass_through(tmp_path: Path) -> None:
+def test_columns_of_one_name_pass_through(tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["same", "same"])
     (split,) = plan(write(tmp_path / "a.parquet", table), 10)
     got = pq.ParquetFile(pa.BufferReader(write_part(read_split(split)))).read()
     assert [column.to_pylist() for column in got.columns] == [[1], [2]]
 
 
-def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path: Path) -> None:
+def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path):
     path = tmp_path / "a.parquet"
     data = bytearray(write_part(pa.table({"n": [f"text {i}" for i in range(1000)]})))
     data[20:2000] = bytes(1980)
@@ -133,7 +126,7 @@ def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path: Path) -> Non
             read_split(plan(str(path), rows)[0])
 
 
-def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path: Path) -> None:
+def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path):
     path = write(tmp_path / "a.parquet", pa.table({"n": range(10)}))
     (split,) = plan(path, 100)
     write(tmp_path / "a.parquet", pa.table({"n": range(11)}))
@@ -143,7 +136,7 @@ def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path: Path
         read_split(replace(split, file_rows=11))
 
 
-def test_invalid_utf8_passes_through_byte_for_byte(tmp_path: Path) -> None:
+def test_invalid_utf8_passes_through_byte_for_byte(tmp_path):
     (split,) = plan(write(tmp_path / "a.parquet", pa.table({"c": invalid_utf8()})), 10)
     table = read_split(split)
     assert texts_from_column(table["c"]) == ["fine", BAD, None, BAD, "ü"]
@@ -167,8 +160,8 @@ def repeated(kind: str) -> pa.Table:
 
 @pytest.mark.parametrize("kind", ["string", "list", "struct", "map"])
 def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+    tmp_path, monkeypatch, kind
+):
     limit = 8 << 20
     monkeypatch.setattr(reading, "MAX_DECODED_BYTES", limit)
     monkeypatch.setattr(reading, "_BATCH_BYTES", limit // 8)
@@ -194,18 +187,14 @@ def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
     assert read_split(whole, ["n"]).num_rows == 20_000
 
 
-def test_repeated_texts_are_no_burden_as_dictionaries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_texts_are_no_burden_as_dictionaries(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 8 << 20)
     table = repeated("string")
     path = write(tmp_path / "a.parquet", table)
     assert read_split(plan(path, 20_000)[0]).equals(table)
 
 
-def test_rows_that_may_be_large_are_read_across_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_may_be_large_are_read_across_row_groups(tmp_path, monkeypatch):
     """They are read in batches, which end where a row group does if Arrow cannot join them."""
     monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 1000)
     monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
@@ -216,16 +205,14 @@ def test_rows_that_may_be_large_are_read_across_row_groups(
     assert read_split(whole).equals(table)
 
 
-def test_rows_as_large_on_disk_as_was_asked_for_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_as_large_on_disk_as_was_asked_for_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 1000)
     table = pa.table({"text": [f"{number}" * 1000 for number in range(50)]})
     path = write(tmp_path / "a.parquet", table, use_dictionary=False)
     assert read_split(plan(path, 50)[0]).equals(table)
 
 
-def test_index_beside_its_dictionary_is_found() -> None:
+def test_index_beside_its_dictionary_is_found():
     """Found by fuzzing: Arrow reads such a column without a word."""
     beside = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), ["a"], safe=False)
     for column in (beside, pa.ListArray.from_arrays([0, 1, 2], beside)):
@@ -236,7 +223,7 @@ def test_index_beside_its_dictionary_is_found() -> None:
         check_indices(column)
 
 
-def test_null_in_lists_of_fixed_size_is_told_where_no_footer_shows_it(tmp_path: Path) -> None:
+def test_null_in_lists_of_fixed_size_is_told_where_no_footer_shows_it(tmp_path):
     pair = pa.list_(pa.string(), 2)
     table = pa.table(
         {
@@ -258,7 +245,7 @@ def taken(batches: Batches, start: int, rows: int) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [1, 4, 30])
-def test_rows_are_taken_in_order_and_what_was_passed_is_an_error(size: int) -> None:
+def test_rows_are_taken_in_order_and_what_was_passed_is_an_error(size):
     batches = Batches(iter(NUMBERS.to_batches(size)))
     assert taken(batches, 0, 5) == [0, 1, 2, 3, 4]
     assert taken(batches, 5, 1) == [5]
@@ -268,7 +255,7 @@ def test_rows_are_taken_in_order_and_what_was_passed_is_an_error(size: int) -> N
     assert taken(batches, 28, 9) == [28, 29]
 
 
-def test_part_is_compressed_has_statistics_and_is_the_same_every_time() -> None:
+def test_part_is_compressed_has_statistics_and_is_the_same_every_time():
     table = every_type()
     footer = pq.ParquetFile(pa.BufferReader(write_part(table))).metadata
     column = footer.row_group(0).column(0)
@@ -277,7 +264,7 @@ def test_part_is_compressed_has_statistics_and_is_the_same_every_time() -> None:
     assert write_part(table) == write_part(every_type())
 
 
-def test_each_table_is_a_row_group_however_long_and_the_bytes_are_the_same_every_time() -> None:
+def test_each_table_is_a_row_group_however_long_and_the_bytes_are_the_same_every_time():
     tables = [pa.table({"a": pa.array(range(rows))}) for rows in (1, 1_100_000, 2)]
     data = write_row_groups(tables)
     file = pq.ParquetFile(pa.BufferReader(data))

@@ -98,6 +98,7 @@ def test_nothing_but_parts_and_their_folders_is_called_parquet(output):
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_spark_sees_the_scores_of_files_that_it_wrote(tmp_path, tiny_folder, run_spark):
     """Spark's own list of columns, in the metadata of its files, would hide ours."""
     rows = "spark.sql(\"select id, 'a cat' candidate, 'the cat' reference from range(3)\")"

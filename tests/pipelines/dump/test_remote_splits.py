@@ -2,7 +2,6 @@ import gzip
 import importlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,21 +33,19 @@ def assert_is_read_back(path: str, scheme: str = "") -> None:
     assert repr(got.to_pylist()) == repr(table.to_pylist())
 
 
-def test_splits_are_read_from_memory() -> None:
+def test_splits_are_read_from_memory():
     assert_is_read_back("memory://in/a b.parquet")
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("scheme", ["s3", "http"])
-def test_splits_are_read_from_a_store_and_over_http(scheme: str) -> None:
+def test_splits_are_read_from_a_store_and_over_http(scheme):
     with s3_bucket() as bucket:
         assert_is_read_back(f"{bucket}/a b.parquet", scheme)
 
 
 @pytest.mark.process
-def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_more_is_fetched_from_an_object_store_than_is_wanted(monkeypatch):
     monkeypatch.setattr(parquet, "BUFFER_BYTES", 1000)
     fetched: list[int] = []
     file_type = importlib.import_module("s3fs.core").S3File
@@ -77,7 +74,7 @@ def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
 
 
 @pytest.mark.process
-def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told() -> None:
+def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told():
     disturbed: list[Faults] = []
     with s3_bucket(disturbed) as bucket:
         path = f"{bucket}/pairs.parquet"
@@ -102,9 +99,7 @@ def content(words: list[str]) -> bytes:
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv.gz"])
-def test_text_in_a_store_that_changes_before_its_import_is_out_of_reach(
-    tmp_path: Path, name: str
-) -> None:
+def test_text_in_a_store_that_changes_before_its_import_is_out_of_reach(tmp_path, name):
     with s3_bucket() as bucket:
         path = f"{bucket}/{name}"
 
@@ -132,7 +127,7 @@ def test_text_in_a_store_that_changes_before_its_import_is_out_of_reach(
 
 @pytest.mark.process
 @pytest.mark.parametrize("rows", [1000, 2000])  # of one row group, and of two
-def test_splits_of_one_file_share_its_footer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_splits_of_one_file_share_its_footer(monkeypatch, rows):
     disturbed: list[Faults] = []
     with s3_bucket(disturbed) as bucket:
         path = f"{bucket}/big.parquet"

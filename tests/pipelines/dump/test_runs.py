@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -77,7 +76,7 @@ def test_name_of_a_run_says_where_it_ends():
     assert alone.name == splits[0].part_name
 
 
-def test_stream_yields_what_each_split_yields_alone(tmp_path: Path, monkeypatch) -> None:
+def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
     path = str(tmp_path / "a.parquet")
     pq.write_table(every_type(), path, row_group_size=20)
@@ -93,7 +92,7 @@ def test_stream_yields_what_each_split_yields_alone(tmp_path: Path, monkeypatch)
             assert reader._open is None  # nothing is left open behind the last one
 
 
-def test_split_that_cannot_be_read_costs_no_other(tmp_path: Path, monkeypatch) -> None:
+def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
     monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 100_000)
     texts = ["long" * 1000 if 100 <= number < 200 else "short" for number in range(400)]
@@ -110,7 +109,7 @@ def test_split_that_cannot_be_read_costs_no_other(tmp_path: Path, monkeypatch) -
     assert str(found[1]).startswith("rows 100 to")
 
 
-def test_file_that_changes_within_a_run_is_noticed(tmp_path: Path) -> None:
+def test_file_that_changes_within_a_run_is_noticed(tmp_path):
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"n": range(300)}), path)
     splits = [replace(one, file_version="other") for one in plan(path, 100)]
@@ -121,7 +120,7 @@ def test_file_that_changes_within_a_run_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_run_fetches_a_row_group_once_where_its_splits_fetch_it_each(monkeypatch) -> None:
+def test_run_fetches_a_row_group_once_where_its_splits_fetch_it_each(monkeypatch):
     monkeypatch.setattr(parquet, "BUFFER_BYTES", 10_000)
     monkeypatch.setattr(reading, "_BATCH_ROWS", 500)
     disturbed: list[Faults] = []

@@ -28,7 +28,7 @@ SPLITS = st.lists(
 
 
 @given(splits=SPLITS)
-def test_splits_come_out_as_they_went_in(splits: list[Split]) -> None:
+def test_splits_come_out_as_they_went_in(splits):
     table = Splits.of(iter(splits))
     assert list(table) == splits
     assert len(table) == len(splits)
@@ -40,7 +40,7 @@ def test_splits_come_out_as_they_went_in(splits: list[Split]) -> None:
 
 
 @given(splits=SPLITS, drawn=st.data())
-def test_some_splits_keep_their_order(splits: list[Split], drawn: st.DataObject) -> None:
+def test_some_splits_keep_their_order(splits, drawn):
     table = Splits.of(splits)
     chosen = drawn.draw(st.lists(st.booleans(), min_size=len(splits), max_size=len(splits)))
     assert table.where(chosen) == [one for one, yes in zip(splits, chosen, strict=True) if yes]
@@ -55,7 +55,7 @@ def test_some_splits_keep_their_order(splits: list[Split], drawn: st.DataObject)
     assert table.with_files(paths, data) == moved
 
 
-def test_splits_differ_by_any_field_and_from_what_is_no_sequence() -> None:
+def test_splits_differ_by_any_field_and_from_what_is_no_sequence():
     split = Split(path="p", input_name="i", file_rows=1, file_size=2, file_version="v")
     table = Splits.of([split])
     assert table != [replace(split, path="q")]
@@ -64,7 +64,7 @@ def test_splits_differ_by_any_field_and_from_what_is_no_sequence() -> None:
     assert not Splits.of([])
 
 
-def test_a_split_takes_a_fraction_of_the_memory_of_an_object() -> None:
+def test_a_split_takes_a_fraction_of_the_memory_of_an_object():
     splits = (
         Split(
             path=f"s3://bucket/dump/night/shard-{number:07d}.parquet",

@@ -34,8 +34,8 @@ def rows_read(split: Split, row_groups: list[RowGroup]) -> range:
 
 @given(ROW_GROUPS, st.integers(1, 200), st.integers(1, 4000))
 def test_each_row_is_in_one_split_in_order_and_no_split_is_too_large(
-    row_groups: list[RowGroup], target_rows: int, target_bytes: int
-) -> None:
+    row_groups, target_rows, target_bytes
+):
     splits = plan(row_groups, target_rows, target_bytes)
     total = sum(group.num_rows for group in row_groups)
     assert [row for split in splits for row in rows_read(split, row_groups)] == list(range(total))
@@ -66,14 +66,14 @@ def test_each_row_is_in_one_split_in_order_and_no_split_is_too_large(
     ],
     ids=["put together by rows", "by bytes", "cut evenly", "one enormous row"],
 )
-def test_row_groups_are_put_together_and_cut(row_groups, rows, size, expected) -> None:
+def test_row_groups_are_put_together_and_cut(row_groups, rows, size, expected):
     splits = plan(row_groups, rows, size)
     got = [(s.first_row_group, s.row_group_stop, s.num_rows, s.skip_rows) for s in splits]
     assert got == expected
 
 
 @pytest.mark.parametrize("row_groups", [[], groups(0), groups(0, 0)])
-def test_file_without_rows_is_represented_by_one_empty_split(row_groups: list[RowGroup]) -> None:
+def test_file_without_rows_is_represented_by_one_empty_split(row_groups):
     (split,) = plan(row_groups, target_rows=10)
     assert (split.num_rows, split.row_offset) == (0, 0)
     assert split.part_name == "a.parquet/part-000000000000.parquet"

@@ -14,14 +14,14 @@ from tests.support.tables import BAD, ROWS, every_type, invalid_utf8
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_invalid_utf8_is_marked_in_its_row_alone(kind: pa.DataType) -> None:
+def test_invalid_utf8_is_marked_in_its_row_alone(kind):
     column = invalid_utf8(kind)
     assert column.type == kind
     assert texts_from_column(column) == ["fine", BAD, None, BAD, "ü"]
     assert texts_from_column(column.slice(1, 3)) == [BAD, None, BAD]
 
 
-def test_invalid_utf8_is_marked_in_dictionaries_and_lists() -> None:
+def test_invalid_utf8_is_marked_in_dictionaries_and_lists():
     dictionary = invalid_utf8(pa.dictionary(pa.int64(), pa.string()))
     assert texts_from_column(dictionary) == ["fine", BAD, None, BAD, "ü", BAD]
     lists = reference_texts(invalid_utf8(pa.list_(pa.string())))
@@ -31,7 +31,7 @@ def test_invalid_utf8_is_marked_in_dictionaries_and_lists() -> None:
 @pytest.mark.parametrize(
     "name", ["candidate", "large", "view", "dictionary", "nulls"], ids=lambda name: str(name)
 )
-def test_texts_of_every_text_type(name: str) -> None:
+def test_texts_of_every_text_type(name):
     table = every_type()
     expected = [None] * ROWS if name == "nulls" else table["candidate"].to_pylist()
     column = pa.chunked_array([*table[name].slice(0, 20).chunks, *table[name].slice(20).chunks])
@@ -41,13 +41,13 @@ def test_texts_of_every_text_type(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["reference", "large_list", "pair"])
-def test_texts_of_every_list_type(name: str) -> None:
+def test_texts_of_every_list_type(name):
     column = every_type()[name]
     assert reference_texts(column) == column.to_pylist()
     assert reference_texts(column.slice(3, 11)) == column.to_pylist()[3:14]
 
 
-def test_lists_of_dictionaries_and_null_pairs_are_read() -> None:
+def test_lists_of_dictionaries_and_null_pairs_are_read():
     words = pa.array(["x", "y", "x"]).dictionary_encode()
     lists = pa.chunked_array([pa.ListArray.from_arrays([0, 2, 3], words)])
     assert reference_texts(lists) == [["x", "y"], ["x"]]

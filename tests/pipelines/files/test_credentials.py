@@ -71,7 +71,7 @@ NAMES = [
         ("/data/a@b/key=1.parquet", "/data/a@b/key=1.parquet"),
     ],
 )
-def test_credentials_are_masked(text: str, masked: str) -> None:
+def test_credentials_are_masked(text, masked):
     assert mask_credentials(text) == masked
 
 

@@ -32,7 +32,7 @@ def names(pattern: str) -> list[str]:
     return [file.path.removeprefix("gs://bucket/in/") for file in expand_inputs([pattern])]
 
 
-def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch) -> None:
+def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch):
     asked = []
 
     async def page(_: object, bucket: str, **given: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch) -
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_part_of_a_dump_is_not_taken_for_the_whole_dump(store, monkeypatch, pattern) -> None:
+def test_a_part_of_a_dump_is_not_taken_for_the_whole_dump(store, monkeypatch, pattern):
     where = f"gs://bucket/in{pattern}"
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 4)
     with pytest.raises(CutOffError, match=r"'gs://bucket/in(/a)?' may be cut off: got [34] names"):
@@ -58,14 +58,14 @@ def test_a_part_of_a_dump_is_not_taken_for_the_whole_dump(store, monkeypatch, pa
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_listing_that_ends_by_itself_is_whole(store, monkeypatch, pattern) -> None:
+def test_a_listing_that_ends_by_itself_is_whole(store, monkeypatch, pattern):
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 8)
     found = names(f"gs://bucket/in{pattern}")
     assert found[:4] == [f"a/{number}.parquet" for number in (1, 2, 3, 4)]
     assert found[4:] == ([] if pattern.startswith("/a") else ["b/1.parquet", "b/2.parquet"])
 
 
-def test_a_folder_that_is_too_large_can_be_given_in_pieces(store, monkeypatch) -> None:
+def test_a_folder_that_is_too_large_can_be_given_in_pieces(store, monkeypatch):
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 6)
     with pytest.raises(CutOffError):
         expand_inputs(["gs://bucket/in"])
@@ -73,7 +73,7 @@ def test_a_folder_that_is_too_large_can_be_given_in_pieces(store, monkeypatch) -
     assert len(expand_inputs(["gs://bucket/in/*/*.parquet"])) == 6
 
 
-def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch) -> None:
+def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch):
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 2)
     store.pipe_file("bucket/in/a/", b"")  # what consoles make for a folder
     four = {f"{number}.parquet": 4 for number in (1, 2, 3, 4)}
@@ -84,7 +84,7 @@ def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch) -> No
     assert list_files("gs://bucket/missing") == {}
 
 
-def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch) -> None:
+def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch):
     """It lists the object `in/` and the folder `in//` as one."""
     for name in ("", "/x", "c", "d"):
         store.pipe_file(f"bucket/in/{name}", b"")
@@ -95,7 +95,7 @@ def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch) -> None:
         expand_inputs(["gs://bucket/in/*"])
 
 
-def test_s3_is_listed_page_by_page(monkeypatch) -> None:
+def test_s3_is_listed_page_by_page(monkeypatch):
     with s3_bucket() as url:
         files = fsspec.filesystem("s3")
         names = ["a/1", "a/2", "a b+%ü&[*]", "c/d/e", "c/d/f", "ab"]
@@ -118,7 +118,7 @@ def test_s3_is_listed_page_by_page(monkeypatch) -> None:
         assert list_files(f"{url}/a") == list_files(f"{url}-missing") == {}
 
 
-def test_other_stores_list_as_much_as_they_hold(monkeypatch) -> None:
+def test_other_stores_list_as_much_as_they_hold(monkeypatch):
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 3)
     memory = fsspec.filesystem("memory")
     for number in range(5):
@@ -127,7 +127,7 @@ def test_other_stores_list_as_much_as_they_hold(monkeypatch) -> None:
     assert len(expand_inputs(["memory://many"])) == 5
 
 
-def test_stores_are_asked_for_listings_in_one_place() -> None:
+def test_stores_are_asked_for_listings_in_one_place():
     calls = tuple(f"fs.{name}(" for name in ("ls", "find", "glob", "walk", "du", "listdir", "rm"))
     files = (ROOT / "pipelines").rglob("*.py")
     found = {path.name for path in files if any(call in path.read_text() for call in calls)}

@@ -76,9 +76,7 @@ def names_of(folder: str, globs: list[str], exclude: str | None = None) -> list[
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(
-    folder: str, name: str
-) -> None:
+def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(folder, name):
     fill(folder, "keep")
     path = join(folder, f"sub {name}/{name}.parquet")
     write_atomically(path, b"old content")
@@ -97,7 +95,7 @@ def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(
     assert exists(join(folder, "keep"))
 
 
-def test_local_file_is_copied_whole_over_an_old_one(folder: str, tmp_path: Path) -> None:
+def test_local_file_is_copied_whole_over_an_old_one(folder, tmp_path):
     source = tmp_path / "source"
     content = os.urandom(3 << 20)
     source.write_bytes(content)
@@ -110,16 +108,14 @@ def test_local_file_is_copied_whole_over_an_old_one(folder: str, tmp_path: Path)
 
 
 @pytest.mark.process
-def test_name_that_looks_like_a_chained_url_is_an_ordinary_name(
-    bucket: str, tmp_path: Path
-) -> None:
+def test_name_that_looks_like_a_chained_url_is_an_ordinary_name(bucket, tmp_path):
     for folder in (str(tmp_path), f"{bucket}/{uuid.uuid4().hex}"):
         fill(folder, "zip::a.parquet")
         assert names_of(folder, [join(folder, "zip::a.parquet")]) == ["zip::a.parquet"]
 
 
 @pytest.mark.process
-def test_file_is_read_over_http(bucket: str) -> None:
+def test_file_is_read_over_http(bucket):
     write_atomically(f"{bucket}/over http.parquet", b"content")
     address = over_http(f"{bucket}/over http.parquet") + "?a=1"
     (found,) = expand_inputs([address])
@@ -128,12 +124,12 @@ def test_file_is_read_over_http(bucket: str) -> None:
         assert (source_size(source), source.read()) == (7, b"content")
 
 
-def test_existing_folder_with_glob_characters_is_taken_literally(folder: str) -> None:
+def test_existing_folder_with_glob_characters_is_taken_literally(folder):
     fill(folder, "in[1]/x.parquet", "in1/y.parquet")
     assert names_of(folder, [join(folder, "in[1]")]) == ["in[1]/x.parquet"]
 
 
-def test_folder_stands_for_the_parquet_files_below_it(folder: str) -> None:
+def test_folder_stands_for_the_parquet_files_below_it(folder):
     fill(folder, "in/b.parquet", "in/a/c.parquet", "in/readme.txt", "in2/d.parquet")
     fill(folder, "in/_tmp/e.parquet", "in/.f.parquet", "in/a/_g.parquet")
     found = expand_inputs([join(folder, "in")])
@@ -153,21 +149,19 @@ def test_folder_stands_for_the_parquet_files_below_it(folder: str) -> None:
         ("n*", ["notes.txt"]),  # will be rejected as no Parquet, not passed over in silence
     ],
 )
-def test_glob_matches_and_passes_over_hidden_names(
-    folder: str, pattern: str, expected: list[str]
-) -> None:
+def test_glob_matches_and_passes_over_hidden_names(folder, pattern, expected):
     fill(folder, "a.parquet", "s/b.parquet", "s/t/c.parquet", "s/_d.parquet", "_m/e.parquet")
     fill(folder, "notes.txt", "s/.hidden.parquet")
     assert names_of(folder, [join(folder, pattern)]) == expected
 
 
-def test_file_matched_twice_is_an_input_once(folder: str) -> None:
+def test_file_matched_twice_is_an_input_once(folder):
     fill(folder, "b.parquet", "a.parquet")
     globs = [join(folder, "b.parquet"), join(folder, "*.parquet"), folder]
     assert names_of(folder, globs) == ["a.parquet", "b.parquet"]
 
 
-def test_output_folder_below_the_input_is_not_read_again(folder: str) -> None:
+def test_output_folder_below_the_input_is_not_read_again(folder):
     fill(folder, "in/a.parquet", "in/out/a.parquet/part-0.parquet", "in/outer/b.parquet")
     got = names_of(folder, [join(folder, "in")], exclude=join(folder, "in/out"))
     assert got == ["in/a.parquet", "in/outer/b.parquet"]
@@ -178,9 +172,7 @@ def test_output_folder_below_the_input_is_not_read_again(folder: str) -> None:
         )
 
 
-def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content(
-    folder: str,
-) -> None:
+def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content(folder):
     fill(folder, "a.parquet")
     path = join(folder, "a.parquet")
     (by_stat,), (by_list,) = expand_inputs([path]), expand_inputs([folder])
@@ -194,21 +186,19 @@ def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content
 
 
 @pytest.mark.parametrize("missing", ["none.parquet", "*.parquet", "nowhere/", "no[t]hing"])
-def test_nothing_matched_is_an_error_that_names_the_pattern(folder: str, missing: str) -> None:
+def test_nothing_matched_is_an_error_that_names_the_pattern(folder, missing):
     fill(folder, "kept.txt")
     said = r"(nothing matches .*|does not exist); expected a file, a folder.*quote"
     with pytest.raises(InputError, match=said):
         expand_inputs([join(folder, "kept.txt"), join(folder, missing)])
 
 
-def test_no_path_at_all_is_an_error() -> None:
+def test_no_path_at_all_is_an_error():
     with pytest.raises(InputError, match="at least one --input"):
         expand_inputs([])
 
 
-def test_relative_and_home_paths_become_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_and_home_paths_become_absolute(tmp_path, monkeypatch):
     fill(str(tmp_path), "a.parquet")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -217,13 +207,13 @@ def test_relative_and_home_paths_become_absolute(
         assert [file.path for file in expand_inputs([pattern])] == expected
 
 
-def test_many_files_are_read_in_order_and_a_missing_one_is_none(folder: str) -> None:
+def test_many_files_are_read_in_order_and_a_missing_one_is_none(folder):
     fill(folder, "a", "b", "c")
     paths = [join(folder, name) for name in ("c", "missing", "a", "b")]
     assert read_many(paths) == [b"c", None, b"a", b"b"]
 
 
-def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder: str) -> None:
+def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder):
     fill(folder, "keep")
     assert list_files(join(folder, "missing")) == {}
     delete(join(folder, "missing"))
@@ -232,7 +222,7 @@ def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder: str)
     assert list_files(folder, suffix="eep") == {"keep": 4}
 
 
-def test_local_folder_that_cannot_be_listed_is_no_empty_one(tmp_path: Path) -> None:
+def test_local_folder_that_cannot_be_listed_is_no_empty_one(tmp_path):
     fill(str(tmp_path), "a/x", "b/y")
     with shut(tmp_path / "b"), pytest.raises(UnlistedError, match="b' cannot be listed: got 'Perm"):
         list_files(str(tmp_path))
@@ -241,7 +231,7 @@ def test_local_folder_that_cannot_be_listed_is_no_empty_one(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("folder", ["/out", "/out/b", "/out/b/c"])
 @pytest.mark.parametrize("error", [errno.EIO, errno.EACCES])
-def test_remote_folder_that_cannot_be_listed_is_no_empty_one(folder: str, error: int) -> None:
+def test_remote_folder_that_cannot_be_listed_is_no_empty_one(folder, error):
     with broken_store(folder, error=error) as store:
         for name in ("a/x", "b/c/y"):
             store.pipe_file(f"/out/{name}", b"four")
@@ -253,7 +243,7 @@ def test_remote_folder_that_cannot_be_listed_is_no_empty_one(folder: str, error:
 
 
 @pytest.mark.process
-def test_listing_of_a_bucket_that_is_refused_is_no_empty_one() -> None:
+def test_listing_of_a_bucket_that_is_refused_is_no_empty_one():
     faults: list[Faults] = []
     with s3_bucket(faults) as bucket:
         fill(f"{bucket}/out", "a")
@@ -265,7 +255,7 @@ def test_listing_of_a_bucket_that_is_refused_is_no_empty_one() -> None:
 
 
 @pytest.mark.process
-def test_listing_sees_what_another_process_wrote(bucket: str) -> None:
+def test_listing_sees_what_another_process_wrote(bucket):
     folder = f"{bucket}/{uuid.uuid4().hex}"
     fill(folder, "a")
     assert list(list_files(folder)) == ["a"]
@@ -275,7 +265,7 @@ def test_listing_sees_what_another_process_wrote(bucket: str) -> None:
     assert exists(join(folder, "b"))
 
 
-def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+def test_permissions_are_those_of_any_new_file(tmp_path):
     previous = os.umask(0o027)
     try:
         write_atomically(str(tmp_path / "sub" / "a"), b"x")
@@ -288,8 +278,8 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
 
 
 def test_failed_write_or_copy_keeps_the_old_content_and_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     path = tmp_path / "a"
     write_atomically(str(path), b"old")
 
@@ -307,20 +297,20 @@ def test_failed_write_or_copy_keeps_the_old_content_and_leaves_nothing_behind(
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_what_a_killed_writer_left_is_not_listed(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_is_not_listed(tmp_path):
     (tmp_path / f"{TEMPORARY_PREFIX}dead").write_bytes(b"half")
     fill(str(tmp_path), "a")
     assert list(list_files(str(tmp_path))) == ["a"]
 
 
-def test_very_long_name_can_be_written(tmp_path: Path) -> None:
+def test_very_long_name_can_be_written(tmp_path):
     path = tmp_path / ("x" * 255)
     write_atomically(str(path), b"x")
     assert path.read_bytes() == b"x"
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "", "s3://other/x"])
-def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
+def test_name_that_leaves_its_folder_is_refused(name):
     with pytest.raises(ConfigError, match="would leave its folder"):
         join("/out", name)
 
@@ -334,17 +324,17 @@ def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
         ("s3://bucket", "s3://bucket/a/b"),
     ],
 )
-def test_join_keeps_the_scheme(root: str, expected: str) -> None:
+def test_join_keeps_the_scheme(root, expected):
     assert join(root, "a", "b") == expected
 
 
 @pytest.mark.parametrize("path", ["nosuch://x/y", "simplecache::s3://x/y"])
-def test_unknown_scheme_is_an_error_that_names_it(path: str) -> None:
+def test_unknown_scheme_is_an_error_that_names_it(path):
     with pytest.raises(ConfigError, match=r"got scheme '.*expected a local path or one of memory"):
         read_bytes(path)
 
 
-def test_credentials_do_not_stand_in_errors(folder: str) -> None:
+def test_credentials_do_not_stand_in_errors(folder):
     with pytest.raises(InputError) as caught:
         expand_inputs([f"{folder}/none?password=hunter2"])
     assert "hunter2" not in str(caught.value)

@@ -41,7 +41,7 @@ def split(folder: Path | str, files: list[InputFile]) -> tuple[list[str], list[s
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_folder_that_may_not_be_read_is_no_empty_folder(tmp_path: Path, pattern: str) -> None:
+def test_a_folder_that_may_not_be_read_is_no_empty_folder(tmp_path, pattern):
     fill(tmp_path, "in/a/x.parquet", "in/b/x.parquet")
     with shut(tmp_path / "in" / "b"):
         found = expand_inputs([f"{tmp_path}/{pattern}"])
@@ -50,9 +50,7 @@ def test_a_folder_that_may_not_be_read_is_no_empty_folder(tmp_path: Path, patter
 
 
 @pytest.mark.parametrize("pattern", ["in", "in/*", "in/**", "in/x.parquet", "in/b"])
-def test_a_place_that_may_not_be_entered_is_not_said_to_be_missing(
-    tmp_path: Path, pattern: str
-) -> None:
+def test_a_place_that_may_not_be_entered_is_not_said_to_be_missing(tmp_path, pattern):
     fill(tmp_path, "in/x.parquet", "in/b/y.parquet")
     with shut(tmp_path / "in"):
         (found,) = expand_inputs([f"{tmp_path}/{pattern}"])
@@ -62,7 +60,7 @@ def test_a_place_that_may_not_be_entered_is_not_said_to_be_missing(
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("error", [errno.EIO, errno.ESTALE, errno.EACCES])
-def test_an_error_of_a_disk_or_network_is_no_empty_folder(pattern: str, error: int) -> None:
+def test_an_error_of_a_disk_or_network_is_no_empty_folder(pattern, error):
     with broken_store("/in/b", error=error) as store:
         for name in ("a", "b"):
             store.pipe_file(f"/in/{name}/x.parquet", b"x")
@@ -73,7 +71,7 @@ def test_an_error_of_a_disk_or_network_is_no_empty_folder(pattern: str, error: i
 
 @pytest.mark.process
 @pytest.mark.parametrize("pattern", ["in", "in/*", "in/*/*.parquet", "in/**/*.parquet"])
-def test_an_error_of_an_object_store_is_no_empty_prefix(pattern: str) -> None:
+def test_an_error_of_an_object_store_is_no_empty_prefix(pattern):
     faults: list[Faults] = []
     with s3_bucket(faults) as bucket:
         store = fsspec.filesystem("s3")
@@ -87,13 +85,13 @@ def test_an_error_of_an_object_store_is_no_empty_prefix(pattern: str) -> None:
     assert "may not be read" in found[0].message
 
 
-def test_a_hidden_folder_that_may_not_be_read_is_nobodys_business(tmp_path: Path) -> None:
+def test_a_hidden_folder_that_may_not_be_read_is_nobodys_business(tmp_path):
     fill(tmp_path, "x.parquet", ".Trash/y.parquet", "_tmp/z.parquet")
     with shut(tmp_path / ".Trash", tmp_path / "_tmp"):
         assert split(tmp_path, expand_inputs([str(tmp_path)])) == (["x.parquet"], [])
 
 
-def test_a_folder_that_a_pattern_does_not_ask_for_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_folder_that_a_pattern_does_not_ask_for_is_not_looked_at(tmp_path):
     fill(tmp_path, "day-1/x.parquet", "day-2/x.parquet", "other/x.parquet")
     with shut(tmp_path / "other"):
         found = expand_inputs([f"{tmp_path}/day-*/*.parquet"])
@@ -104,7 +102,7 @@ def test_a_folder_that_a_pattern_does_not_ask_for_is_not_looked_at(tmp_path: Pat
 
 
 @pytest.mark.parametrize("pattern", ["in", "in/*", "in/*/*.parquet", "in/**/*.parquet"])
-def test_a_folder_behind_a_link_is_part_of_the_input(tmp_path: Path, pattern: str) -> None:
+def test_a_folder_behind_a_link_is_part_of_the_input(tmp_path, pattern):
     fill(tmp_path, "data/x.parquet", "in/a/y.parquet")
     (tmp_path / "in" / "linked").symlink_to("../data")
     found = expand_inputs([f"{tmp_path}/{pattern}"])
@@ -112,9 +110,7 @@ def test_a_folder_behind_a_link_is_part_of_the_input(tmp_path: Path, pattern: st
 
 
 @pytest.mark.parametrize("pattern", ["in", "in/*", "in/**/*.parquet"])
-def test_links_that_lead_back_end_and_no_file_counts_twice(
-    tmp_path: Path, pattern: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_links_that_lead_back_end_and_no_file_counts_twice(tmp_path, pattern, caplog):
     fill(tmp_path, "in/a/x.parquet", "in/b/y.parquet")
     for folder in ("a", "b"):
         for target in ("..", "../a", "../b", "."):
@@ -126,7 +122,7 @@ def test_links_that_lead_back_end_and_no_file_counts_twice(
     assert "each is scored once" in caplog.text
 
 
-def test_a_folder_and_a_link_to_it_are_one_input_under_its_own_name(tmp_path: Path) -> None:
+def test_a_folder_and_a_link_to_it_are_one_input_under_its_own_name(tmp_path):
     fill(tmp_path, "2026-11-20/x.parquet")
     (tmp_path / "0-latest").symlink_to("2026-11-20")
     found = expand_inputs([f"{tmp_path}/0-latest", f"{tmp_path}/2026-11-20"])
@@ -134,23 +130,21 @@ def test_a_folder_and_a_link_to_it_are_one_input_under_its_own_name(tmp_path: Pa
     assert split(tmp_path, expand_inputs([f"{tmp_path}/0-latest"])) == (["0-latest/x.parquet"], [])
 
 
-def test_hard_links_are_files_of_their_own_and_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_hard_links_are_files_of_their_own_and_named(tmp_path, caplog):
     fill(tmp_path, "day-1.parquet")
     os.link(tmp_path / "day-1.parquet", tmp_path / "day-2.parquet")
     assert len(expand_inputs([str(tmp_path)])) == 2
     assert "day-2.parquet" in caplog.text
 
 
-def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(tmp_path):
     fill(tmp_path, "x.parquet")
     (tmp_path / "gone.parquet").symlink_to("nowhere")
     (tmp_path / "gone.txt").symlink_to("nowhere")
     assert split(tmp_path, expand_inputs([str(tmp_path)])) == (["gone.parquet", "x.parquet"], [])
 
 
-def test_the_version_of_a_linked_file_is_that_of_the_file(tmp_path: Path) -> None:
+def test_the_version_of_a_linked_file_is_that_of_the_file(tmp_path):
     fill(tmp_path, "data/x.parquet", "in/y.parquet")
     (tmp_path / "in" / "x.parquet").symlink_to("../data/x.parquet")
     before = expand_inputs([f"{tmp_path}/in"])[0].version
@@ -158,7 +152,7 @@ def test_the_version_of_a_linked_file_is_that_of_the_file(tmp_path: Path) -> Non
     assert expand_inputs([f"{tmp_path}/in"])[0].version != before
 
 
-def test_output_inside_the_input_by_way_of_a_link_is_not_read_again(tmp_path: Path) -> None:
+def test_output_inside_the_input_by_way_of_a_link_is_not_read_again(tmp_path):
     fill(tmp_path, "in/x.parquet", "elsewhere/x.parquet/part-0.parquet")
     (tmp_path / "in" / "out").symlink_to("../elsewhere")
     found = expand_inputs([f"{tmp_path}/in"], exclude=f"{tmp_path}/in/out")
@@ -187,9 +181,7 @@ def odd_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("pattern", ["", "/*", "/**/*.parquet"])
-def test_fifos_sockets_and_devices_are_found_as_what_they_are(
-    odd_folder: Path, pattern: str
-) -> None:
+def test_fifos_sockets_and_devices_are_found_as_what_they_are(odd_folder, pattern):
     found = expand_inputs([f"{odd_folder}{pattern}"])
     kinds = {Path(f.path).stem: (f.trouble, f.message) for f in found}
     assert set(kinds) == {"fifo", "good", "null", "socket"}
@@ -199,7 +191,7 @@ def test_fifos_sockets_and_devices_are_found_as_what_they_are(
         assert words in kinds[name][1]
 
 
-def test_a_fifo_is_never_opened(odd_folder: Path, tmp_path: Path) -> None:
+def test_a_fifo_is_never_opened(odd_folder, tmp_path):
     fifo = odd_folder / "fifo.parquet"
     for read in (open_source, read_bytes):
         with pytest.raises(NoFileError, match="a FIFO"):
@@ -214,7 +206,7 @@ def test_a_fifo_is_never_opened(odd_folder: Path, tmp_path: Path) -> None:
 # --- What is said --------------------------------------------------------------------------------
 
 
-def test_missing_and_holding_nothing_and_shut_are_three_messages(tmp_path: Path, capsys) -> None:
+def test_missing_and_holding_nothing_and_shut_are_three_messages(tmp_path, capsys):
     fill(tmp_path, "in/a.txt", "in/b/c.txt", "in/README", "shut/x.parquet")
     with pytest.raises(InputError, match=r"/nowhere' does not exist; expected"):
         expand_inputs([f"{tmp_path}/nowhere"])
@@ -234,6 +226,6 @@ def test_missing_and_holding_nothing_and_shut_are_three_messages(tmp_path: Path,
     assert "may not be read" in capsys.readouterr().err
 
 
-def test_two_stars_beside_other_letters_are_no_pattern(tmp_path: Path) -> None:
+def test_two_stars_beside_other_letters_are_no_pattern(tmp_path):
     with pytest.raises(InputError, match="is not a valid pattern"):
         expand_inputs([f"{tmp_path}/in/a**/x.parquet"])

@@ -11,7 +11,6 @@ from bertscore_beam.options import (
     IdfOptions,
     ImportOptions,
     Option,
-    Options,
     ScoreOptions,
     declared,
     load_yaml,
@@ -53,7 +52,7 @@ def score(**values: Any) -> ScoreOptions:
     return ScoreOptions.from_mapping(NEEDED | values, "the test")
 
 
-def test_defaults_are_those_of_the_readme() -> None:
+def test_defaults_are_those_of_the_readme():
     options = score()
     assert options == ScoreOptions(input=("in/*.parquet",), output="out")
     assert (options.candidate_column, options.reference_column) == ("candidate", "reference")
@@ -64,7 +63,7 @@ def test_defaults_are_those_of_the_readme() -> None:
 
 
 @pytest.mark.parametrize("kind", [ScoreOptions, IdfOptions, ImportOptions])
-def test_every_option_can_be_set_and_is_described(kind: type[Options]) -> None:
+def test_every_option_can_be_set_and_is_described(kind):
     options = [option for option in declared(kind) if option.field not in IN_PLACE_OF_INPUT]
     given = {option.field: other_value(option) for option in options}
     described = kind.from_mapping(given, "the test").describe()
@@ -74,7 +73,7 @@ def test_every_option_can_be_set_and_is_described(kind: type[Options]) -> None:
         assert described[option.field] != option.default or option.field == "language"
 
 
-def test_text_files_stand_for_an_input_and_need_no_output() -> None:
+def test_text_files_stand_for_an_input_and_need_no_output():
     options = ScoreOptions.from_mapping({"candidates": "h", "references": ["r"]}, "the test")
     assert (options.input, options.is_kept) == (("h",), False)
     assert options.describe()["candidates"] == ["h"]
@@ -82,15 +81,15 @@ def test_text_files_stand_for_an_input_and_need_no_output() -> None:
     assert ScoreOptions.from_mapping(given, "the test").is_kept
 
 
-def test_dashes_are_as_good_as_underscores() -> None:
+def test_dashes_are_as_good_as_underscores():
     assert score(**{"num-layers": 5}).num_layers == 5
 
 
-def test_one_input_may_be_a_plain_text() -> None:
+def test_one_input_may_be_a_plain_text():
     assert score(input="in").input == ("in",)
 
 
-def test_options_cannot_be_changed() -> None:
+def test_options_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         score().workers = 2  # type: ignore[misc]
 
@@ -106,19 +105,19 @@ def test_options_cannot_be_changed() -> None:
         ("zzzz", "expected one of .*workers.* Remove it"),
     ],
 )
-def test_unknown_key_is_an_error_that_names_the_nearest(key: str, words: str) -> None:
+def test_unknown_key_is_an_error_that_names_the_nearest(key, words):
     with pytest.raises(ConfigError, match=rf"unknown option in the test: got '{key}'; .*{words}"):
         score(**{key: 1})
 
 
-def test_option_of_the_other_job_is_unknown_to_idf() -> None:
+def test_option_of_the_other_job_is_unknown_to_idf():
     with pytest.raises(ConfigError, match="unknown option"):
         IdfOptions.from_mapping(NEEDED | {"candidate_column": "x"}, "the test")
     assert IdfOptions.from_mapping(NEEDED, "the test").output == "out"
 
 
 @pytest.mark.parametrize("missing", ["input", "output"])
-def test_missing_option_is_an_error_that_names_the_flag(missing: str) -> None:
+def test_missing_option_is_an_error_that_names_the_flag(missing):
     values = {key: value for key, value in NEEDED.items() if key != missing}
     with pytest.raises(
         ConfigError, match=rf"--{missing} is missing: .* night.yaml; .*--{missing} PATH"
@@ -126,7 +125,7 @@ def test_missing_option_is_an_error_that_names_the_flag(missing: str) -> None:
         ScoreOptions.from_mapping(values, "night.yaml")
 
 
-def test_key_given_twice_is_an_error() -> None:
+def test_key_given_twice_is_an_error():
     with pytest.raises(
         ConfigError, match="'split_rows' is given twice in the test: got 'split_rows'"
     ):
@@ -159,7 +158,7 @@ WRONG_TYPES = [
 
 
 @pytest.mark.parametrize(("key", "value", "message"), WRONG_TYPES)
-def test_value_of_a_wrong_type_is_an_error(key: str, value: object, message: str) -> None:
+def test_value_of_a_wrong_type_is_an_error(key, value, message):
     with pytest.raises(ConfigError, match=rf"'{key}' in the test does not fit: {message}"):
         score(**{key: value})
 
@@ -199,7 +198,7 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("values", "message"), WRONG_VALUES)
-def test_value_that_cannot_be_meant_is_an_error(values: dict[str, Any], message: str) -> None:
+def test_value_that_cannot_be_meant_is_an_error(values, message):
     with pytest.raises(ConfigError, match=message):
         score(**values)
 
@@ -217,12 +216,12 @@ def test_value_that_cannot_be_meant_is_an_error(values: dict[str, Any], message:
         {"max_length": 128},
     ],
 )
-def test_value_that_makes_sense_is_accepted(values: dict[str, Any]) -> None:
+def test_value_that_makes_sense_is_accepted(values):
     described = score(**values).describe()
     assert {key: described[key] for key in values} == values
 
 
-def test_credentials_are_not_described() -> None:
+def test_credentials_are_not_described():
     options = score(
         input=["https://me:pw1@host/a.parquet?X-Amz-Signature=pw2&x=1"],
         beam=["--runner=FlinkRunner", "--flink_password=pw3"],
@@ -234,7 +233,7 @@ def test_credentials_are_not_described() -> None:
     assert "pw3" in options.beam[1]
 
 
-def test_credentials_do_not_stand_in_errors() -> None:
+def test_credentials_do_not_stand_in_errors():
     with pytest.raises(ConfigError) as caught:
         score(output="https://me:hunter2@host/out")
     assert "hunter2" not in str(caught.value)
@@ -250,7 +249,7 @@ def yaml_file(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
-def test_empty_yaml_has_no_options(tmp_path: Path, text: str) -> None:
+def test_empty_yaml_has_no_options(tmp_path, text):
     assert load_yaml(yaml_file(tmp_path, text)) == {}
 
 
@@ -272,9 +271,7 @@ def test_empty_yaml_has_no_options(tmp_path: Path, text: str) -> None:
         ("languages: {[a]: 1}", "is not valid: got a value beyond what can be read"),
     ],
 )
-def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(tmp_path, text, message):
     with pytest.raises(ConfigError, match=rf"(?s)night.yaml' {message}") as caught:
         load_yaml(yaml_file(tmp_path, text))
     assert len(str(caught.value)) < 1000
@@ -284,19 +281,19 @@ def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(
     ("key", "value"),
     [("workers", 10**4000), ("max_reject_fraction", 10**400), ("model", [["x" * 9000]])],
 )
-def test_value_without_measure_is_an_error_of_a_few_lines(key: str, value: object) -> None:
+def test_value_without_measure_is_an_error_of_a_few_lines(key, value):
     with pytest.raises(ConfigError, match=f"'{key}' in a.yaml does not fit") as caught:
         ScoreOptions.from_mapping({"input": ["in"], "output": "out", key: value}, "a.yaml")
     assert len(str(caught.value)) < 1000
 
 
-def test_a_device_or_fifo_is_no_config_and_is_never_opened(tmp_path: Path) -> None:
+def test_a_device_or_fifo_is_no_config_and_is_never_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path, kind in ((str(tmp_path / "fifo"), "a FIFO"), ("/dev/zero", "a device")):
         with pytest.raises(ConfigError, match=f"cannot be read: it is {kind}; .* --config"):
             load_yaml(path)
 
 
-def test_missing_yaml_is_an_error(tmp_path: Path) -> None:
+def test_missing_yaml_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match=r"none.yaml' cannot be read: got FileNotFoundError"):
         load_yaml(str(tmp_path / "none.yaml"))

@@ -42,9 +42,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
-def test_a_page_of_hostile_texts_asks_for_nothing_and_runs_nothing(
-    browser: Browser, page: Path, width: int, dark: bool
-) -> None:
+def test_a_page_of_hostile_texts_asks_for_nothing_and_runs_nothing(browser, page, width, dark):
     with opened(browser, page, width=width, dark=dark) as seen:
         seen.page.wait_for_load_state("networkidle")
         assert seen.requests == [page.as_uri()]
@@ -54,7 +52,7 @@ def test_a_page_of_hostile_texts_asks_for_nothing_and_runs_nothing(
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
-def test_a_page_fits_its_width(browser: Browser, page: Path, width: int) -> None:
+def test_a_page_fits_its_width(browser, page, width):
     with opened(browser, page, width=width) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") == width
         # Charts are there once each, at a size that can be read.
@@ -65,9 +63,7 @@ def test_a_page_fits_its_width(browser: Browser, page: Path, width: int) -> None
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_labels_lie_inside_their_charts_and_f1_beside_its_name(
-    browser: Browser, page: Path, width: int
-) -> None:
+def test_labels_lie_inside_their_charts_and_f1_beside_its_name(browser, page, width):
     with opened(browser, page, width=width) as seen:
         outside = """() => [...document.querySelectorAll("figure svg")].flatMap(svg => {
             const chart = svg.getBoundingClientRect();
@@ -87,9 +83,7 @@ def test_labels_lie_inside_their_charts_and_f1_beside_its_name(
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1440])
-def test_a_page_has_no_barrier_that_axe_finds(
-    browser: Browser, page: Path, width: int, dark: bool
-) -> None:
+def test_a_page_has_no_barrier_that_axe_finds(browser, page, width, dark):
     # axe runs as a script of the test, so the page's own policy is not in force.
     context = browser.new_context(
         viewport={"width": width, "height": 900},
@@ -104,7 +98,7 @@ def test_a_page_has_no_barrier_that_axe_finds(
     context.close()
 
 
-def test_every_region_that_scrolls_is_reached_by_keyboard(browser: Browser, page: Path) -> None:
+def test_every_region_that_scrolls_is_reached_by_keyboard(browser, page):
     with opened(browser, page, width=375) as seen:
         seen.page.keyboard.press("Tab")
         assert seen.page.evaluate("document.activeElement.textContent") == "Skip to the content"
@@ -116,7 +110,7 @@ def test_every_region_that_scrolls_is_reached_by_keyboard(browser: Browser, page
             assert region.evaluate("each => getComputedStyle(each).outlineStyle") == "solid"
 
 
-def test_dark_and_light_differ_and_print_is_light(browser: Browser, page: Path) -> None:
+def test_dark_and_light_differ_and_print_is_light(browser, page):
     colour = "getComputedStyle(document.body).backgroundColor"
     with opened(browser, page, dark=True) as seen:
         assert seen.page.evaluate(colour) == "rgb(20, 23, 27)"
@@ -128,7 +122,7 @@ def test_dark_and_light_differ_and_print_is_light(browser: Browser, page: Path) 
         assert seen.page.evaluate(colour) == "rgb(255, 255, 255)"
 
 
-def test_texts_keep_their_direction_and_their_words(browser: Browser, tmp_path: Path) -> None:
+def test_texts_keep_their_direction_and_their_words(browser, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(render(made_report(with_texts=True)), encoding="utf-8")
     with opened(browser, path) as seen:
@@ -145,9 +139,7 @@ def test_texts_keep_their_direction_and_their_words(browser: Browser, tmp_path: 
         assert texts.count() > 20
 
 
-def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp_path):
     tokens = tuple(f"{word}-{n}" for n, word in enumerate(["Donaudampfschifffahrt", "sat"] * 6))
     cosines = np.linspace(-1, 1, 144, dtype=np.float32).reshape(12, 12)
     matches = cosines.argmax(axis=1)

@@ -80,7 +80,7 @@ def there(f1: np.ndarray = F1) -> np.ndarray:
     return ~np.isin(np.arange(len(f1)), [7, 700])
 
 
-def test_means_are_those_of_the_rows(report: ReportData) -> None:
+def test_means_are_those_of_the_rows(report):
     last = np.float32(np.clip(F1 - 0.02 * WORSE, 0, 1))
     total = report.total.values
     assert (total["rows"], total["scored"]) == (ROWS, ROWS - 2)
@@ -97,7 +97,7 @@ def test_means_are_those_of_the_rows(report: ReportData) -> None:
     assert means == sorted(means, reverse=True)
 
 
-def test_bars_and_lengths_hold_every_scored_row(report: ReportData) -> None:
+def test_bars_and_lengths_hold_every_scored_row(report):
     last = np.clip(F1 - 0.02 * WORSE, 0, 1)[there()]
     lows, highs, counts = map(np.array, zip(*report.histogram, strict=True))
     assert counts.sum() == ROWS - 2
@@ -111,7 +111,7 @@ def test_bars_and_lengths_hold_every_scored_row(report: ReportData) -> None:
     assert report.total.values["reasons"] == {"null_candidate": 2}
 
 
-def test_single_rows_are_the_extreme_ones_with_their_texts(report: ReportData) -> None:
+def test_single_rows_are_the_extreme_ones_with_their_texts(report):
     last = np.where(there(), np.clip(F1 - 0.02 * WORSE, 0, 1), np.nan)
     lowest = np.argsort(last, kind="stable")[:5]
     places = [("one.parquet", n) if n < 700 else ("two.parquet", n - 700) for n in lowest.tolist()]
@@ -131,7 +131,7 @@ def test_single_rows_are_the_extreme_ones_with_their_texts(report: ReportData) -
     assert report.best[0].f1 == pytest.approx(np.nanmax(last))
 
 
-def test_the_change_finds_the_system_that_is_worse_and_no_other(report: ReportData) -> None:
+def test_the_change_finds_the_system_that_is_worse_and_no_other(report):
     assert report.against is not None
     for one in report.against.groups:
         if one.group[0] == "b":
@@ -153,7 +153,7 @@ def answer(page: str) -> str:
     return " ".join(" ".join(Reader(box.group()).words).split())
 
 
-def test_the_page_begins_with_what_has_changed(report: ReportData) -> None:
+def test_the_page_begins_with_what_has_changed(report):
     page = render(report)
     words = answer(page)
     assert words.startswith("Change of F1 worse: −0.006")
@@ -174,9 +174,7 @@ def test_the_page_begins_with_what_has_changed(report: ReportData) -> None:
     ("drop", "kind", "expected"),
     [(0.01, "bad", "The gate is not passed : b / ar : it is lower"), (0.05, "good", "is passed")],
 )
-def test_the_page_says_what_the_gate_says(
-    nights: Path, drop: float, kind: str, expected: str
-) -> None:
+def test_the_page_says_what_the_gate_says(nights, drop, kind, expected):
     page = render(
         collect(
             ReportOptions(
@@ -191,7 +189,7 @@ def test_the_page_says_what_the_gate_says(
     assert expected in answer(page)
 
 
-def test_rows_that_have_lost_their_scores_are_in_the_answer(tmp_path: Path) -> None:
+def test_rows_that_have_lost_their_scores_are_in_the_answer(tmp_path):
     rows = {"system": pa.array(["a", "b"] * 50)}
     before = made_run(tmp_path / "before", {"x.parquet": scored(F1[:100], **rows)})
     lost = np.where(np.arange(100) < 6, np.nan, F1[:100])
@@ -206,13 +204,13 @@ def test_rows_that_have_lost_their_scores_are_in_the_answer(tmp_path: Path) -> N
     assert "5 of 100 rows have no scores: the means leave them out." in alone
 
 
-def test_the_ranking_is_over_the_rows_of_all_systems(report: ReportData) -> None:
+def test_the_ranking_is_over_the_rows_of_all_systems(report):
     assert report.ranking is not None
     assert report.ranking.rows == 400 - 2
     assert {one.system for one in report.ranking.systems} == {"a", "b", "<c>"}
 
 
-def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report: ReportData) -> None:
+def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report):
     assert [night.run.rpartition("/")[2] for night in report.nights] == ["n0", "n1", "n2", "n3"]
     assert report.run.endswith("/n3")
     first, *_, last = report.nights
@@ -223,7 +221,7 @@ def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report: ReportData)
     assert "Runs of the series that are not done are left out: 1." in report.notices
 
 
-def test_cost_and_settings_are_those_of_the_run(report: ReportData) -> None:
+def test_cost_and_settings_are_those_of_the_run(report):
     assert report.summary["tokens"] == 40 * ROWS
     assert report.parts == 5
     assert "1,200, of which 1,200 were scored by the run and 0 took the scores" in render(report)
@@ -232,14 +230,14 @@ def test_cost_and_settings_are_those_of_the_run(report: ReportData) -> None:
     assert not report.rescaled
 
 
-def test_the_page_of_a_run_holds_no_text_without_being_asked(nights: Path) -> None:
+def test_the_page_of_a_run_holds_no_text_without_being_asked(nights):
     page = render(collect(ReportOptions(run=str(nights / "n3"), rows=3)))
     assert "changed " not in page
     assert "one.parquet:" in page
     assert '<h2 id="trend">' not in page
 
 
-def test_languages_and_rescaling_are_seen(tmp_path: Path) -> None:
+def test_languages_and_rescaling_are_seen(tmp_path):
     by_language = {"ar": SIGNATURE, "ja": RESCALED}
     run = made_run(tmp_path / "run", {"a.parquet": table(F1, "text")}, signature=by_language)
     found = collect(ReportOptions(run=str(run), with_texts=True, rows=2))
@@ -253,7 +251,7 @@ def test_languages_and_rescaling_are_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 3], ids=["no_rows", "no_scores"])
-def test_a_run_without_scores_has_a_page_that_says_so(tmp_path: Path, rows: int) -> None:
+def test_a_run_without_scores_has_a_page_that_says_so(tmp_path, rows):
     made = scored(np.full(rows, np.nan), system=pa.array(["a"] * rows, pa.string()))
     run = made_run(tmp_path / "run", {"a.parquet": made})
     found = collect(ReportOptions(run=str(run), by=("system",), with_texts=True))
@@ -266,9 +264,7 @@ def test_a_run_without_scores_has_a_page_that_says_so(tmp_path: Path, rows: int)
 
 
 @pytest.mark.parametrize("by", [(), ("system",)])
-def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(
-    nights: Path, tmp_path: Path, by: tuple[str, ...]
-) -> None:
+def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(nights, tmp_path, by):
     rows = table(F1, "other")
     rows = rows.set_column(
         rows.column_names.index("segment"), "segment", pa.array(range(10_000, 10_000 + ROWS))
@@ -295,7 +291,7 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(
         ({"run": "n3", "against": "missing"}, "is no scoring run"),
     ],
 )
-def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str) -> None:
+def test_what_cannot_be_reported_is_said(nights, options, words):
     for name in ("run", "against"):
         if name in options:
             options = {**options, name: str(nights / options[name])}
@@ -314,6 +310,6 @@ def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str
         ({"scoring": {"max_missing_fraction": 2.0}, "against": "x"}, "--max-missing-fraction can"),
     ],
 )
-def test_options_are_checked_before_any_run_is_opened(values: dict, words: str) -> None:
+def test_options_are_checked_before_any_run_is_opened(values, words):
     with pytest.raises(BertScoreError, match=words):
         ReportOptions(run="nowhere", **values)

@@ -43,14 +43,15 @@ def write_dump(folder, changed=()):
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory):
+def night(tmp_path_factory, tiny_folder):
     """Return a folder with a dump, its run `plain` without groups, and one with them, `out`.
 
     That one was killed between a part and its record, and went on.
     """
     folder = tmp_path_factory.mktemp("groups")
     dump = write_dump(folder / "dump")
-    options = {"split_rows": 20, "max_reject_fraction": 1.0, "backend": "torch"}
+    options = {"split_rows": 20, "max_reject_fraction": 1.0, "num_layers": 2}
+    options["model"] = str(shutil.copytree(tiny_folder("bert"), folder / "model"))
     run_job(dump, output=folder / "plain", **options)
     out = shutil.copytree(folder / "plain", folder / "out")
     unpack(out)
@@ -72,9 +73,19 @@ def groups_in(out):
     return pq.read_table(out / GROUPS_FILE)
 
 
-def score(dump, out, *more):
-    words = ["score", "--input", dump, "--output", out, "--backend", "torch", "--device", "cpu"]
-    words += ["--split-rows", 20, "--max-reject-fraction", 1, "--group-by", *BY, *more]
+def score(night, dump, out, *more):
+    words = ["score", "--input", dump, "--output", out, "--device", "cpu", "--num-layers", 2]
+    words += [
+        "--model",
+        night / "model",
+        "--split-rows",
+        20,
+        "--max-reject-fraction",
+        1,
+        "--group-by",
+        *BY,
+        *more,
+    ]
     return cli.main([*map(str, words)])
 
 
@@ -116,7 +127,7 @@ def test_groups_change_neither_parts_nor_signatures_and_readers_do_not_see_them(
 
 def test_other_groups_of_a_finished_run_need_no_scores(night, tmp_path, capsys):
     out = shutil.copytree(night / "plain", tmp_path / "out")
-    assert score(night / "dump", out) == cli.DONE
+    assert score(night, night / "dump", out) == cli.DONE
     said = capsys.readouterr()
     assert "Everything is scored already" in said.err
     assert "system\tmeta.lang\trows" in said.out
@@ -127,7 +138,7 @@ def test_other_groups_of_a_finished_run_need_no_scores(night, tmp_path, capsys):
 def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups(night, tmp_path):
     dump = write_dump(tmp_path / "dump", changed=(0, 3, 6))
     out = tmp_path / "out"
-    assert score(dump, out, "--reuse", night / "out") == cli.DONE
+    assert score(night, dump, out, "--reuse", night / "out") == cli.DONE
     total, *groups = groups_in(out).to_pylist()
     assert total["bertscore_reused"] == summary_of(out)["reused"] == 83
     reused = {one["system"]: 0 for one in groups}

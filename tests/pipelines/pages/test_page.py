@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bertscore_beam.compare import Group
 from bertscore_beam.pages import (
     MOST_CHARACTERS,
     MOST_ROWS,
@@ -53,7 +52,7 @@ def empty() -> str:
     return render(EMPTY)
 
 
-def test_no_name_or_text_becomes_an_element_or_an_attribute(with_texts: str) -> None:
+def test_no_name_or_text_becomes_an_element_or_an_attribute(with_texts):
     reader = Reader(with_texts)
     assert not {"script", "img", "iframe", "object", "b", "embed"} & set(reader.tags)
     assert not [name for name, _ in reader.attributes if name.startswith("on")]
@@ -65,7 +64,7 @@ def test_no_name_or_text_becomes_an_element_or_an_attribute(with_texts: str) -> 
     assert r"\u202egnp.exe\u2066 \u061c\u200f" in shown
 
 
-def test_no_character_steers_the_page(with_texts: str) -> None:
+def test_no_character_steers_the_page(with_texts):
     # The marks of the page's own charts keep the directions of names apart.
     own = "\N{FIRST STRONG ISOLATE}\N{POP DIRECTIONAL ISOLATE}"
     found = set(
@@ -80,7 +79,7 @@ def test_no_character_steers_the_page(with_texts: str) -> None:
     assert with_texts.encode()
 
 
-def test_nothing_on_the_page_is_an_address_but_its_own_places(with_texts: str) -> None:
+def test_nothing_on_the_page_is_an_address_but_its_own_places(with_texts):
     reader = Reader(with_texts)
     links = [value for name, value in reader.attributes if name in ("href", "src", "action")]
     assert {link for link in links if not str(link).startswith("#")} == {"data:,"}
@@ -90,7 +89,7 @@ def test_nothing_on_the_page_is_an_address_but_its_own_places(with_texts: str) -
     assert "@import" not in styles[0]
 
 
-def test_the_policy_allows_the_style_and_nothing_else(with_texts: str) -> None:
+def test_the_policy_allows_the_style_and_nothing_else(with_texts):
     (style,) = re.findall(r"<style>(.*?)</style>", with_texts, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     reader = Reader(with_texts)
@@ -101,7 +100,7 @@ def test_the_policy_allows_the_style_and_nothing_else(with_texts: str) -> None:
     )
 
 
-def test_texts_are_on_the_page_only_if_asked_for(with_texts: str, without_texts: str) -> None:
+def test_texts_are_on_the_page_only_if_asked_for(with_texts, without_texts):
     for texts in TEXTS[:4]:
         assert texts.candidate in with_texts
         assert texts.references[0] in with_texts
@@ -112,12 +111,12 @@ def test_texts_are_on_the_page_only_if_asked_for(with_texts: str, without_texts:
     assert "news/shard-003.parquet:51" in without_texts
 
 
-def test_a_long_text_is_cut_and_what_is_left_out_is_counted(with_texts: str) -> None:
+def test_a_long_text_is_cut_and_what_is_left_out_is_counted(with_texts):
     assert len(TEXTS[-1].candidate) == 4500
     assert f"… ({4500 - MOST_CHARACTERS:,} more characters)" in with_texts
 
 
-def test_every_section_is_there_and_can_be_reached(with_texts: str) -> None:
+def test_every_section_is_there_and_can_be_reached(with_texts):
     sections = re.findall(r'<h2 id="(\w+)">', with_texts)
     assert sections == [
         "scores", "change", "ranking", "trend", "distribution", "lengths", "languages",
@@ -126,7 +125,7 @@ def test_every_section_is_there_and_can_be_reached(with_texts: str) -> None:
     assert re.findall(r'<li><a href="#(\w+)">', with_texts) == sections
 
 
-def test_ids_are_unique_and_every_reference_to_one_is_met(with_texts: str) -> None:
+def test_ids_are_unique_and_every_reference_to_one_is_met(with_texts):
     reader = Reader(with_texts)
     ids = [value for name, value in reader.attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -135,7 +134,7 @@ def test_ids_are_unique_and_every_reference_to_one_is_met(with_texts: str) -> No
     assert named <= set(ids)
 
 
-def test_numbers_are_shown_as_they_are(with_texts: str) -> None:
+def test_numbers_are_shown_as_they_are(with_texts):
     assert '<span class="large">0.8000</span>' in with_texts
     assert "[0.7960, 0.8040]" in with_texts
     assert "−0.01000" in with_texts
@@ -148,7 +147,7 @@ def test_numbers_are_shown_as_they_are(with_texts: str) -> None:
     assert "null_candidate" in with_texts
 
 
-def test_a_ranking_by_the_t_test_is_said_to_be(without_texts: str) -> None:
+def test_a_ranking_by_the_t_test_is_said_to_be(without_texts):
     report = made_report(with_texts=False)
     assert report.ranking is not None
     assert "row by row. Every system" in without_texts
@@ -156,14 +155,14 @@ def test_a_ranking_by_the_t_test_is_said_to_be(without_texts: str) -> None:
     assert "row by row, by the t test. Every system" in page
 
 
-def test_the_signature_is_spelled_out(with_texts: str) -> None:
+def test_the_signature_is_spelled_out(with_texts):
     assert "The encoder is all-MiniLM-L6-v2." in with_texts
     assert "Every token has the same weight: no idf." in with_texts
     assert "Texts of up to 512 tokens were scored in one piece." in with_texts
     assert "Scores are not rescaled: they are plain similarities." in with_texts
 
 
-def test_what_languages_share_is_said_once() -> None:
+def test_what_languages_share_is_said_once():
     other = SIGNATURE.replace("idf:none", "idf:ab12").replace("baseline:none", "baseline:de@c")
     page = render(replace(EMPTY, signatures={"en": SIGNATURE, "de": other, "fr": SIGNATURE}))
     section = page.partition('<h2 id="settings">')[2]
@@ -176,7 +175,7 @@ def test_what_languages_share_is_said_once() -> None:
     assert section.count(other) == 1
 
 
-def test_a_run_without_rows_has_a_page(empty: str) -> None:
+def test_a_run_without_rows_has_a_page(empty):
     assert "No row has scores." in empty
     assert "Rescaled scores. Intervals have a confidence of 90%." in empty
     assert re.findall(r'<h2 id="(\w+)">', empty) == [
@@ -184,7 +183,7 @@ def test_a_run_without_rows_has_a_page(empty: str) -> None:
     ]  # fmt: skip
 
 
-def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling() -> None:
+def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling():
     report = replace(EMPTY, total=group_row(f1=0.5), histogram=bars(0.5))
     page = render(report)
     assert "Rows by F1 before rescaling" in page
@@ -203,7 +202,7 @@ def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling() -
     ],
     ids=["usual", "long", "one_long", "short"],
 )
-def test_labels_of_charts_lie_inside_whatever_the_font(font: str, names: list[Group]) -> None:
+def test_labels_of_charts_lie_inside_whatever_the_font(font, names):
     """The fonts of matplotlib are wider than most; the third is a fixed width."""
     groups = tuple(group_row(*name, f1=0.6 + at / 20) for at, name in enumerate(names))
     nights = tuple(
@@ -233,7 +232,7 @@ def test_labels_of_charts_lie_inside_whatever_the_font(font: str, names: list[Gr
             assert bottom <= height, (words, bottom - height)
 
 
-def test_runs_are_named_by_their_folders_if_these_lie_side_by_side() -> None:
+def test_runs_are_named_by_their_folders_if_these_lie_side_by_side():
     nights = [
         Night(run=run, started=f"2026-11-2{day} 02:00:00", total=group_row(f1=0.7))
         for day, run in enumerate(["s3://a/scores/n<1>", "s3://a/scores/n2/", "s3://b/scores/n3"])
@@ -245,7 +244,7 @@ def test_runs_are_named_by_their_folders_if_these_lie_side_by_side() -> None:
         assert (">\u2068n2" in chart) == (len(shown) == 2)
 
 
-def test_many_groups_are_cut_and_it_is_said() -> None:
+def test_many_groups_are_cut_and_it_is_said():
     page = page_of_groups(*(group_row(f"g{number:04}", f1=0.5) for number in range(MOST_ROWS + 5)))
     assert "(the first 1,000 of 1,005)" in page
     assert "The chart shows the first 40 of 1,005 groups." in page
@@ -254,7 +253,7 @@ def test_many_groups_are_cut_and_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 0x7F, 0xD7F0, 0xDFF0, 0xFDC0, 0xFFF0, 0x1FFF0, 0x10FFF0])
-def test_charts_and_pages_take_every_character(start: int) -> None:
+def test_charts_and_pages_take_every_character(start):
     """XML forbids some of them, and the program that draws ends the process at one of these."""
     letters = [chr(code) for code in range(start, min(start + 0x40, 0x110000))]
     names = ["".join(letters[at : at + 8]) for at in range(0, len(letters), 8)]
@@ -268,7 +267,7 @@ def test_charts_and_pages_take_every_character(start: int) -> None:
         assert r"\ufffe\uffff" in re.sub(r"<svg .*?</svg>", "", page, flags=re.DOTALL)
 
 
-def test_two_groups_that_read_the_same_have_a_row_each_in_the_chart() -> None:
+def test_two_groups_that_read_the_same_have_a_row_each_in_the_chart():
     groups = (group_row("a / b", "c", f1=0.5), group_row("a", "b / c", f1=0.7))
     page = page_of_groups(*groups, by=("x", "y"))
     (chart,) = re.findall(r"<figure>(.*?)</figure>", page, re.DOTALL)[:1]

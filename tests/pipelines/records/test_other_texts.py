@@ -84,9 +84,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
 @pytest.mark.parametrize("rows", [ROWS, 43, 77])
 @pytest.mark.parametrize("name", NAMES)
-def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(
-    tmp_path: Path, name: str, rows: int
-) -> None:
+def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(tmp_path, name, rows):
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), name)
     before = content(tmp_path / "out")
     with pytest.raises(ConfigError, match=r"holds the scores of other texts.*--overwrite"):
@@ -99,9 +97,7 @@ def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_another_night_is_refused_while_the_first_is_unfinished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_another_night_is_refused_while_the_first_is_unfinished(tmp_path, monkeypatch, name):
     out = tmp_path / "out"
     first = job_options(write_night(tmp_path / "first", numbers(0), name), out, split_rows=10)
     job = start(prepare_score(first))
@@ -132,7 +128,7 @@ ACCEPTED: dict[str, Callable[[list[int]], list[int]]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path: Path, name: str) -> None:
+def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path, name):
     chosen = nights(tmp_path, numbers(0), numbers(0), name)
     for changed in ACCEPTED.values():
         write_night(tmp_path / "second", changed(numbers(0)), name)
@@ -144,7 +140,7 @@ def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("files", [1, 3])
-def test_rows_that_many_parts_have_count_once(tmp_path: Path, files: int) -> None:
+def test_rows_that_many_parts_have_count_once(tmp_path, files):
     out, rows = tmp_path / "out", [*[7] * 30, *numbers(0, 10)]
     for night in ("first", "second"):
         for number in range(files):
@@ -159,13 +155,13 @@ def test_rows_that_many_parts_have_count_once(tmp_path: Path, files: int) -> Non
 
 
 @pytest.mark.parametrize("kept", [0, 1, 29])
-def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path: Path, kept: int) -> None:
+def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path, kept):
     chosen = nights(tmp_path, numbers(0), numbers(0, kept), "a.parquet")
     with pytest.raises(ConfigError, match=f"without {ROWS - kept} of {ROWS} rows"):
         prepare_score(chosen)
 
 
-def test_rows_that_are_replaced_are_counted_and_shown(tmp_path: Path) -> None:
+def test_rows_that_are_replaced_are_counted_and_shown(tmp_path):
     now = [*numbers(OTHERS, 1), *numbers(1, ROWS - 1)]
     summary = run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
     assert (summary["replaced"], summary["parts_kept"], summary["parts"]) == (10, 5, 6)
@@ -173,9 +169,7 @@ def test_rows_that_are_replaced_are_counted_and_shown(tmp_path: Path) -> None:
     assert shown["replaced"] == "10 rows of earlier parts, which did not fit any more"
 
 
-def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(
-    tmp_path: Path,
-) -> None:
+def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet", split_rows=1_000)
     job = start(prepare_score(chosen))
     (tmp_path / "second" / "a.parquet").unlink()
@@ -183,7 +177,7 @@ def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replac
     assert (summary["missing_parts"], summary["failed_splits"], summary["replaced"]) == (1, 1, 0)
 
 
-def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path: Path) -> None:
+def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path):
     """Parts of the night before that are still there are no reason to refuse it."""
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
     replacing = job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
@@ -193,7 +187,7 @@ def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path: Path
     assert (summary["success"], summary["replaced"]) == (True, ROWS)
 
 
-def test_part_without_digests_counts_as_one_of_other_texts(tmp_path: Path) -> None:
+def test_part_without_digests_counts_as_one_of_other_texts(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet")
     pieces = sorted((tmp_path / "out" / ROWS_FOLDER).rglob("*.pq"))
     pieces[0].write_bytes(b"torn")
@@ -205,7 +199,7 @@ def test_part_without_digests_counts_as_one_of_other_texts(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("rows", [ROWS, 43, 77])
-def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path: Path, rows: int) -> None:
+def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path, rows):
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), "a.parquet")
     file = tmp_path / "second" / "a.parquet"
     data = file.read_bytes()
@@ -217,9 +211,7 @@ def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path: Path, rows: i
     assert content(tmp_path / "out") == before
 
 
-def test_twenty_parts_spread_over_the_dump_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twenty_parts_spread_over_the_dump_are_looked_at(tmp_path, monkeypatch):
     chosen = nights(tmp_path, numbers(0, 100), numbers(0, 100), "a.parquet", split_rows=2)
     read, seen = other_texts.read_split, []
 
@@ -237,9 +229,7 @@ def test_twenty_parts_spread_over_the_dump_are_looked_at(
 
 
 @pytest.mark.parametrize("changed", [1, 2])
-def test_the_folder_is_accepted_if_most_of_its_files_are_the_same(
-    tmp_path: Path, changed: int
-) -> None:
+def test_the_folder_is_accepted_if_most_of_its_files_are_the_same(tmp_path, changed):
     dump, out = tmp_path / "dump", tmp_path / "out"
     for number in range(3):
         write_night(dump, numbers(number * 20, 20), f"{number}.parquet")
@@ -254,9 +244,7 @@ def test_the_folder_is_accepted_if_most_of_its_files_are_the_same(
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_command_ends_with_status_2_and_names_the_cure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
-) -> None:
+def test_command_ends_with_status_2_and_names_the_cure(tmp_path, capsys, more):
     nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
     before = content(tmp_path / "out")
     given = score_arguments(tmp_path / "second", tmp_path, "--device", "cpu", *more)

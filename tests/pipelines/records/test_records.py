@@ -2,7 +2,6 @@ import hashlib
 import json
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -104,13 +103,13 @@ def is_done(split: Split, record: PartRecord | None, sizes: dict[str, int]) -> b
     return not any(ending_of(plan_of(split), held(record), sizes, DIGEST, IDF).is_missing)
 
 
-def test_record_survives_json() -> None:
+def test_record_survives_json():
     record = record_of(PLAN.splits[1])
     assert record_from_json(record.to_json()) == record
     assert record.to_json() == record_of(PLAN.splits[1]).to_json()
 
 
-def test_records_are_read_back_by_part_name(output: str) -> None:
+def test_records_are_read_back_by_part_name(output):
     records = [record_of(split) for split in PLAN.splits]
     for record in records:
         write_record(output, record)
@@ -119,7 +118,7 @@ def test_records_are_read_back_by_part_name(output: str) -> None:
     assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
 
 
-def test_folder_without_records_has_none(output: str) -> None:
+def test_folder_without_records_has_none(output):
     assert read_records(OutputFolder(output)) == {}
     assert part_sizes(output, ()) == {}
 
@@ -151,20 +150,20 @@ BROKEN_RECORDS = {
 
 
 @pytest.mark.parametrize("data", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS.keys())
-def test_broken_record_counts_as_absent(tmp_path: Path, data: bytes) -> None:
+def test_broken_record_counts_as_absent(tmp_path, data):
     assert record_from_json(data) is None
     write_record(str(tmp_path), record_of(PLAN.splits[1]))
     write_atomically(join(str(tmp_path), record_path(PLAN.splits[0].part_name)), data)
     assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
 
 
-def test_record_under_the_name_of_another_part_counts_as_absent(tmp_path: Path) -> None:
+def test_record_under_the_name_of_another_part_counts_as_absent(tmp_path):
     path = join(str(tmp_path), record_path(PLAN.splits[0].part_name))
     write_atomically(path, record_of(PLAN.splits[1]).to_json())
     assert read_records(OutputFolder(str(tmp_path))) == {}
 
 
-def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
+def test_part_sizes_leave_the_bookkeeping_out(output):
     write_record(output, record_of(PLAN.splits[0]))
     write_atomically(join(output, "_manifest/plan.pq"), b"plan")
     write_atomically(join(output, "_rejects/x.parquet"), b"rejects")
@@ -175,7 +174,7 @@ def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
     assert part_sizes(output, names) == dict.fromkeys(names, 5)
 
 
-def test_part_without_record_is_ours_by_its_signature(output: str) -> None:
+def test_part_without_record_is_ours_by_its_signature(output):
     """A run may be killed between a part and its record, and its input may then be gone."""
     ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
     name, other, third = (f"gone.parquet/part-{number:012d}.parquet" for number in range(3))
@@ -187,7 +186,7 @@ def test_part_without_record_is_ours_by_its_signature(output: str) -> None:
 
 
 @pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
-def test_parts_in_the_folder_of_another_run_are_not_ours(output: str, mark: str) -> None:
+def test_parts_in_the_folder_of_another_run_are_not_ours(output, mark):
     ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
     part = f"a.parquet/part-{0:012d}.parquet"
     for name in (part, f"other/{part}", f"other/deeper/{part}", f"third/{part}"):
@@ -201,7 +200,7 @@ SPLIT = PLAN.splits[0]
 SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 
-def test_finished_splits_are_not_pending() -> None:
+def test_finished_splits_are_not_pending():
     records = [record_of(split) for split in PLAN.splits[1:4]]
     standing = standing_of(PLAN, held(*records), SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
@@ -212,7 +211,7 @@ def test_finished_splits_are_not_pending() -> None:
     assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
-def test_record_of_a_part_to_be_made_anew_is_outdated() -> None:
+def test_record_of_a_part_to_be_made_anew_is_outdated():
     records = held(*map(record_of, PLAN.splits))
     sizes = {name: size for name, size in SIZES.items() if name != SPLIT.part_name}
     standing = standing_of(PLAN, records, sizes, DIGEST, IDF)
@@ -233,12 +232,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("split", "record"), CHANGES.values(), ids=CHANGES.keys())
-def test_split_is_scored_again_after_any_change(split: Split, record: PartRecord | None) -> None:
+def test_split_is_scored_again_after_any_change(split, record):
     assert is_done(SPLIT, record_of(SPLIT), SIZES)
     assert not is_done(split, record, SIZES)
 
 
-def test_moved_file_and_other_row_groups_are_no_change() -> None:
+def test_moved_file_and_other_row_groups_are_no_change():
     moved = replace(SPLIT, path="/elsewhere/a.parquet", first_row_group=1, row_group_stop=9)
     assert is_done(moved, record_of(SPLIT), SIZES)
 
@@ -247,7 +246,7 @@ def test_moved_file_and_other_row_groups_are_no_change() -> None:
     ("sizes", "done"),
     [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False)],
 )
-def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int], done: bool) -> None:
+def test_part_must_be_there_in_the_size_recorded(sizes, done):
     assert is_done(SPLIT, record_of(SPLIT), sizes) is done
 
 
@@ -261,9 +260,7 @@ UNSURE = {
 
 
 @pytest.mark.parametrize(("split", "idf"), UNSURE.values(), ids=UNSURE.keys())
-def test_part_whose_rows_may_still_be_the_same_is_compared_first(
-    split: Split, idf: str | None
-) -> None:
+def test_part_whose_rows_may_still_be_the_same_is_compared_first(split, idf):
     records = held(record_of(split if split.file_version == "" else SPLIT))
     standing = standing_of(plan_of(split), records, SIZES, DIGEST, idf)
     assert (standing.unsure, standing.pending, standing.done) == ((split,), (), ())
@@ -277,11 +274,11 @@ SURE = {name: CHANGES[name] for name in CHANGES if "file" not in name}
 
 
 @pytest.mark.parametrize(("split", "record"), SURE.values(), ids=SURE.keys())
-def test_part_that_cannot_hold_is_not_compared(split: Split, record: PartRecord | None) -> None:
+def test_part_that_cannot_hold_is_not_compared(split, record):
     assert standing_of(plan_of(split), held(record), SIZES, DIGEST, IDF).pending == (split,)
 
 
-def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
+def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale():
     names = [split.part_name for split in PLAN.splits]
     rest = plan_of(*splits_of("a.parquet", 30))
     assert orphan_parts(rest, names) == tuple(n for n in names if n.startswith("sub dir/"))
@@ -289,7 +286,7 @@ def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
     assert orphan_parts(PLAN, names) == ()
 
 
-def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans() -> None:
+def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     names = [split.part_name for split in PLAN.splits]
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
     assert stale_parts(wider, names) == (
@@ -299,14 +296,14 @@ def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans() -> None:
     assert orphan_parts(wider, names) == ()
 
 
-def test_earlier_run_is_read_and_its_absence_is_none(output: str) -> None:
+def test_earlier_run_is_read_and_its_absence_is_none(output):
     assert read_run(OutputFolder(output)) is None
     write_atomically(join(output, RUN_FILE), b'{"signature": "x"}')
     assert read_run(OutputFolder(output)) == {"signature": "x"}
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
-def test_damaged_run_file_is_an_error_with_a_cure(tmp_path: Path, data: bytes) -> None:
+def test_damaged_run_file_is_an_error_with_a_cure(tmp_path, data):
     write_atomically(join(str(tmp_path), RUN_FILE), data)
     folder = OutputFolder(str(tmp_path))
     with pytest.raises(SignatureError, match=r"_run.json .* is damaged.*--overwrite"):
@@ -314,12 +311,12 @@ def test_damaged_run_file_is_an_error_with_a_cure(tmp_path: Path, data: bytes) -
     assert read_same_command(folder, IDENTITY, may_be_damaged=True) is None
 
 
-def test_run_with_the_same_identity_goes_on() -> None:
+def test_run_with_the_same_identity_goes_on():
     check_same_run({"identity": dict(IDENTITY), "options": {"workers": 9}}, IDENTITY)
     check_same_run(None, IDENTITY)
 
 
-def test_run_with_another_identity_is_refused_and_the_difference_is_named() -> None:
+def test_run_with_another_identity_is_refused_and_the_difference_is_named():
     before = {"model": "tiny", "num_layers": "5", "language": "en"}
     with pytest.raises(SignatureError) as caught:
         check_same_run({"identity": before}, IDENTITY)
@@ -331,14 +328,14 @@ def test_run_with_another_identity_is_refused_and_the_difference_is_named() -> N
 
 
 @pytest.mark.parametrize("run", [{}, {"identity": None}, {"identity": "nonsense"}])
-def test_run_that_does_not_say_what_it_was_is_refused(run: dict[str, object]) -> None:
+def test_run_that_does_not_say_what_it_was_is_refused(run):
     with pytest.raises(SignatureError, match="got no identity; expected what an earlier run"):
         check_same_run(run, IDENTITY)
 
 
 @pytest.mark.parametrize("number", [0, 1, 63, 64, 65, 300])
 @pytest.mark.parametrize("num_bins", [1, 7])
-def test_records_are_held_in_bins(number: int, num_bins: int) -> None:
+def test_records_are_held_in_bins(number, num_bins):
     all_of = [record_of(split) for split in splits_of("a.parquet", 10 * number)][:number]
     records = held(*all_of, num_bins=num_bins)
     assert len(records) == number
@@ -352,7 +349,7 @@ def by_name(record: PartRecord) -> str:
     return record.part_name
 
 
-def test_an_outcome_does_not_depend_on_the_number_of_bins() -> None:
+def test_an_outcome_does_not_depend_on_the_number_of_bins():
     """One of each kind: done, of other texts, gone, not planned, of an input that is gone."""
     splits = splits_of("a.parquet", 400)
     plan = plan_of(*splits, *splits_of("b.parquet", 20))

@@ -378,7 +378,7 @@ def test_closing_waits_until_the_children_are_gone(tmp_path):
     assert set(begun(tmp_path).values()) == {1}
 
 
-def test_results_that_come_fast_are_sent_together_and_others_at_once() -> None:
+def test_results_that_come_fast_are_sent_together_and_others_at_once():
     assert list(_as_they_come(())) == []
     fast = list(_as_they_come(range(1000)))
     assert fast[0] == [0]  # nothing is held back without a reason

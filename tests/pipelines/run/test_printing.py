@@ -89,7 +89,7 @@ def long(*case: object) -> object:
         long(2, 1, bad("columns.parquet")),
         long(2, 1, bad(f"{HOSTILE}.parquet")),
         long(2, 1, bad(f"{HOSTILE}*.parquet")),
-        (3, 3, ("idf", "--input", "{dump}", "--output", f"{{out}}/{HOSTILE}.npz", *MINI)),
+        long(3, 3, ("idf", "--input", "{dump}", "--output", f"{{out}}/{HOSTILE}.npz", *MINI)),
         long(0, 1, (*BASELINE, "--sentences", f"en={{dump}}/{HOSTILE}.txt")),
         (2, 1, (*BASELINE, "--sentences", f"en={{dump}}/none{HOSTILE}.txt")),
         (0, 1, ("baseline", "compare", TABLE, TABLE)),

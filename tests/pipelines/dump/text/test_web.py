@@ -121,8 +121,8 @@ def test_server_that_refuses_is_an_error_of_the_file(tmp_path):
 
 @pytest.mark.parametrize("ways", ["", "without a length"])
 def test_file_of_a_server_is_imported_again_by_every_run_that_cannot_see_its_version(
-    tmp_path: Path, ways: str
-) -> None:
+    tmp_path, ways
+):
     write_text(tmp_path / "web" / "a.jsonl", to_jsonl(ROWS[:10]))
     with served(tmp_path / "web", ways) as url:
         words = ["score", "--input", f"{url}/a.jsonl", "--output", str(tmp_path / "out")]
@@ -137,9 +137,7 @@ def test_file_of_a_server_is_imported_again_by_every_run_that_cannot_see_its_ver
     assert read_output(tmp_path / "out").num_rows == len(texts)
 
 
-def test_an_error_of_a_store_is_not_taken_for_one_of_a_web_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_error_of_a_store_is_not_taken_for_one_of_a_web_server(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "not an address")
     fsspec.get_filesystem_class("s3").clear_instance_cache()  # of other tests
     text = text_file("s3://some-bucket/x.jsonl", size=9, version="1")
