@@ -1,8 +1,14 @@
 """The numbers that bert-score publishes, with the weights that they were made with.
 
 Its own tests (tests/test_scorer.py of bert-score 0.3.13) hold roberta-large, layer 17, to them
-within 1e-5, with and without idf, raw and rescaled.
+within 1e-5, with and without idf, raw and rescaled. Its three pairs are read from there:
+
+    BERT_SCORE_TESTS=bert_score/tests/test_scorer.py python -m pytest tests/core/test_published.py
 """
+
+import ast
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,20 +19,7 @@ from bertscore_core.model import resolve_model
 
 MODEL, LAYER = "roberta-large", 17
 WITHIN = 1e-5
-CANDIDATES = [
-    "28-year-old chef found dead in San Francisco mall",
-    "A 28-year-old chef who recently moved to San Francisco was found dead in the staircase of a "
-    "local shopping center.",
-    "The victim's brother said he cannot imagine anyone who would want to harm him,"
-    '"Finally, it went uphill again at him."',
-]
-REFERENCES = [
-    "28-Year-Old Chef Found Dead at San Francisco Mall",
-    "A 28-year-old chef who had recently moved to San Francisco was found dead in the stairwell of "
-    "a local mall this week.",
-    "But the victim's brother says he can't think of anyone who would want to hurt him, saying, "
-    '"Things were finally going well for him."',
-]
+PAIRS = "BERT_SCORE_TESTS"
 # By (idf, rescaled): precision, recall and F1 of the three pairs.
 PUBLISHED = {
     (False, False): (
@@ -52,6 +45,16 @@ PUBLISHED = {
 }
 
 
+def published_pairs(path):
+    """Return the candidates and references that a file of bert-score's tests assigns."""
+    values = {
+        node.targets[0].id: node.value
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    return [ast.literal_eval(values[name]) for name in ("cands", "refs")]
+
+
 @pytest.mark.parametrize("idf", [False, True])
 def test_the_packaged_baseline_maps_the_raw_numbers_to_the_rescaled_ones(idf):
     row = find_baseline("en", MODEL).rows[LAYER]
@@ -67,12 +70,15 @@ def test_roberta_large_gives_the_published_numbers(idf, is_rescaled):
         resolve_model(MODEL)
     except UnknownModelError as error:
         pytest.skip(f"the weights of {MODEL} are not on this machine: {error}")
+    if PAIRS not in os.environ:
+        pytest.skip(f"{PAIRS} does not name tests/test_scorer.py of bert-score 0.3.13")
+    candidates, references = published_pairs(Path(os.environ[PAIRS]))
     scorer = BertScorer(
         ScorerConfig(language="en", idf=idf, rescale=is_rescaled, backend="torch", device="cpu")
     )
     assert (scorer.settings.files.name, scorer.settings.num_layers) == (MODEL, LAYER)
-    table = scorer.count_idf(REFERENCES) if idf else None
-    scores = scorer.score(CANDIDATES, REFERENCES, idf=table)
+    table = scorer.count_idf(references) if idf else None
+    scores = scorer.score(candidates, references, idf=table)
     found = (scores.precision, scores.recall, scores.f1)
     for values, published in zip(found, PUBLISHED[idf, is_rescaled], strict=True):
         assert values.tolist() == pytest.approx(published, abs=WITHIN)
