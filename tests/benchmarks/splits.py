@@ -1,20 +1,28 @@
 """What a split costs beside its rows, on a disk and on an object store."""
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.run import SUCCESS_FILE
-from tests.benchmarks.harness import Recorder, run_command
+from bertscore_beam.dump import Split, Splits
+from bertscore_beam.records import RunTotals, find_records, record_path
+from bertscore_beam.run import SUCCESS_FILE, OutputFolder
+from bertscore_beam.score import ScoreJob, finish_run, resume_score
+from tests.benchmarks.harness import Recorder, peak_mb, run_command
 from tests.support.faults import count_faults, set_faults
+from tests.support.jobs import job_options, plan_imported, start
 from tests.support.s3 import s3_environment, s3_process
 
 _FILES_PER_FOLDER = 1000
@@ -69,6 +77,56 @@ def splits(
         for step, seconds in costs.items():
             slope = (seconds - less[step]) / (many - few)
             recorder.add(what=f"{step}: a file more than {few}", n=many, cpu_msec=slope * 1e3)
+
+
+def made_splits(recorder: Recorder, *, number: int = 1_000_000, folder: str = "") -> None:
+    """What the launcher takes to begin and to end a run of made-up splits; no row is read.
+
+    A file is scored, and its split and record are copied under other names, 1,000 splits a file:
+    parts that are only as large as their records say, and records in files of their own, as a run
+    leaves them that was stopped. A run is begun over these, and once more now that the records are
+    packed, with nothing left to score. Then it is ended, without an index. The memory is the peak
+    of this process, which has loaded torch; that of a run has not.
+    """
+    with TemporaryDirectory(prefix="made-", dir=folder or None) as place:
+        make_files(f"{place}/dump", 1)
+        run_command([*score_words(f"{place}/dump", f"{place}/out"), "--no-index"])
+        options = job_options(Path(place, "dump"), Path(place, "out"), index=False)
+        planned = plan_imported(options)
+        (split,), output = planned.plan.splits, Path(planned.output)
+        (record,) = find_records(OutputFolder(planned.output)).records
+        file_rows = 1000 * record.num_rows
+
+        def made() -> Iterator[Split]:
+            for at in range(number):
+                name, offset = f"{at // 1000:05}.parquet", at % 1000 * record.num_rows
+                yield replace(split, input_name=name, row_offset=offset, file_rows=file_rows)
+
+        rmtree(output)
+        for one in made():
+            names = ("part_name", "input_name", "row_offset", "file_rows")
+            own = replace(record, **{name: getattr(one, name) for name in names})
+            for path in (output / one.part_name, output / record_path(one.part_name)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(own.to_json())
+            with (output / one.part_name).open("wb") as part:
+                part.truncate(record.part_bytes)
+        planned = replace(planned, plan=replace(planned.plan, splits=Splits.of(made())))
+
+        def measured(step: str, act: Callable[[], Any]) -> Any:
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak
+            started, before = time.perf_counter(), time.process_time()
+            result = act()
+            cost = {"cpu_seconds": time.process_time() - before, "peak_memory_mb": peak_mb()}
+            recorder.add(what=step, n=number, seconds=[time.perf_counter() - started], **cost)
+            return result
+
+        def begin() -> ScoreJob:
+            return start(resume_score(planned, OutputFolder(planned.output)))
+
+        measured("begin", begin)
+        job = measured("begin again", begin)
+        assert measured("end", lambda: finish_run(job.spec, RunTotals(), None))
 
 
 def score_words(dump: str, output: str) -> list[str]:

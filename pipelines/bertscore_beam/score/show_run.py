@@ -185,6 +185,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
     plan, reuse, backend = job.planned.plan, job.planned.reuse, job.planned.device_words
     by = ", ".join(job.spec.group_by)
+    few_groups = "" if plan.sketched else f"at least {plan.census.num_groups:,} "
     goal, setting = job.spec.goal, job.spec.settings.sole
     is_few = goal.rows is not None and goal.rows < goal.min_rows
     few = f", fewer than {goal.min_rows:,}" if is_few else ""
@@ -203,7 +204,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimate_words(job),
         "idf": _idf_words(job),
-        **({"groups": f"at least {plan.census.num_groups:,} by {by}"} if by else {}),
+        **({"groups": f"{few_groups}by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
     }
