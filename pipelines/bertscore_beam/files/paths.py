@@ -119,8 +119,8 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
     """Return the file system of a path and the path as that file system writes it.
 
     Raises:
-        ConfigError: If the scheme is not known, the package for it is not installed, or the path is
-            not valid UTF-8.
+        ConfigError: If the scheme is not known, the package for it is not installed, the path is
+            not valid UTF-8, or a bucket's name holds credentials or a port.
     """
     scheme, separator, _ = path.partition("://")
     inner = path if separator else os.path.abspath(os.path.expanduser(path))
@@ -132,6 +132,13 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
         )
     if not separator:
         return fsspec.filesystem("file"), inner
+    bucket = path.partition("://")[2].partition("/")[0]
+    if scheme in FLAT and re.search(r"@|^(?!arn:).*:", bucket):  # the client's error would name it
+        raise ConfigError(
+            f"{mask_credentials(path)!r} cannot be used: got credentials or a port before the "
+            f"path; expected {scheme}://BUCKET/PATH. Give them in the environment, such as "
+            "AWS_PROFILE, AWS_ENDPOINT_URL or GOOGLE_APPLICATION_CREDENTIALS."
+        )
     try:
         kind = fsspec.get_filesystem_class(scheme)
         fs = fsspec.filesystem(scheme, **_settings(scheme), **kind._get_kwargs_from_urls(path))

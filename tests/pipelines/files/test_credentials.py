@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from bertscore_beam.files import mask_credentials, paths
+from bertscore_beam.files import mask_credentials, paths, resolve
+from bertscore_core import ConfigError
 
 NAMES = [
     "pwd",
@@ -101,3 +102,15 @@ def test_no_value_is_looked_at_twice(unit: str, monkeypatch: pytest.MonkeyPatch)
 def test_long_texts_are_masked_without_recursion(unit: str) -> None:
     text = 100_000 * unit
     assert mask_credentials(f"{text} token=x") == f"{text} token=***"
+
+
+@pytest.mark.parametrize("store", ["KEY:hunter2@b", "KEY:hun/ter2@b", "hunter2@b", "b:9000"])
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_bucket_with_credentials_or_a_port_is_refused_without_a_word_of_them(
+    store: str, scheme: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"://BUCKET/PATH\. Give them") as refused:
+        resolve(f"{scheme}://{store}/x.parquet")
+    assert "hun" not in str(refused.value)
+    point = "arn:aws:s3:us-west-2:123456789012:accesspoint/name"
+    assert resolve(f"s3://{point}/a:b@c")[1] == f"{point}/a:b@c"
