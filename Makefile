@@ -5,6 +5,7 @@
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make check    formatting, lint, types, import contracts, and `make quick`
 #   make engines  the longest tests, and those that need another engine: some twenty minutes
+#   make versions test the core with the oldest and the newest versions it may have: 20 GB of disk
 #   make configs  write docker/flex/score.json from the options of `score`
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
@@ -32,7 +33,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test quick check engines configs lock golden bench fuzz clean
+.PHONY: help demo test quick check engines versions configs lock golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -45,10 +46,10 @@ demo: $(VENV)/.demo-stamp
 	$(BIN)/bertscore-beam score --config configs/demo/demo.yaml
 
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
-test quick check engines: export TOKENIZERS_PARALLELISM = false
-test quick check engines: export HF_HUB_OFFLINE = 1
+test quick check engines versions: export TOKENIZERS_PARALLELISM = false
+test quick check engines versions: export HF_HUB_OFFLINE = 1
 # Hundreds of processes import the project: none of them should compile it again.
-test quick check engines: export PYTHONDONTWRITEBYTECODE =
+test quick check engines versions: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
 
 test: $(VENV)/.test-stamp
@@ -60,6 +61,13 @@ quick: $(VENV)/.test-stamp
 engines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.support.get_chromium
 	$(PYTEST) $(PYTEST_SPREAD) -m long $(PYTEST_ARGS)
+
+# Each in an environment of its own. Where torch is built for CUDA, as on PyPI, no GPU is needed to
+# run the work of a layer on tensors that say they are on one.
+versions: build/versions-oldest/.stamp build/versions-newest/.stamp
+	for end in oldest newest; do \
+	  build/versions-$$end/bin/python -m pytest $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS) tests/core || exit; \
+	done
 
 check: $(VENV)/.test-stamp
 	$(BIN)/ruff format --check .
@@ -117,6 +125,11 @@ $(VENV)/.test-stamp: $(PINS) | $(BIN)/python
 	@echo "Installing into $(VENV): a few minutes the first time."
 	$(PIP_INSTALL) -c constraints.txt -e '.[demo,baseline,results,tune,s3,gcs,gcp,test,dev]'
 	@touch $@ $(VENV)/.demo-stamp
+
+build/versions-%/.stamp: constraints-%.txt pyproject.toml | $(BIN)/python
+	$(BIN)/python -m venv $(@D)
+	$(@D)/bin/python -m pip install $(PIP_FLAGS) -c $< -e '.[demo,test]'
+	@touch $@
 
 $(GOLDEN_VENV)/.stamp: tests/golden/requirements.txt | $(BIN)/python
 	$(BIN)/python -m venv $(GOLDEN_VENV)

@@ -4,12 +4,14 @@ import copy
 import shutil
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, BertConfig
 
@@ -147,8 +149,8 @@ EFFICIENT, FLASH = ATTENTION = ("_efficient_attention_forward", "_varlen_attn")
 WAITS = {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "unique", "masked_select"}
 MASKS = {"all", "where", "masked_fill", "bitwise_and", "logical_and", "le", "lt", "ge", "gt", "eq",
          "ne", "scalar_tensor"}  # fmt: skip
-FREE = {"view", "transpose", "reshape", "slice", "unsqueeze", "select", "dropout"}
-"""Operators that run no kernel: views, and dropout in evaluation mode."""
+FREE = {"view", "transpose", "reshape", "slice", "unsqueeze", "select", "dropout", "device"}
+"""Operators that run no kernel: views, a question, and dropout in evaluation mode."""
 
 # Operators of a layer that run kernels: products, sums, norms, activation, attention. Those with
 # rotary positions or RMS norms have more, since transformers writes these in small steps.
@@ -160,31 +162,43 @@ KERNELS = {
 CARDS = {"T4": (7, 5), "A100": (8, 0), "L4": (8, 9), "H100": (9, 0)}
 
 
+CUDA_BUILD = pytest.mark.skipif(torch.version.cuda is None, reason="needs torch built for CUDA")
+
+
 @torch.inference_mode()
-def operators_of(forward, packing):
+def operators_of(forward, packing, device):
     """Count the operators of a pass on packed texts without numbers, none of which can be read."""
     texts = some_texts()
     arrays = packing.lay_out(texts.ids, texts.lengths, filler=0)
-    batch = PackedBatch.of(*(torch.from_numpy(array).to("meta") for array in arrays), max(LENGTHS))
+    rows, ends = (torch.empty_like(torch.from_numpy(array), device=device) for array in arrays)
+    batch = PackedBatch.of(rows, ends, max(LENGTHS))
     with Operators() as operators:
         forward(batch)
     return operators
 
 
+@pytest.mark.parametrize("device", ["meta", pytest.param("cuda", marks=CUDA_BUILD)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("family", KERNELS)
-def test_work_of_a_layer_on_each_card(folder, family, dtype, monkeypatch):
-    """Attention takes no mixed formats, and a layer of BERT has no operator that casts."""
+def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch):
+    """Attention takes no mixed formats, and a layer of BERT has no operator that casts.
+
+    The second device is that of a torch built for CUDA, without a GPU: tensors without numbers say
+    that they are there, so that torch chooses operators and refuses mixed devices as on a GPU.
+    """
+    pretended = nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True)
     choose, forwards = packing.choose_kernel, []
     for layers in (LAYERS - 1, LAYERS):
         encoder = encoder_of(folder(family), packs=True, dtype=dtype, num_layers=layers)
         model = copy.deepcopy(encoder.model).to("meta")
-        forwards.append(packed_forward(LastLayer(model)))
+        with pretended:
+            forwards.append(packed_forward(LastLayer(model.to_empty(device=device))))
     for card, capability in CARDS.items():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
         monkeypatch.setattr(packing, "_KERNELS", {})
         monkeypatch.setattr(packing, "choose_kernel", lambda _, dtype: choose(GPU, dtype))
-        shorter, whole = (operators_of(forward, encoder.packing) for forward in forwards)
+        with pretended:
+            shorter, whole = (operators_of(each, encoder.packing, device) for each in forwards)
         kernels = {
             name: n for name, n in (whole.counts - shorter.counts).items() if name not in FREE
         }
