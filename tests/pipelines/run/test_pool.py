@@ -17,7 +17,6 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from bertscore_beam.run import Pool, RunStep, SentStep, WorkersDiedError, at_work, pool
 from bertscore_beam.run.child import _as_they_come
-from bertscore_beam.run.job import end_when_interrupted
 from bertscore_core import ConfigError
 from tests.support.pool_steps import Work, notes
 from tests.support.processes import session_members, wait_until_gone
@@ -301,16 +300,22 @@ def test_progress_of_children_is_added_up(tmp_path):
         assert at_work.now().doing == {}
 
 
+IGNORING = textwrap.dedent(
+    """
+    from signal import SIG_IGN, SIGINT, SIGTERM, getsignal, signal
+    from bertscore_beam.run.job import end_when_interrupted
+
+    signal(SIGINT, SIG_IGN)
+    with end_when_interrupted():
+        assert getsignal(SIGINT) == SIG_IGN != getsignal(SIGTERM)
+    assert getsignal(SIGINT) == SIG_IGN
+    """
+)
+
+
 def test_ignored_signal_stays_ignored():
     """A script's background jobs are not ended by a Ctrl-C that is meant for the script."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with end_when_interrupted():
-            assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-            assert callable(signal.getsignal(signal.SIGTERM))
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+    subprocess.run([sys.executable, "-c", IGNORING], check=True)
 
 
 LAUNCHER = textwrap.dedent(
