@@ -22,8 +22,9 @@
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?=
-# Two processes, a file of tests at a time, so that files share the models they load.
-PYTEST_SPREAD ?= -n 2 --dist loadfile
+# Two processes, a file of tests at a time, so that files share the models they load. Files come in
+# their own order, in which the longest are first (tests/support/layers.py).
+PYTEST_SPREAD ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
 BIN := $(VENV)/bin

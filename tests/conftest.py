@@ -41,8 +41,9 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into the layers of the suite."""
+    """Put tests into the layers of the suite, and into the order in which they are spread."""
     layers.mark_by_fixtures(items)
+    layers.begin_with_the_longest(items)
 
 
 @pytest.hookimpl(tryfirst=True)

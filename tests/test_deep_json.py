@@ -116,14 +116,8 @@ LEFT_OUT = {
         lambda folder: model_with(folder, **{"modules.json": DEEP}).config,
         {"model_type": "bert"},
     ),
-    "other files of a model": (
-        lambda folder: read_json(run_in(folder) and folder / RUN_FILE),
-        {},
-    ),
-    "a run above": (
-        lambda folder: check_stands_alone(run_in(folder).path("out"), []),
-        None,
-    ),
+    "other files of a model": (lambda folder: read_json(run_in(folder) and folder / RUN_FILE), {}),
+    "a run above": (lambda folder: check_stands_alone(run_in(folder).path("out"), []), None),
     "an object of a folder": (lambda folder: run_in(folder).read_json(RUN_FILE), {}),
     "a lock": (lambda _: Holder.from_json(DEEP), None),
     "a record": (lambda _: record_from_json(DEEP), None),

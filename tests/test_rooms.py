@@ -114,7 +114,8 @@ def test_tests_take_public_names_from_faces():
 PURE = """baseline idf registry signature tokens match.matching stats.agreement stats.estimates
 stats.intervals stats.moments stats.paired stats.scores stats.sums"""
 STEPS = """baseline.extract baseline.layer_moments idf.counting run.at_work run.child run.counters
-run.pool run.text_import score.steps tune.layer_scores"""
+run.pool run.text_import score.plan_settings score.steps tune.layer_scores"""
+LAUNCHER = ["bertscore_beam.cli.jobs", "bertscore_beam.score.job", "bertscore_core.scorer_config"]
 
 
 @pytest.mark.process
@@ -124,8 +125,9 @@ run.pool run.text_import score.steps tune.layer_scores"""
         (ROOMS, {"apache_beam", "torch", "transformers"}),
         ([f"bertscore_core.{name}" for name in PURE.split()], {"apache_beam", "transformers"}),
         ([f"bertscore_beam.{name}" for name in STEPS.split()], {"apache_beam"}),
+        (LAUNCHER, {"torch", "transformers", "tokenizers"}),
     ],
-    ids=["faces", "mathematics", "steps"],
+    ids=["faces", "mathematics", "steps", "launcher"],
 )
 def test_importing_them_loads_nothing_that_takes_seconds(modules, forbidden):
     code = f"import sys, {', '.join(modules)}; print(*sys.modules.keys() & {forbidden!r})"

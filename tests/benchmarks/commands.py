@@ -19,13 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import expand_inputs, texts_among, write_rows
-from tests.benchmarks.harness import (
-    Recorder,
-    children_seconds,
-    interleave,
-    peak_mb,
-    run_command,
-)
+from tests.benchmarks.harness import Recorder, children_seconds, interleave, peak_mb, run_command
 from tests.benchmarks.texts import Pairs, mixed
 from tests.support.crawl_texts import sentences
 from tests.support.made_runs import made_run, many_rows

@@ -29,12 +29,7 @@ class PlainLoop:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        num_layers: int,
-        device: str,
-        *,
-        prefix_space: bool = False,
+        self, folder: Path, num_layers: int, device: str, *, prefix_space: bool = False
     ) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         self._prefix = " " if prefix_space else ""

@@ -12,14 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.benchmarks import gpu
-from tests.benchmarks.first_contact import (
-    card,
-    families,
-    gpu_tests,
-    kit,
-    profiled,
-    rates,
-)
+from tests.benchmarks.first_contact import card, families, gpu_tests, kit, profiled, rates
 from tests.benchmarks.first_contact.kit import in_8_bits, spread_out
 from tests.benchmarks.first_contact.report import (
     FAIL,
@@ -170,10 +163,7 @@ def test_kernels_are_sorted_by_their_names():
         "void at::native::vectorized_layer_norm_kernel<float>": "other",
     }
     assert {name: profiled.kind_of(name) for name in names} == names
-    assert profiled.shares({"aten::mm": 3.0, "aten::gelu": 1.0}) == {
-        "product": 0.75,
-        "other": 0.25,
-    }
+    assert profiled.shares({"aten::mm": 3.0, "aten::gelu": 1.0}) == {"product": 0.75, "other": 0.25}
 
 
 def test_idle_time_is_what_no_kernel_covers():

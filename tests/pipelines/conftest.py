@@ -1,13 +1,20 @@
 """Fixtures of the tests of the job."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from tests.support.s3 import s3_bucket
+
+
+@pytest.fixture
+def tiny_jobs(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small jobs score with a tiny model: what becomes of their rows is the question."""
+    model = {"model": str(tiny_folder("bert")), "num_layers": 2}
+    monkeypatch.setattr("tests.support.jobs.MODEL", model)
 
 
 @pytest.fixture(params=["local", "memory", "s3"])

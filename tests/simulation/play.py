@@ -11,15 +11,7 @@ from tests.simulation.commands import VERSIONS, Command, know
 from tests.simulation.places import placed
 from tests.simulation.pool import DETACHED, LOCAL, SERVICE
 from tests.simulation.runs import Fleet
-from tests.simulation.watch import (
-    Watch,
-    beat_of,
-    faults,
-    holder_of,
-    run_of,
-    successful,
-    vouching,
-)
+from tests.simulation.watch import Watch, beat_of, faults, holder_of, run_of, successful, vouching
 from tests.simulation.world import Hazards, Process, World
 
 FREE_WITHIN = STALE_SECONDS + LEASE_SECONDS + 5

@@ -16,14 +16,7 @@ from bertscore_beam.run import (
     SUBMITTED,
     SUCCESS_FILE,
 )
-from tests.simulation.commands import (
-    SETTINGS,
-    Command,
-    expected,
-    job_digest,
-    rows_of,
-    signature,
-)
+from tests.simulation.commands import SETTINGS, Command, expected, job_digest, rows_of, signature
 
 _DECIDED = 3.0
 """Seconds between the last look at a heartbeat and the taking over of the lock, at most."""

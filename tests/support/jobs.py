@@ -33,16 +33,21 @@ from bertscore_beam.score import (
     texts_to_import,
 )
 
+MODEL: dict[str, Any] = {}
+"""Options of the model of these jobs: the embedded one unless a test asks for `tiny_jobs`."""
+
 
 def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:
-    """Return options for a small job on the CPU with the embedded model."""
+    """Return options for a small job on the CPU."""
     values = {"input": (str(dump),), "output": str(output), "device": "cpu", "split_rows": 20}
-    return ScoreOptions(**(values | changes))
+    return ScoreOptions(**(values | MODEL | changes))
 
 
 def score_arguments(dump: Path, tmp_path: Path, *more: object) -> list[str]:
     """Return the words of a command that scores a dump into the folder `out` of a test."""
-    return ["score", "--input", str(dump), "--output", str(tmp_path / "out"), *map(str, more)]
+    model = [f"--{name.replace('_', '-')}={value}" for name, value in MODEL.items()]
+    words = ["score", "--input", dump, "--output", tmp_path / "out", *model, *more]
+    return list(map(str, words))
 
 
 def own(output: str | Path) -> OutputFolder:
@@ -110,9 +115,7 @@ def run_options(
 
 
 def run_prepared(
-    job: ScoreJob,
-    runner: beam.runners.PipelineRunner | None = None,
-    flags: Sequence[str] = (),
+    job: ScoreJob, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run a job that has been started and return its summary."""
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
@@ -130,5 +133,5 @@ def summed(output: Path) -> dict[str, Any]:
 
 def run_job(*inputs: Path, output: Path, **options: Any) -> dict[str, Any]:
     """Score dumps on the CPU, in memory, and return the summary."""
-    chosen = {"device": "cpu"} | options
+    chosen = {"device": "cpu"} | MODEL | options
     return run_options(ScoreOptions(input=tuple(map(str, inputs)), output=str(output), **chosen))

@@ -15,6 +15,13 @@ HEAVY = ("model", "job", "process", "long")
 NEEDS = {"scorer": "model", "tiny_folder": "model", "checkout": "job"}
 """Fixtures of `tests/` by the marker that they ask for."""
 
+LONGEST = (
+    "test_every_write.py", "test_prism.py", "test_restarts.py", "test_simulation.py",
+    "test_first_contact.py", "test_container.py", "test_docs.py", "test_out_of_memory.py",
+    "test_readers.py",
+)  # fmt: skip
+"""Files whose few tests take long: begun last, they would leave the other process without work."""
+
 _PROCESS_EVENTS = {"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork"}
 
 _running: list[pytest.Item] = []
@@ -27,6 +34,12 @@ def mark_by_fixtures(items: list[pytest.Item]) -> None:
         for name in getattr(item, "fixturenames", ()):
             if name in NEEDS:
                 item.add_marker(NEEDS[name])
+
+
+def begin_with_the_longest(items: list[pytest.Item]) -> None:
+    """Put the longest files first, and leave the order of all others as it is."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 def watch() -> None:

@@ -11,13 +11,7 @@ from bertscore_beam.compare import (
     Ranking,
     SettingsDifference,
 )
-from bertscore_beam.pages import (
-    ChosenRow,
-    Night,
-    ReportData,
-    ReportOptions,
-    Texts,
-)
+from bertscore_beam.pages import ChosenRow, Night, ReportData, ReportOptions, Texts
 from bertscore_beam.records import GroupRow, RowPlace
 from bertscore_core.stats import PairedResult
 

@@ -14,9 +14,7 @@ def score_all_rows(
 ) -> ScoredTable:
     """Score every row of a table with a scorer."""
     setting = RowSetting(
-        config=scorer.config,
-        signature=scorer.signature(),
-        max_length=scorer.tokenizer.max_length,
+        config=scorer.config, signature=scorer.signature(), max_length=scorer.tokenizer.max_length
     )
     tables = None if idf is None else IdfTables.of(idf)
     settings = RunSettings.of_all_rows(setting)

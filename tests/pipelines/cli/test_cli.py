@@ -18,7 +18,7 @@ from bertscore_beam.options import (
     read_options,
 )
 from bertscore_beam.tune import TuneOptions
-from tests.support.dumps import read_output, write_dump
+from tests.support.dumps import read_output
 from tests.support.jobs import score_arguments as arguments
 
 
@@ -81,23 +81,6 @@ def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys, monk
     assert "to be counted over all references" in shown
     assert not (tmp_path / "out").exists()
     assert list(temporary.iterdir()) == []
-
-
-def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):
-    config = tmp_path / "config.yaml"
-    config.write_text(f"input: {dump}\noutput: {tmp_path / 'elsewhere'}\nnum_layers: 3\n")
-    flags = ["--config", str(config), "--output", str(tmp_path / "out"), "--dry-run"]
-    assert cli.main(["score", *flags]) == cli.DONE
-    shown = capsys.readouterr().out
-    assert "num_layers:3" in shown
-    assert str(tmp_path / "out") in shown
-
-
-def test_input_can_be_given_more_than_once(tmp_path, capsys):
-    first, second = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    flags = ["--input", str(first), "--input", str(second), "--output", str(tmp_path / "out")]
-    assert cli.main(["score", *flags, "--dry-run"]) == cli.DONE
-    assert "10" in capsys.readouterr().out.split("rows to score")[1].splitlines()[0]
 
 
 def test_idf_of_a_model_in_a_folder_needs_no_layer(dump, tmp_path, tiny_folder, capsys):
@@ -192,13 +175,6 @@ def test_new_cut_of_the_input_is_said_aloud(dump, tmp_path, capsys):
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 30)) == cli.DONE
     assert "3 earlier parts did not fit the input as it is cut now" in capsys.readouterr().err
-
-
-@pytest.mark.job
-def test_only_parts_are_called_parquet(dump, tmp_path):
-    assert cli.main(arguments(dump, tmp_path, "--idf", "corpus")) == cli.DONE
-    found = [path.name for path in (tmp_path / "out").rglob("*.parquet") if path.is_file()]
-    assert found == ["part-000000000000.parquet"]
 
 
 def test_version_is_told(capsys):

@@ -72,12 +72,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("x.csv", "candidate;reference\na;b\n", f"{SCORE} --input x.csv", f"by ';': {TABS}"),
         ("x.csv", "candidate\treference\na\tb\n", f"{SCORE} --input x.csv", rf"by '\t': {TABS}"),
         ("x.tsv", "candidate,reference\na,b\n", f"{SCORE} --input x.tsv", f"by ',': {TABS}"),
-        (
-            "x.csv",
-            "Hi,Hello\nno,yes\n",
-            f"{SCORE} --input x.csv",
-            "first line of the file names",
-        ),
+        ("x.csv", "Hi,Hello\nno,yes\n", f"{SCORE} --input x.csv", "first line of the file names"),
         ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --model ./no", "that the hub allows. Give"),
         ("x", None, f"{SCORE} --input nothing", "no input: 'nothing' does not exist"),
         (
@@ -221,21 +216,6 @@ def test_baseline_that_gives_no_numbers_ends_with_status_2(dump, tmp_path, value
         assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
         assert "expected finite numbers below 1 in float32" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("workers: " + "9" * 5000, "is not valid: got a value beyond what can be read"),
-        ("[a, b]: 1", "is not valid: got a value beyond what can be read"),
-        (None, "cannot be read: it is a FIFO"),
-    ],
-)
-def test_config_that_is_no_file_of_options_ends_with_status_2(dump, tmp_path, text, words, capsys):
-    config = tmp_path / "config.yaml"
-    os.mkfifo(config) if text is None else config.write_text(text)
-    assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
-    assert f"config.yaml' {words}" in capsys.readouterr().err
 
 
 def test_untuned_model_asks_for_a_layer_before_any_work(

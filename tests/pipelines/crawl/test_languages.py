@@ -108,8 +108,7 @@ def test_given_sentences_need_the_names_of_languages_and_the_pictures(lacking):
     with pytest.raises(ConfigError, match=r"Run: pip install langcodes matplotlib sacrebleu$"):
         check_installed(pages=False)
     with pytest.raises(
-        ConfigError,
-        match="langcodes, matplotlib, py3langid, pycld2, regex, sacrebleu, sentencex; ",
+        ConfigError, match="langcodes, matplotlib, py3langid, pycld2, regex, sacrebleu, sentencex; "
     ):
         check_installed()
 

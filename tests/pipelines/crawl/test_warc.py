@@ -20,15 +20,7 @@ from bertscore_beam.crawl import (
     check_records,
     read_pages,
 )
-from tests.support.wet import (
-    WetPage,
-    member,
-    record,
-    some_pages,
-    warcinfo,
-    wet_bytes,
-    wet_members,
-)
+from tests.support.wet import WetPage, member, record, some_pages, warcinfo, wet_bytes, wet_members
 
 LAYOUTS = ("each", "pairs", "one", "none")
 LINE_ENDS = (b"\r\n", b"\n")

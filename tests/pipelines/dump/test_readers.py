@@ -38,6 +38,7 @@ def output(tmp_path_factory, tiny_folder) -> Path:
         model=str(tiny_folder("bert")),
         num_layers=2,
         split_rows=4,
+        idf="corpus",
         max_reject_fraction=1.0,
     )
     assert (summary["rows"], summary["scored"], summary["parts"]) == (ROWS, ROWS - 3, 7)
@@ -45,14 +46,7 @@ def output(tmp_path_factory, tiny_folder) -> Path:
 
 
 def test_the_page_has_a_line_for_each():
-    assert set(LINES) == {
-        "pandas",
-        "Arrow",
-        "Polars",
-        "DuckDB",
-        "Hugging Face datasets",
-        "Spark",
-    }
+    assert set(LINES) == {"pandas", "Arrow", "Polars", "DuckDB", "Hugging Face datasets", "Spark"}
 
 
 @pytest.mark.parametrize("reader", [name for name in LINES if name != "Spark"])

@@ -3,12 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump import (
-    count_other_scripts,
-    reference_texts,
-    scripts_of,
-    texts_from_column,
-)
+from bertscore_beam.dump import count_other_scripts, reference_texts, scripts_of, texts_from_column
 from bertscore_core import known_languages
 from tests.support.tables import BAD, ROWS, every_type, invalid_utf8
 

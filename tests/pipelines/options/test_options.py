@@ -81,10 +81,6 @@ def test_text_files_stand_for_an_input_and_need_no_output():
     assert ScoreOptions.from_mapping(given, "the test").is_kept
 
 
-def test_dashes_are_as_good_as_underscores():
-    assert score(**{"num-layers": 5}).num_layers == 5
-
-
 def test_one_input_may_be_a_plain_text():
     assert score(input="in").input == ("in",)
 
@@ -148,11 +144,7 @@ WRONG_TYPES = [
     ("max_length", "long", r"got 'long' \(str\); expected a whole number or 'unlimited' or noth"),
     ("max_reject_fraction", "1%", r"got '1%' \(str\); expected a number"),
     ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null' or 'reference'"),
-    (
-        "dtype",
-        "tf32",
-        r"got 'tf32' \(str\); expected 'auto' or 'float32' or 'bfloat16'",
-    ),
+    ("dtype", "tf32", r"got 'tf32' \(str\); expected 'auto' or 'float32' or 'bfloat16'"),
     ("attention", "eager", r"got 'eager' \(str\); expected 'auto' or 'sdpa'"),
 ]
 

@@ -13,14 +13,7 @@ SHALLOW = ScorerConfig(model="all-MiniLM-L6-v2", num_layers=3, device="cpu")
 DEEP = ScorerConfig(model="all-MiniLM-L6-v2", device="cpu")
 CONFIGS = {"EN": DEEP, "de": SHALLOW}
 LANGUAGES = ["en", "DE", "zh", None, 7, "en"]
-REASONS = [
-    None,
-    None,
-    "language_without_setting",
-    "null_language",
-    "unknown_language",
-    None,
-]
+REASONS = [None, None, "language_without_setting", "null_language", "unknown_language", None]
 
 
 def test_each_pair_is_scored_by_its_language():

@@ -26,7 +26,7 @@ from tests.support.jobs import (
 )
 from tests.support.text_files import to_csv, to_jsonl, write_text
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 NAMES = ("a.parquet", "a.jsonl", "a.csv", "a.jsonl.gz")
 ROWS = 60

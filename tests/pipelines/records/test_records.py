@@ -23,13 +23,7 @@ from bertscore_beam.records import (
     stale_parts,
     standing_of,
 )
-from bertscore_beam.run import (
-    RUN_FILE,
-    OutputFolder,
-    check_same_run,
-    read_run,
-    read_same_command,
-)
+from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_run, read_same_command
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats import ScoreSummary
 from bertscore_core.tokens import Work
@@ -41,11 +35,7 @@ IDENTITY = {"model": "tiny", "num_layers": "3", "idf": "none"}
 
 def splits_of(name: str, rows: int, target_rows: int = 10) -> list[Split]:
     blank = Split(
-        path=f"/in/{name}",
-        input_name=name,
-        file_rows=None,
-        file_size=rows * 7,
-        file_version="v1",
+        path=f"/in/{name}", input_name=name, file_rows=None, file_size=rows * 7, file_version="v1"
     )
     group = RowGroup(num_rows=rows, num_bytes=rows)
     return plan_file(blank, [group], target_rows=target_rows, target_bytes=10**9)
@@ -243,8 +233,7 @@ def test_moved_file_and_other_row_groups_are_no_change():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "done"),
-    [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False)],
+    ("sizes", "done"), [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False)]
 )
 def test_part_must_be_there_in_the_size_recorded(sizes, done):
     assert is_done(SPLIT, record_of(SPLIT), sizes) is done

@@ -11,7 +11,7 @@ from bertscore_beam.records import SCHEMA
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score, run_options, run_prepared, start
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
 def test_rejected_rows_are_listed_with_file_row_and_reason(tmp_path):

@@ -29,7 +29,7 @@ from tests.support.jobs import (
 )
 from tests.support.web import Handler, serving
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
 FIRST = "shard-000.parquet"

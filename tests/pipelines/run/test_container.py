@@ -17,13 +17,7 @@ from typing import NoReturn
 import pytest
 
 from bertscore_beam.cli import main as cli
-from tests.support.containers import (
-    ROOT,
-    Container,
-    NoNetworkError,
-    read_dockerfile,
-    rehearse,
-)
+from tests.support.containers import ROOT, Container, NoNetworkError, read_dockerfile, rehearse
 from tests.support.dumps import write_dump
 from tests.support.prism import find_prism
 from tests.support.processes import kill_session, session_members

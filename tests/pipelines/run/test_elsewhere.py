@@ -2,8 +2,6 @@
 
 import multiprocessing
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -28,15 +26,6 @@ def kinds(base: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
         yield from kinds(below)
 
 
-def loaded_with(imports: str, modules: set[str]) -> str:
-    """Return which modules a new process has loaded after some imports."""
-    code = f"import sys\nimport {imports}\nprint(sorted({modules!r} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
-    return done.stdout.strip()
-
-
 def test_every_error_on_purpose_goes_from_one_process_to_another():
     classes = set(kinds(BertScoreError))
     assert {"UnknownModelError", "FolderLostError", "FetchError"} <= {
@@ -45,17 +34,6 @@ def test_every_error_on_purpose_goes_from_one_process_to_another():
     for kind in classes:
         error = pickle.loads(pickle.dumps(kind("the model is unknown")))  # noqa: S301
         assert (type(error), str(error)) == (kind, "the model is unknown")
-
-
-@pytest.mark.process
-def test_who_starts_a_scoring_run_needs_no_torch_for_its_imports():
-    launcher = "bertscore_beam.cli.jobs, bertscore_beam.score.job, bertscore_core.scorer_config"
-    assert loaded_with(launcher, {"torch", "transformers", "tokenizers"}) == "[]"
-
-
-@pytest.mark.process
-def test_who_settles_needs_no_beam():
-    assert loaded_with("bertscore_beam.score.plan_settings", {"apache_beam"}) == "[]"
 
 
 @pytest.mark.process

@@ -28,7 +28,7 @@ from tests.support.jobs import job_options, prepare_score, run_job, run_options,
 from tests.support.s3 import s3_bucket
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.job
+pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
 LATE = 4.0

@@ -8,14 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import Format, InputFile, TextFile, write_rows
-from bertscore_beam.dump.text import (
-    PARSER,
-    PARSER_KEY,
-    Lines,
-    read_records,
-    take_lines,
-    to_table,
-)
+from bertscore_beam.dump.text import PARSER, PARSER_KEY, Lines, read_records, take_lines, to_table
 
 
 def text_file(

@@ -16,14 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertscore_beam.dump import (
-    TWO_FILES,
-    Format,
-    TextFile,
-    expand_inputs,
-    file_version,
-    write_rows,
-)
+from bertscore_beam.dump import TWO_FILES, Format, TextFile, expand_inputs, file_version, write_rows
 from bertscore_beam.dump.text import (
     LINE_COLUMN,
     LINE_TYPE,
