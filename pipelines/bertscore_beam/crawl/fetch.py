@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,6 +40,7 @@ class CrawlFileError(BertScoreError):
     """A crawl file cannot be read to its end."""
 
 
+@dataclass(eq=False)
 class _AttemptError(Exception):
     """One attempt to fetch a file failed.
 
@@ -47,22 +48,16 @@ class _AttemptError(Exception):
     multiplies the usual pause.
     """
 
-    def __init__(
-        self,
-        problem: str | Exception,
-        *,
-        permanent: bool = False,
-        missing: bool = False,
-        wait: float = 0.0,
-        factor: float = 1.0,
-    ) -> None:
-        if isinstance(problem, Exception):
-            problem = f"{type(problem).__name__}: {problem}"
-        super().__init__(" ".join(mask_credentials(problem).split())[:_PROBLEM_LENGTH])
-        self.permanent = permanent
-        self.missing = missing
-        self.wait = wait
-        self.factor = factor
+    problem: str | Exception
+    _: KW_ONLY
+    permanent: bool = False
+    missing: bool = False
+    wait: float = 0.0
+    factor: float = 1.0
+
+    def __str__(self) -> str:
+        name = f"{type(self.problem).__name__}: " if isinstance(self.problem, Exception) else ""
+        return " ".join(mask_credentials(f"{name}{self.problem}").split())[:_PROBLEM_LENGTH]
 
 
 # One request to a web server for one whole file.

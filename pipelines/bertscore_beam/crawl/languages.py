@@ -338,14 +338,10 @@ def check_language(code: str) -> str:
     if canonical in known and "-" not in tag:
         return canonical
     primary = canonical.partition("-")[0]
-    if primary in known:
-        near = [primary]
-    else:
-        by_name = {name: code for code, name in known.items()}
-        similar = difflib.get_close_matches(tag.lower(), by_name, n=2, cutoff=0.85)
-        near = [by_name[name] for name in similar] or difflib.get_close_matches(
-            tag.lower(), known, n=4, cutoff=0.5
-        )
+    by_name = {name: code for code, name in known.items()}
+    names = difflib.get_close_matches(tag.lower(), by_name, n=2, cutoff=0.85)
+    near = [primary] if primary in known else [by_name[name] for name in names]
+    near = near or difflib.get_close_matches(tag.lower(), known, n=4, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else "See docs/baselines.md for the codes."
     raise ConfigError(
         f"not a language that can be detected: got {code!r}; expected a code such as en, de or zh, "

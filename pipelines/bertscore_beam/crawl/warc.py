@@ -19,6 +19,8 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import BinaryIO
 
 from bertscore_beam.crawl.fetch import CrawlFileError
@@ -152,18 +154,12 @@ class _BrokenRecordError(Exception):
 
 
 class _Member(io.RawIOBase):
-    """The content of one gzip member, whose checksum is compared at its end.
-
-    Attributes:
-        later_record: Whether a record seems to begin after the start of the content.
-    """
+    """The content of one gzip member, whose checksum is compared at its end."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.later_record = False
         self._file = file
         self._start = file.tell()
         self._inflater = zlib.decompressobj(wbits=31)
-        self._seen = b""  # the end of what was read: a record may begin across two pieces
 
     def readable(self) -> bool:
         return True
@@ -173,9 +169,6 @@ class _Member(io.RawIOBase):
         while not content and not self._inflater.eof:
             content = self._inflate(len(buffer))
         buffer[: len(content)] = content
-        seen = self._seen + content
-        self.later_record = self.later_record or b"\n" + _RECORD in seen
-        self._seen = seen[-len(_RECORD) :]
         return len(content)
 
     def _inflate(self, most: int) -> bytes:
@@ -207,14 +200,14 @@ def _compressed_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
                 f"a crawl file {problem} after a whole gzip member, at byte {at} of the compressed "
                 "file; expected its end or another member. Fetch the file again."
             )
-        member = _Member(file)
-        data = io.BufferedReader(member, _CHUNK)
         try:
-            yield from _read_records(data, counts)
+            yield from _read_records(io.BufferedReader(_Member(file), _CHUNK), counts)
         except _BrokenRecordError as broken:
-            while data.read(_CHUNK):  # to the end of the member, where the next one begins
-                pass
-            if member.later_record:
+            # To the end of the member, where the next one begins; does it hold another record?
+            file.seek(at)
+            member = io.BufferedReader(_Member(file), _CHUNK)
+            lines = iter(partial(member.readline, _CHUNK), b"")
+            if any(line.startswith(_RECORD) for line in islice(lines, 1, None)):
                 raise _broken_record(file, broken) from broken
             counts[RECORDS_BROKEN] += 1
 
