@@ -32,6 +32,8 @@ from .groups import (
     grouped_rows as grouped_rows,
     in_order as in_order,
     merge_groups as merge_groups,
+    metric_rows as metric_rows,
+    metrics_of as metrics_of,
     narrow_words as narrow_words,
     read_groups as read_groups,
     show_groups as show_groups,
