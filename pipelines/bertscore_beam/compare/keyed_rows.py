@@ -27,7 +27,7 @@ from bertscore_beam.dump import (
     values_as_text,
 )
 from bertscore_beam.files import Buckets
-from bertscore_beam.metrics import CORPUS_METRICS, metric_of
+from bertscore_beam.metrics import CORPUS_METRICS, num_counts
 from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns
 from bertscore_core.errors import ConfigError
 
@@ -54,8 +54,7 @@ def entry_of(measure: str) -> np.dtype[np.void]:
     """Return the type of a row of a side: of a metric of corpora it has the counts as well."""
     if measure not in CORPUS_METRICS:
         return ENTRY
-    _, counts = metric_of(measure).rows(["a"], [["a"]])
-    return np.dtype([*ENTRY.descr, ("counts", "<i8", (counts.shape[1],))])
+    return np.dtype([*ENTRY.descr, ("counts", "<i8", (num_counts(measure),))])
 
 
 # Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
@@ -176,8 +175,9 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
             f"{'no such column' if column is None else f'type {kind}'} {name!r}; expected numbers. "
             f"{cure}"
         )
-    numbers = pc.fill_null(column.cast(pa.float64()), math.nan).to_numpy()
-    return np.asarray(-numbers if measure == "ter" else numbers, np.float64)
+    column = column.cast(pa.float64(), safe=False)
+    numbers = pc.if_else(pc.is_finite(column), column, math.nan).to_numpy()
+    return np.asarray(0.0 - numbers if measure == "ter" else numbers, np.float64)
 
 
 def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:

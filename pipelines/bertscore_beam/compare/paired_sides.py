@@ -290,10 +290,10 @@ class PairedGroups:
             ).astype(np.float64)
             for place in (1, 2)
         )
-        sign = -1 if name == "ter" else 1
 
         def score(sums: npt.NDArray[np.float64]) -> float:
-            return sign * corpus_score(name, sums.astype(np.int64).tolist())
+            own = corpus_score(name, sums.astype(np.int64).tolist())
+            return 0.0 - own if name == "ter" else own
 
         return compare_corpora(
             mine, theirs, score, confidence=confidence, resample=resamples > 0, seed=seed

@@ -12,6 +12,7 @@ from .table import (
     described as described,
     identity_of as identity_of,
     metric_of as metric_of,
+    num_counts as num_counts,
     score_rows as score_rows,
     speed_words as speed_words,
 )

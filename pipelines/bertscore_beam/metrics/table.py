@@ -142,6 +142,13 @@ def corpus_score(name: str, counts: Sequence[int]) -> float:
     return float(metric.corpus(counts))
 
 
+@lru_cache(maxsize=64)
+def num_counts(name: str) -> int:
+    """Return how many counts a metric has of each row."""
+    _, counts = metric_of(name).rows(["a"], [["a"]])
+    return int(counts.shape[1])
+
+
 def described(names: Sequence[str], languages: Sequence[str], *, listed: bool) -> dict[str, Any]:
     """Return the signatures of metrics by name, of the corpus and of rows, with their languages."""
     return {

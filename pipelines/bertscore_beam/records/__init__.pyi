@@ -38,6 +38,7 @@ from .groups import (
     read_groups as read_groups,
     show_groups as show_groups,
     show_groups_scored as show_groups_scored,
+    shown_metrics as shown_metrics,
     statistics_of as statistics_of,
     statistics_of_part as statistics_of_part,
     table_of_groups as table_of_groups,

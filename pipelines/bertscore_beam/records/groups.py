@@ -26,7 +26,7 @@ from bertscore_beam.dump import (
     has_column,
     no_column,
 )
-from bertscore_beam.metrics import CORPUS_METRICS, corpus_score
+from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, num_counts
 from bertscore_beam.records.finished import (
     FinishedRun,
     part_schema,
@@ -115,9 +115,9 @@ def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
     lists = table[columns.METRIC_COUNTS[name]] if name in columns.METRIC_COUNTS else None
     values = np.zeros(0, np.int64) if lists is None else pc.list_flatten(lists).to_numpy()
     scored = ~np.isnan(scores)
-    width = len(values) // max(int(scored.sum()), 1)
-    counts = np.zeros((len(scores), width), np.int64)
-    counts[scored] = values.reshape(-1, width) if width else 0
+    counts = np.zeros((len(scores), 0 if lists is None else num_counts(name)), np.int64)
+    if lists is not None:
+        counts[scored] = values.reshape(-1, counts.shape[1])
     return scores, counts
 
 
@@ -438,7 +438,7 @@ def show_groups(
     confidence: float = CONFIDENCE,
 ) -> Shown:
     """Return the first groups as a table: F1 with its interval, and what stands out."""
-    metrics = _shown_metrics(groups[0]) if groups else {}
+    metrics = shown_metrics(groups[0]) if groups else {}
     rows = [_cells(group, by, metrics) for group in groups[:SHOWN_ROWS]]
     left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
     title = f"Groups by {', '.join(by)}" if by else "All rows"
@@ -459,7 +459,7 @@ def show_groups(
     return Shown(title, titles, rows)
 
 
-def _shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
+def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
     """Return the title of each metric by the name of its value: of the corpus, else the mean."""
     shown = {name: (column, f"{column}_mean") for name, column in columns.METRICS.items()}
     return {

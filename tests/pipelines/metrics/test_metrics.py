@@ -8,7 +8,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from bertscore_beam.dump import METRIC_COUNTS, METRICS
+from bertscore_beam.dump import METRIC_COUNTS, METRICS, columns
 from bertscore_beam.metrics import (
     CORPUS_METRICS,
     MetricProcesses,
@@ -21,7 +21,9 @@ from bertscore_beam.metrics import (
     score_rows,
     speed_words,
 )
+from bertscore_beam.records import group_row, metrics_of, shown_metrics, statistics_of
 from bertscore_core import ConfigError
+from bertscore_core.stats import ScoreStatistics, compare_corpora
 
 CANDIDATES = ["The ferry leaves at nine .", "Two boats, one pier.", "Rain", "", "At nine?"]
 ONE = [["The ferry departs at nine."], ["Two boats lie at a pier."], ["It rains."], ["No."], [""]]
@@ -135,6 +137,46 @@ def test_metrics_are_part_of_what_a_folder_holds():
     assert identity_of([], "en") == {}
     assert identity_of(["ter", "bleu"], "en") == identity_of(["bleu", "ter"], "en")
     assert identity_of(["bleu"], "en") != identity_of(["bleu"], "zh")
+
+
+def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
+    candidates, names = [*CANDIDATES, None], ("chrf", "rougel")
+    every = np.arange(len(CANDIDATES))
+    made = columns_of(names, 6, every, [score_rows(names, "", CANDIDATES, THREE)])
+    scores = {name: np.where([text is None for text in candidates], np.nan, 0.5) for name in "prf"}
+    table = pa.table({**dict(zip(columns.SCORES.values(), scores.values(), strict=True)), **made})
+    empty = pa.array([None] * 6, pa.string())
+    table = table.append_column(columns.ERROR, empty).append_column(
+        columns.TRUNCATED, [[False] * 6]
+    )
+    pieces = [statistics_of(table.slice(at, 2), (), None).total for at in (0, 2, 4)]
+    pieces.append(statistics_of(table.slice(5), (), None).total)  # of one row, without a score
+    total = ScoreStatistics.merge(pieces)
+    assert ScoreStatistics.from_bytes(total.to_bytes()) == total
+    row = group_row(None, total)
+    corpus = CHRF().corpus_score(CANDIDATES, streams_of(THREE)).score
+    assert metrics_of(row)["chrf"]["corpus"] == corpus
+    assert metrics_of(row)["rougel"]["rows"] == 5
+    rouge = np.nanmean(made["metric_rougel"].to_numpy(zero_copy_only=False))
+    assert metrics_of(row)["rougel"]["mean"] == pytest.approx(rouge, abs=1e-11)
+    assert shown_metrics(row.values) == {
+        "metric_chrf": "chrf",
+        "metric_rougel_mean": "mean rougel",
+    }
+
+
+@pytest.mark.parametrize("name", ["chrf", "ter"])
+def test_corpora_that_are_equal_do_not_differ(name):
+    _, counts = metric_of(name).rows(CANDIDATES, ONE)
+
+    def score(sums):
+        return corpus_score(name, sums.astype(int).tolist())
+
+    found = compare_corpora(counts.astype(float), counts.astype(float), score)
+    assert (found.difference, found.randomization_p, found.bootstrap_p) == (0, 1, 1)
+    other = compare_corpora(counts.astype(float), counts[::-1] * 2.0, score, resample=False)
+    assert other.difference == pytest.approx(0, abs=1e-12)
+    assert other.interval is None
 
 
 @pytest.mark.process

@@ -89,6 +89,11 @@ def test_a_run_has_the_scores_of_rows_and_of_the_corpus(night, capsys):
         for name in CORPUS:
             assert group[f"metric_{name}"] == expected(own, name)
         assert group["metric_rougel_rows"] == group["scored"]
+    page = night / "page.html"
+    words = ("report", night / "scores", "--by", "system", "--output", page)
+    assert cli.main([str(word) for word in words]) == cli.DONE
+    for group in (summary["metrics"]["ter"]["corpus"], *(group["metric_ter"] for group in groups)):
+        assert f">{group:.4f}<" in page.read_text()
 
 
 def test_other_splits_groups_and_reuse_give_the_same_and_compute_again(night):
@@ -131,9 +136,15 @@ def test_a_folder_holds_one_choice_of_metrics(night, capsys):
     assert "metrics" not in summary_of(night / "plain")
 
 
+def moved(row):
+    """Return a candidate that is better in some rows, and worse in others."""
+    number = int(row["candidate"].split()[2])
+    return row["reference"].replace("Ferry", "A") if number % 5 == 0 else f"{row['candidate']} Now"
+
+
 def test_runs_are_compared_by_metrics_and_columns_as_by_sacrebleu(night, capsys):
     changed = [
-        {**row, "candidate": row["candidate"] and f"{row['candidate']} Ferry!", "note": at % 3}
+        {**row, "candidate": row["candidate"] and moved(row), "note": at % 3}
         for at, row in enumerate(ROWS)
     ]
     out = night / "changed-scores"
@@ -160,6 +171,7 @@ def test_runs_are_compared_by_metrics_and_columns_as_by_sacrebleu(night, capsys)
             (theirs,) = [
                 results[1].p_value for key, results in test()[1].items() if key != "System"
             ]
+            assert 0.01 < theirs < 0.99
             error = np.sqrt(max(theirs * (1 - theirs), 1 / samples) / samples)
             assert corpus[p_value] == pytest.approx(theirs, abs=6 * error)
     table, before = table_of(out), table_of(night / "scores")
