@@ -35,6 +35,7 @@ _PATTERNS = {
     "by": _COLUMNS,
     "idf_key": _COLUMNS,
     "idf_group": _COLUMNS,
+    "metrics": _COLUMNS,
     "languages": _OUTPUT_PATH,
     "registry": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",
@@ -49,6 +50,7 @@ _NOTES = {
     "by": _SEPARATED,
     "idf_key": _SEPARATED,
     "idf_group": _SEPARATED,
+    "metrics": _SEPARATED,
     "model": "Workers have the models that are in their image.",
     "output": "A run that was interrupted continues in its folder.",
 }

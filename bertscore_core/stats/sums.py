@@ -20,7 +20,7 @@ from bertscore_core.tokens import BoolArray, IntArray
 class Sums:
     """A dataclass with slots. Its fields are added up by name, so that none can be forgotten.
 
-    A number is added, in the order given; each number of a tuple by itself; counts by name, for
+    A number is added, in the order given; each number of a tuple by itself; what has names, for
     each name; anything else by its own `merge`. What is not known of one set (None) is not known of
     all. Without any set, the fields have their defaults.
     """
@@ -47,7 +47,7 @@ def _added(parts: Sequence[Any]) -> Any:
         return tuple(map(_added, zip(*parts, strict=True)))
     if isinstance(first, Mapping):
         names = sorted({name for part in parts for name in part})
-        return {name: sum(part.get(name, 0) for part in parts) for name in names}
+        return {name: _added([part[name] for part in parts if name in part]) for name in names}
     return type(first).merge(parts)
 
 
@@ -194,6 +194,8 @@ class ScoreStatistics(Sums):
         histograms: Raw scores in each of `STATISTIC_BINS` bins.
         reasons: Number of rows by the reason they have, with and without scores.
         rejected_reasons: The same of the rows without scores alone.
+        metrics: Of each other metric the rows that have it, their scores added up as `sums`, and
+            the sum of each of their counts.
     """
 
     rows: int = 0
@@ -207,6 +209,7 @@ class ScoreStatistics(Sums):
     histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def rejected(self) -> int:
@@ -217,6 +220,11 @@ class ScoreStatistics(Sums):
     def means(self) -> Doubles:
         """Mean of the final precision, recall and F1 of the scored rows. Shape (3,); NaN of 0."""
         return _means(self.sums, self.scored)
+
+    @property
+    def metric_means(self) -> dict[str, float]:
+        """Mean of each other metric over the rows that have it; NaN of none."""
+        return {name: float(_means(own[1:2], own[0])[0]) for name, own in self.metrics.items()}
 
     @property
     def raw_means(self) -> Doubles:
@@ -264,6 +272,7 @@ class ScoreStatistics(Sums):
             dict(sorted(self.reasons.items())),
             dict(sorted(self.rejected_reasons.items())),
             [[histogram.bins.tolist(), histogram.counts.tolist()] for histogram in self.histograms],
+            *([self.metrics] if self.metrics else []),
         ]
         return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 1)
 
@@ -283,7 +292,7 @@ class ScoreStatistics(Sums):
 
     @classmethod
     def _of_fields(cls, fields: Any) -> "ScoreStatistics":
-        name, (rows, scored, truncated, reused), sums, reasons, rejected, histograms = fields
+        name, (rows, scored, truncated, reused), sums, reasons, rejected, histograms, *more = fields
         if name != FORMAT:
             raise ValueError(f"format {name}")
         final_sums, squares, raw_sums, raw_squares = map(tuple, sums)
@@ -302,6 +311,7 @@ class ScoreStatistics(Sums):
             histograms=(first, second, third),
             reasons=reasons,
             rejected_reasons=rejected,
+            metrics={name: tuple(own) for metrics in more for name, own in metrics.items()},
         )
 
 
@@ -317,6 +327,7 @@ class GroupedRows:
         truncated: Whether a text of the row was cut. Shape (N,).
         reasons: Reasons of rows by their position; rows without one are left out.
         reused: Whether the row took the scores of an earlier run; None if not known. Shape (N,).
+        metrics: Scores of each other metric, NaN for none, shape (N,); and their counts, (N, K).
     """
 
     groups: IntArray
@@ -326,6 +337,7 @@ class GroupedRows:
     truncated: BoolArray
     reasons: Mapping[int, str]
     reused: BoolArray | None
+    metrics: Mapping[str, tuple[Doubles, IntArray]] = field(default_factory=dict)
 
 
 def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
@@ -367,9 +379,24 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
         "histograms": list(zip(*histograms, strict=True)),
         "reasons": [dict(sorted(counter.items())) for counter in reasons],
         "rejected_reasons": [dict(sorted(counter.items())) for counter in rejected],
+        "metrics": _metrics(rows),
     }
     by_group = zip(*columns.values(), strict=True)
     return [ScoreStatistics(**dict(zip(columns, values, strict=True))) for values in by_group]
+
+
+def _metrics(rows: GroupedRows) -> list[dict[str, tuple[int, ...]]]:
+    by_group: list[dict[str, tuple[int, ...]]] = [{} for _ in range(rows.number)]
+    for name, (scores, counts) in sorted(rows.metrics.items()):
+        own = ~np.isnan(scores)
+        groups, number = rows.groups[own], rows.number
+        totals = np.zeros((number, counts.shape[1]), dtype=np.int64)
+        np.add.at(totals, groups, counts[own])
+        scored = np.bincount(groups, minlength=number).tolist()
+        sums = _exact_sums(scores[own], groups, number)
+        for group, (count, total) in enumerate(zip(scored, sums, strict=True)):
+            by_group[group][name] = (count, total, *totals[group].tolist())
+    return by_group
 
 
 def _bounded(scores: npt.NDArray[np.floating]) -> Doubles:
@@ -410,7 +437,7 @@ def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHi
     ]
 
 
-def _means(sums: Three, number: int) -> Doubles:
+def _means(sums: Sequence[int], number: int) -> Doubles:
     values = [total / (number * _SCALE) if number else math.nan for total in sums]
     return np.array(values, dtype=np.float64)
 

@@ -3,7 +3,8 @@
     open, check settings --> RowReader --> buckets, paired --> PairedGroups --> Compared
 
 The runs are only read. Memory is bounded by some parts, one bucket, the groups and the clusters;
-the local disk holds 58 bytes for each row meanwhile.
+the local disk holds 66 bytes for each row meanwhile. The counts of a metric of corpora are on the
+disk and in memory.
 """
 
 import shlex
@@ -23,11 +24,12 @@ from bertscore_beam.compare.comparison import (
     Ranking,
     SettingsDifference,
     check_comparable,
+    check_same_metrics,
     compare_settings,
     in_words,
 )
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, of_pair, pair_sides, rank
-from bertscore_beam.dump import check_choosing_columns, column_of, values_as_text
+from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
 from bertscore_beam.records import (
     FinishedRun,
@@ -224,9 +226,13 @@ def compare_runs(options: CompareOptions) -> Compared:
                 "another one. Name that, or compare systems within the run with --systems."
             )
     settings = [compare_settings(run, other) for other in others or [run]]
+    by_model = {*options.measure} & {*SCORES}
+    if not by_model:  # other numbers move with neither model nor number format
+        settings = [SettingsDifference(noise=0.0)] * len(settings)
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
             check_comparable(difference, run.folder.shown, other.folder.shown)
+            check_same_metrics(run, other, [name for name in options.measure if name in METRICS])
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from bertscore_beam.dump import SCORES
+from bertscore_beam.dump import METRICS, SCORES
 from bertscore_beam.options import COLUMN, COLUMNS, MEASURES, NAMES, RUN, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
@@ -21,7 +21,9 @@ class CompareOptions(Options):
         by: Columns of groups, each of which is compared as well.
         cluster: Column of clusters: rows with the same value resemble each other, such as those of
             one document.
-        measure: `f1`, `precision` or `recall`, or several of them: the gate looks at each.
+        measure: `f1`, `precision`, `recall`, a metric of the runs (`bleu`, `chrf`, `chrf++`, `ter`
+            with a minus, `rougel`) or a column of numbers, or several of them: the gate looks at
+            each.
         confidence: Of the intervals and the gate.
         fail_if_drop: End with status 4 if RUN, or a group, is worse by more than this.
         max_missing_fraction: Largest share of the rows scored in AGAINST that may have no score in
@@ -76,10 +78,10 @@ class CompareOptions(Options):
         """Check the options."""
         check_confidence(self.confidence)
         measures = self.measure
-        if not measures or not {*measures} <= {*SCORES} or len({*measures}) < len(measures):
+        if not measures or len({*measures}) < len(measures):
             raise ConfigError(
                 f"--measure cannot be used: got {' '.join(measures)!r}; expected one of "
-                f"{', '.join(SCORES)}, or several, each once."
+                f"{', '.join((*SCORES, *METRICS))}, or a column, or several, each once."
             )
         if self.systems is None and not self.against:
             raise ConfigError(

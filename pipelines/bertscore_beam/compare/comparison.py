@@ -1,12 +1,13 @@
 """The result of a comparison, as plain values, and whether two runs may be compared."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from bertscore_beam.records import FinishedRun
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
-from bertscore_core.stats import PairedResult
+from bertscore_core.stats import CorpusResult, PairedResult
 
 Group = tuple[str | None, ...]
 """Values of the columns of `--by`, in their order; None for a null."""
@@ -114,6 +115,8 @@ class GroupComparison:
             Holm's method: that of a group for all groups and measures, that of the whole for the
             number of measures.
         gate: None without a gate.
+        corpus: The same rows compared as a corpus, by a metric of corpora; None of other measures,
+            and in rankings.
     """
 
     group: Group
@@ -123,6 +126,7 @@ class GroupComparison:
     result: PairedResult
     p_adjusted: float | None
     gate: GroupGate | None = None
+    corpus: CorpusResult | None = None
 
     @property
     def p_value(self) -> float | None:
@@ -314,6 +318,26 @@ def _signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
         raise ConfigError(
             f"the run in {run.folder.shown!r} cannot be compared: {error} Score it again."
         ) from error
+
+
+def check_same_metrics(run: FinishedRun, against: FinishedRun, measures: Sequence[str]) -> None:
+    """Check that metrics of two runs were made alike.
+
+    Raises:
+        ConfigError: They were not.
+    """
+    for name in measures:
+        got, expected = (
+            one.summary.get("metrics", {}).get(name, {}).get("sentence_signature")
+            for one in (run, against)
+        )
+        both = isinstance(got, dict) and isinstance(expected, dict)  # by language
+        if any(got[at] != expected[at] for at in {*got} & {*expected}) if both else got != expected:
+            raise ConfigError(
+                f"{name} of {run.folder.shown!r} and {against.folder.shown!r} cannot be compared: "
+                f"got the signatures {got!r} and {expected!r}; expected the same. Score one of "
+                "them again, or use --force."
+            )
 
 
 def compare_settings(run: FinishedRun, against: FinishedRun) -> SettingsDifference:

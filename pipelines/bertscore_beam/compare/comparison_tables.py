@@ -240,6 +240,12 @@ def _about(comparison: Comparison, measures: int) -> Iterator[tuple[str, str]]:
         yield "p, randomization", _p(result.randomization_p)
         yield "p, bootstrap", _p(result.bootstrap_p)
         yield f"{result.confidence:.0%} interval, bootstrap", _interval(result.bootstrap_interval)
+    if (corpus := comparison.whole.corpus) is not None:
+        yield "score of the corpus", f"{_number(corpus.score)} and {_number(corpus.against_score)}"
+        yield "difference of the corpus", _number(corpus.difference, signed=True)
+        yield "p of the corpus, randomization", _p(corpus.randomization_p)
+        yield "p of the corpus, bootstrap", _p(corpus.bootstrap_p)
+        yield f"{result.confidence:.0%} interval of the corpus", _interval(corpus.interval)
     over = [f"{len(comparison.groups):,} groups"] if comparison.groups else []
     over += [f"{measures} measures"] if measures > 1 else []
     if over:

@@ -23,10 +23,12 @@ from bertscore_beam.dump import (
     columns,
     digest_texts,
     groups_of,
+    has_column,
     values_as_text,
 )
 from bertscore_beam.files import Buckets
-from bertscore_beam.records import FinishedRun, PartRows, read_columns
+from bertscore_beam.metrics import CORPUS_METRICS, num_counts
+from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns
 from bertscore_core.errors import ConfigError
 
 ENTRY = np.dtype(
@@ -37,15 +39,23 @@ ENTRY = np.dtype(
         # Digest of the references, or their number of tokens; 0 if it is not known.
         ("reference", "<u8"),
         ("row", "<i8"),
-        ("score", "<f4"),
+        ("score", "<f8"),
         # Before rescaling.
-        ("raw", "<f4"),
+        ("raw", "<f8"),
         ("file", "<u4"),
         ("group", "<u4"),
         ("side", "<u2"),
     ]
 )
-"""A row of a side: 58 bytes."""
+"""A row of a side: 66 bytes."""
+
+
+def entry_of(measure: str) -> np.dtype[np.void]:
+    """Return the type of a row of a side: of a metric of corpora it has the counts as well."""
+    if measure not in CORPUS_METRICS:
+        return ENTRY
+    return np.dtype([*ENTRY.descr, ("counts", "<i8", (num_counts(measure),))])
+
 
 # Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
 _HASH_KEYS = ("bertscore-keys-1", "bertscore-keys-2")
@@ -70,6 +80,7 @@ class RowReader:
 
     def __init__(self, options: CompareOptions, measure: str) -> None:
         self._options, self._measure = options, measure
+        self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
         self.systems = {name: number for number, name in enumerate(options.systems or ())}
@@ -84,15 +95,19 @@ class RowReader:
         references to digest; None to take their number of tokens.
         """
         options = self._options
-        score, raw = columns.SCORES[self._measure], columns.RAW_SCORES[self._measure]
-        names = [score, raw, columns.REFERENCE_TOKENS, *options.choosing_columns]
+        measure = self._measure
+        score = columns.SCORES.get(measure) or columns.METRICS.get(measure, measure)
+        raw, counts = columns.RAW_SCORES.get(measure, ""), columns.METRIC_COUNTS.get(measure, "")
+        names = [score, raw, counts, columns.REFERENCE_TOKENS, *options.choosing_columns]
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
-            entries = np.zeros(len(table), dtype=ENTRY)
+            entries = np.zeros(len(table), dtype=self.entry)
             entries["side"] = side
-            entries["score"] = pc.fill_null(table[score], math.nan).to_numpy()
-            before = table[raw if raw in table.column_names else score]
-            entries["raw"] = pc.fill_null(before, math.nan).to_numpy()
+            entries["score"] = entries["raw"] = _numbers(table, score, measure, run)
+            if raw in table.column_names:
+                entries["raw"] = pc.fill_null(table[raw], math.nan).to_numpy()
+            if counts:
+                entries["counts"] = metric_rows(table, measure)[1]
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             self._put_groups(entries, table)
@@ -145,6 +160,24 @@ class RowReader:
             )
         entries["side"] = sides[rows.codes]
         return np.array([system is not None for system in systems], dtype=np.bool_)[rows.codes]
+
+
+def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:
+    """Return the numbers of a measure, NaN for none; of TER with a minus: greater is better."""
+    column = column_of(table, name) if has_column(table.schema, name) else None
+    kind = None if column is None else column.type
+    if column is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        cure = f"Name one with --measure, or {', '.join((*columns.SCORES, *columns.METRICS))}."
+        if measure in columns.METRICS:
+            cure = f"Score it with --metrics {measure}, and --reuse so that no model runs again."
+        raise ConfigError(
+            f"{run.folder.shown!r} cannot be compared by {measure!r}: got "
+            f"{'no such column' if column is None else f'type {kind}'} {name!r}; expected numbers. "
+            f"{cure}"
+        )
+    column = column.cast(pa.float64(), safe=False)
+    numbers = pc.if_else(pc.is_finite(column), column, math.nan).to_numpy()
+    return np.asarray(0.0 - numbers if measure == "ter" else numbers, np.float64)
 
 
 def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:

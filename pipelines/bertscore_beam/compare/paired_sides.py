@@ -21,7 +21,6 @@ from bertscore_beam.compare.comparison import (
 )
 from bertscore_beam.compare.keyed_rows import (
     ABSENT,
-    ENTRY,
     Entries,
     Numbers,
     RowReader,
@@ -30,9 +29,17 @@ from bertscore_beam.compare.keyed_rows import (
 )
 from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
+from bertscore_beam.metrics import corpus_score
 from bertscore_beam.records import FinishedRun
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import ClusterSums, PairedSums, holm, paired_result
+from bertscore_core.stats import (
+    ClusterSums,
+    CorpusResult,
+    PairedSums,
+    compare_corpora,
+    holm,
+    paired_result,
+)
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
@@ -150,8 +157,21 @@ _Moved = list[tuple[Entries, Entries]]
 class PairedGroups:
     """The sums of two sides, which grow bucket by bucket."""
 
-    def __init__(self, groups: int, noise: float, *, by_cluster: bool, moved_rows: int) -> None:
-        """Begin with nothing; moves up to the noise need no reason."""
+    def __init__(
+        self,
+        groups: int,
+        noise: float,
+        *,
+        by_cluster: bool,
+        moved_rows: int,
+        corpus: str | None = None,
+    ) -> None:
+        """Begin with nothing; moves up to the noise need no reason.
+
+        `corpus` is the metric by which all rows of a group are compared as a corpus, if any.
+        """
+        self._corpus = corpus
+        self._corpora: list[tuple[Numbers, Numbers, Numbers]] = []
         self._noise, self._moved_rows = noise, moved_rows
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
@@ -194,6 +214,8 @@ class PairedGroups:
         moves = np.where(np.abs(raw) > self._noise, differences, 0.0)
         self._risen = self._furthest(self._risen, mine, theirs, moves)
         self._fallen = self._furthest(self._fallen, mine, theirs, -moves)
+        if self._corpus is not None:
+            self._corpora.append((groups, mine["counts"], theirs["counts"]))
         self._add_sums(-1, differences, mine["cluster"])
         if len(self._pairs) > 1:
             for group, rows in _rows_by_group(groups):
@@ -252,6 +274,29 @@ class PairedGroups:
                 seed=seed,
             ),
             p_adjusted=None,
+            corpus=self._compared_corpora(group, confidence, resamples, seed),
+        )
+
+    def _compared_corpora(
+        self, group: int | None, confidence: float, resamples: int, seed: int
+    ) -> CorpusResult | None:
+        name = self._corpus
+        if name is None or not self._corpora:
+            return None
+        chosen = [groups >= 0 if group is None else groups == group for groups, *_ in self._corpora]
+        mine, theirs = (
+            np.concatenate(
+                [own[place][rows] for own, rows in zip(self._corpora, chosen, strict=True)]
+            ).astype(np.float64)
+            for place in (1, 2)
+        )
+
+        def score(sums: npt.NDArray[np.float64]) -> float:
+            own = corpus_score(name, sums.astype(np.int64).tolist())
+            return 0.0 - own if name == "ter" else own
+
+        return compare_corpora(
+            mine, theirs, score, confidence=confidence, resample=resamples > 0, seed=seed
         )
 
 
@@ -317,7 +362,7 @@ def pair_sides(
                 rows += np.bincount(own["side"], minlength=len(rows))
                 buckets.add(own)
         names = _names(options, runs, reader, rows)
-        return _pair(options, names, noises, reader, buckets)
+        return _pair(options, measure, names, noises, reader, buckets)
 
 
 def _names(
@@ -340,6 +385,7 @@ def _names(
 
 def _pair(
     options: CompareOptions,
+    measure: str,
     names: tuple[str, ...],
     noises: Sequence[float],
     reader: RowReader,
@@ -350,7 +396,7 @@ def _pair(
     pairs = (
         tuple(combinations(sides, 2)) if options.is_ranking else tuple((0, n) for n in sides[1:])
     )
-    groups = reader.groups or {WHOLE: 0}
+    groups, named = reader.groups or {WHOLE: 0}, reader.entry.names or ()
     if len(pairs) * len(groups) > MOST_GROUPS:
         raise ConfigError(
             f"there is too much to compare: got {len(pairs):,} comparisons of {len(groups):,} "
@@ -363,12 +409,14 @@ def _pair(
             of_pair(noises, number),
             by_cluster=options.cluster is not None,
             moved_rows=options.moved_rows,
+            # Of many systems the counts may not fit in memory.
+            corpus=None if options.is_ranking or "counts" not in named else measure,
         )
         for number in range(len(pairs))
     )
     common = CommonRows(len(groups), len(names))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
-    for _, entries in buckets.take(ENTRY):
+    for _, entries in buckets.take(reader.entry):
         places, counts = pair_entries(entries, len(names))
         repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
         for (side, other), added in zip(pairs, sums, strict=True):

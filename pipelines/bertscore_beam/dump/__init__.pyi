@@ -12,6 +12,9 @@ from .census import (
     take_census as take_census,
 )
 from .columns import (
+    METRIC_COLUMNS as METRIC_COLUMNS,
+    METRIC_COUNTS as METRIC_COUNTS,
+    METRICS as METRICS,
     OUTPUT_COLUMNS as OUTPUT_COLUMNS,
     SCHEMA_KEY as SCHEMA_KEY,
     SCORES as SCORES,

@@ -15,7 +15,9 @@ from bertscore_core.errors import ConfigError, InputError, load_json
 
 SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
-_TYPES = {
+_TYPES: Mapping[pa.DataType, object] = {
+    pa.list_(pa.int64()): {"type": "array", "elementType": "long", "containsNull": True},
+    pa.float64(): "double",
     pa.float32(): "float",
     pa.int32(): "integer",
     pa.bool_(): "boolean",
@@ -90,6 +92,22 @@ OUTPUT_COLUMNS = (
     ERROR,
     SIGNATURE,
 )
+
+METRICS = {
+    "bleu": "metric_bleu",
+    "chrf": "metric_chrf",
+    "chrf++": "metric_chrfpp",
+    "ter": "metric_ter",
+    "rougel": "metric_rougel",
+}
+"""The column of each metric of another library."""
+
+METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if name != "rougel"}
+"""The column of the counts that make the score of a corpus, of each metric that has such."""
+
+METRIC_COLUMNS = (*METRICS.values(), *METRIC_COUNTS.values())
+
+_ADDED = (*OUTPUT_COLUMNS, *METRIC_COLUMNS)
 
 
 _BETWEEN = re.compile(r"[;,|\t]")
@@ -209,7 +227,7 @@ def check_collisions(schema: pa.Schema) -> None:
     Raises:
         ConfigError: If one does.
     """
-    taken = [name for name in OUTPUT_COLUMNS if name in schema.names]
+    taken = [name for name in _ADDED if name in schema.names]
     if taken:
         raise ConfigError(
             f"the input already has score columns: got {', '.join(taken)}; expected none of the "
@@ -243,7 +261,7 @@ def append_scores(
 
     The input's columns, fields and metadata do not change, but for one thing: if Spark has listed
     the columns in the metadata, the score columns are added there, since Spark hides columns that
-    are not listed. Score columns are in the order of `OUTPUT_COLUMNS`, whatever the order given.
+    are not listed. Score columns are in a fixed order, those of other metrics last.
 
     Args:
         table: Rows of the input.
@@ -255,7 +273,7 @@ def append_scores(
     """
     check_collisions(table.schema)
     inputs = table.num_columns
-    for name in sorted(columns, key=OUTPUT_COLUMNS.index):
+    for name in sorted(columns, key=_ADDED.index):
         table = table.append_column(name, columns[name])
     notes = {key.encode(): value.encode() for key, value in metadata.items()}
     added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
@@ -269,7 +287,7 @@ def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
 
     Metadata that `append_scores` replaced keep their notes.
     """
-    names = [name for name in table.column_names if name in OUTPUT_COLUMNS]
+    names = [name for name in table.column_names if name in _ADDED]
     scores = {name: table[name].combine_chunks() for name in names}
     described = hide_columns(table.schema.metadata or {}, names)
     return table.drop_columns(names).replace_schema_metadata(described), scores

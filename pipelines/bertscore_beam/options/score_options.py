@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from bertscore_beam.dump import METRICS
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.options.declare import COLUMNS, RUN
+from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import (
     check_group_columns,
@@ -114,6 +115,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             is a success.
         group_by: Columns whose values make groups, such as system and language: the summary has the
             rows, the mean scores and their errors of each. The scores do not depend on it.
+        metrics: Metrics of other libraries on the same rows, a column each: bleu, chrf, chrf++ and
+            ter of sacreBLEU, rougel of rouge-score. They run in processes beside the device, and
+            need the extra `tune`.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
             table. Their rescaled scores then cannot be compared with each other.
         model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
@@ -135,7 +139,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         "input and output": "input candidates references output candidate_column reference_column "
         "by reuse overwrite",
         "model": "model language language_column languages num_layers max_length",
-        "scores": "rescale baseline idf max_reject_fraction",
+        "scores": "rescale baseline idf metrics max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
 
@@ -155,6 +159,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     index: bool = True
     keep_input: bool = False
     group_by: tuple[str, ...] = dataclasses.field(default=(), metadata={**COLUMNS, "name": "by"})
+    metrics: tuple[str, ...] = dataclasses.field(default=(), metadata=NAMES)
     allow_shared_baseline: bool = False
     model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
@@ -188,6 +193,13 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             fine=self.candidate_column not in self.group_by,
             expected="columns that many rows share, not that of the candidates",
             cure=f"Leave {self.candidate_column!r} out.",
+        )
+        check_value(
+            "metrics",
+            list(self.metrics),
+            fine=len({*self.metrics} & {*METRICS}) == len(self.metrics),
+            expected=f"names of {', '.join(METRICS)}, each once",
+            cure="Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
         )
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from bertscore_beam.compare import GroupComparison, verdict
 from bertscore_beam.pages import charts, words
 from bertscore_beam.pages.report_data import ReportData
+from bertscore_beam.records import shown_metrics
 from bertscore_beam.run import duration_words, escape_line
 from bertscore_core.errors import escape_text
 
@@ -49,6 +50,7 @@ def render(data: ReportData) -> str:
             version=version("bertscore-beam"),
             total=data.total.values,
             quantiles=charts.QUANTILES,
+            metrics=shown_metrics(data.total.values),
             measure=measure,
             raw_measure=raw_measure,
             most_rows=MOST_ROWS,

@@ -28,6 +28,7 @@ from bertscore_beam.dump import (
     has_column,
     no_column,
 )
+from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, num_counts
 from bertscore_beam.records.finished import (
     FinishedRun,
     part_schema,
@@ -38,6 +39,7 @@ from bertscore_beam.records.record import PartRecord, unpacked_rows
 from bertscore_beam.run import OutputFolder, Shown
 from bertscore_core.stats import (
     MEASURES,
+    Doubles,
     GroupedRows,
     ScoreStatistics,
     carriers_of,
@@ -46,13 +48,14 @@ from bertscore_core.stats import (
     method_of,
     statistics_by_group,
 )
-from bertscore_core.tokens import BoolArray
+from bertscore_core.tokens import BoolArray, IntArray
 
 SCORE_COLUMNS = (
     *columns.SCORES.values(),
     *columns.RAW_SCORES.values(),
     columns.TRUNCATED,
     columns.ERROR,
+    *columns.METRIC_COLUMNS,
 )
 """The columns of a part that its statistics are made of, besides those of the groups."""
 
@@ -97,7 +100,27 @@ def grouped_rows(table: pa.Table, row_groups: RowGroups, reused: BoolArray | Non
         truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
         reasons=_reasons(table[columns.ERROR]),
         reused=reused,
+        metrics={
+            name: metric_rows(table, name)
+            for name, column in columns.METRICS.items()
+            if column in table.column_names
+        },
     )
+
+
+def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
+    """Return the scores of a metric, NaN for none, and their counts: 0 where there are none.
+
+    Shapes: (N,) and (N, K).
+    """
+    scores = table[columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
+    lists = table[columns.METRIC_COUNTS[name]] if name in columns.METRIC_COUNTS else None
+    values = np.zeros(0, np.int64) if lists is None else pc.list_flatten(lists).to_numpy()
+    scored = ~np.isnan(scores)
+    counts = np.zeros((len(scores), 0 if lists is None else num_counts(name)), np.int64)
+    if lists is not None:
+        counts[scored] = values.reshape(-1, counts.shape[1])
+    return scores, counts
 
 
 def _numbers(table: pa.Table, names: Iterable[str]) -> npt.NDArray[np.float32]:
@@ -162,7 +185,7 @@ SHOWN_GROUPS = 100
 """Most groups in the summary; the table has all of them."""
 
 PREFIX = "bertscore_"
-"""Begins the names of all columns that are not those of groups."""
+"""Begins the names of all columns that are not those of groups or metrics."""
 
 _QUANTILES = tuple(f"q{round(share * 100):02}" for share in SHARES)
 _COUNTS = pa.map_(pa.string(), pa.int64())
@@ -210,7 +233,26 @@ def group_row(
         for name, value in zip(_QUANTILES, quantiles[:, place], strict=True):
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
+    for name, mean in statistics.metric_means.items():
+        rows, _, *counts = statistics.metrics[name]
+        column = columns.METRICS[name]
+        if name in CORPUS_METRICS:
+            values[column] = corpus_score(name, counts) if rows else None
+        values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
     return GroupRow(group=group, values=values)
+
+
+def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
+    """Return the metrics in a row of groups: the score of the corpus, the mean, and the rows."""
+    return {
+        name: {
+            kind or "corpus": row.values[f"{column}{kind and '_'}{kind}"]
+            for kind in ("", "mean", "rows")
+            if kind or name in CORPUS_METRICS
+        }
+        for name, column in columns.METRICS.items()
+        if f"{column}_rows" in row.values
+    }
 
 
 def narrow_words(rows: Sequence[GroupRow]) -> str | None:
@@ -266,17 +308,18 @@ def table_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> pa.Table:
         rows: All rows together first, then the groups.
         by: Names of the group columns; their values are null for all rows together.
     """
-    columns: dict[str, pa.Array] = {
+    made: dict[str, pa.Array] = {
         name: pa.array([row.group[place] if row.group else None for row in rows], pa.string())
         for place, name in enumerate(by)
     }
-    columns[f"{PREFIX}all_rows"] = pa.array([row.group is None for row in rows])
+    made[f"{PREFIX}all_rows"] = pa.array([row.group is None for row in rows])
     for name in rows[0].values:
         values = [row.values[name] for row in rows]
         if name.endswith("reasons"):
             values = [list(reasons.items()) for reasons in values]
-        columns[PREFIX + name] = pa.array(values, _type_of(name))
-    return pa.table(columns)
+        prefix = "" if name.startswith("metric_") else PREFIX
+        made[prefix + name] = pa.array(values, _type_of(name))
+    return pa.table(made)
 
 
 def _type_of(name: str) -> pa.DataType:
@@ -285,7 +328,7 @@ def _type_of(name: str) -> pa.DataType:
     if name == "interval":
         return pa.string()
     whole = ("rows", "scored", "rejected", "truncated", "reused")
-    return pa.int64() if name in whole else pa.float64()
+    return pa.int64() if name in whole or name.endswith("_rows") else pa.float64()
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
@@ -414,12 +457,13 @@ def show_groups(
     confidence: float = CONFIDENCE,
 ) -> Shown:
     """Return the first groups as a table: F1 with its interval, and what stands out."""
-    rows = [_cells(group, by) for group in groups[:SHOWN_ROWS]]
+    metrics = shown_metrics(groups[0]) if groups else {}
+    rows = [_cells(group, by, metrics) for group in groups[:SHOWN_ROWS]]
     left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
     title = f"Groups by {', '.join(by)}" if by else "All rows"
     if left:
         title += f" (the first; {left:,} more)"
-    columns = (
+    titles = (
         *(by or ("",)),
         "rows",
         "rejected",
@@ -429,8 +473,19 @@ def show_groups(
         "F1",
         f"{100 * confidence:g}% of F1",
         "raw median",
+        *metrics.values(),
     )
-    return Shown(title, columns, rows)
+    return Shown(title, titles, rows)
+
+
+def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
+    """Return the title of each metric by the name of its value: of the corpus, else the mean."""
+    shown = {name: (column, f"{column}_mean") for name, column in columns.METRICS.items()}
+    return {
+        own: f"mean {name}" if own == mean else name
+        for name, (column, mean) in shown.items()
+        if (own := column if column in group else mean) in group
+    }
 
 
 def show_groups_scored(summary: Mapping[str, Any]) -> list[Shown]:
@@ -439,7 +494,7 @@ def show_groups_scored(summary: Mapping[str, Any]) -> list[Shown]:
     return [show_groups(groups["shown"], groups["by"], groups["number"])] if groups else []
 
 
-def _cells(group: Mapping[str, Any], by: Sequence[str]) -> tuple[str, ...]:
+def _cells(group: Mapping[str, Any], by: Sequence[str], metrics: Iterable[str]) -> tuple[str, ...]:
     if group["group"] is None:
         names = ["all rows", *("" for _ in by[1:])]
     else:
@@ -453,6 +508,7 @@ def _cells(group: Mapping[str, Any], by: Sequence[str]) -> tuple[str, ...]:
         *(_shown_number(group[measure]) for measure in ("precision", "recall", "f1")),
         "" if low is None else f"{_shown_number(low)} to {_shown_number(high)}",
         _shown_number(group["raw_f1_q50"]),
+        *(_shown_number(group[name]) for name in metrics),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump import (
+    METRIC_COLUMNS,
     OUTPUT_COLUMNS,
     UNREADABLE,
     Plan,
@@ -365,7 +366,7 @@ def _with_scores_of(
     folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
 ) -> bytes | None:
     try:
-        old = read_part(folder.path(record.part_name), OUTPUT_COLUMNS)
+        old = read_part(folder.path(record.part_name), (*OUTPUT_COLUMNS, *METRIC_COLUMNS))
     except UNREADABLE:
         return None
     if old.num_rows != table.num_rows:

@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.dump import MOST_GROUPS, Plan, Splits, plan_from_bytes
+from bertscore_beam.dump import MOST_GROUPS, Plan, Splits, columns, open_parquet, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
+from bertscore_beam.metrics import described
 from bertscore_beam.records import (
     EVERY_LANGUAGE,
     FILES_FILE,
@@ -45,6 +46,7 @@ from bertscore_beam.records import (
     find_records,
     group_row,
     judge,
+    metrics_of,
     no_groups_words,
     num_packs,
     pack_of,
@@ -392,7 +394,7 @@ class FinishRun(beam.PTransform):
         indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
             indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))
-        if self.spec.group_by:
+        if self.spec.group_by or self.spec.metrics:
             groups = beam.pvalue.AsList(totals | "GroupRun" >> _GroupRun(self.spec, idf, packs))
         return totals | "WriteSummary" >> beam.Map(
             _finish, idf, packs, indexed, groups, spec=self.spec
@@ -438,10 +440,12 @@ def finish_run(
     if spec.settings.by_column:
         total = spec.goal.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
+    if groups is None and (spec.group_by or spec.metrics):
+        groups = read_groups(folder, parts.records(), spec.group_by)
+    if spec.metrics and (whole := groups or read_groups(folder, parts.records(), ())):
+        summary["metrics"] = _metrics(spec, parts, whole)
     if spec.group_by:
-        if groups is None:
-            groups = read_groups(folder, parts.records(), spec.group_by)
-        summary |= write_groups(folder, groups, spec.group_by)
+        summary |= write_groups(folder, groups or (), spec.group_by)
         if spec.detached and (words := no_groups_words(summary, spec.group_by)):
             logger.warning(event("no_groups", reason=words))
     if idf is not None:
@@ -463,6 +467,25 @@ def finish_run(
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
+
+
+_MOST_LOOKED_AT = 100
+"""Input files that are looked at to say whether rows have lists of references."""
+
+
+def _metrics(spec: ScoreSpec, parts: _RunParts, groups: Sequence[GroupRow]) -> dict[str, Any]:
+    """Return the other metrics over all rows, and how they are made."""
+    (total,) = (row for row in groups if row.group is None)
+    firsts = {record.input_name: record.part_name for record in parts.records()}
+    listed = False
+    for name in list(firsts.values())[:_MOST_LOOKED_AT]:
+        with open_parquet(spec.folder.path(name)) as (file, _):
+            listed = listed or columns.BEST_REFERENCE in file.schema.names
+    settings = spec.settings
+    sole = settings.sole
+    languages = sorted(settings.by_language) if sole is None else [sole.config.language or ""]
+    made = described(spec.metrics, languages, listed=listed)
+    return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
 
 
 def index_rows(folder: OutputFolder, records: Iterable[PartRecord]) -> None:

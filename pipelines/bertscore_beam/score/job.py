@@ -363,6 +363,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         digest="",
         goal=RunGoal(),
         group_by=options.group_by,
+        metrics=options.metrics,
         index=options.index,
         accelerator=options.accelerator,
         is_remote=runner.is_remote,

@@ -362,6 +362,7 @@ class ScoreSpec:
         detached: Whether no launcher waits for the end of the job.
         reuse: The earlier run that rows take their scores from; None for none.
         group_by: Columns whose values are the groups of the summary; none for no groups.
+        metrics: Metrics of other libraries to score rows with as well.
         index: Whether the run ends with an index of its rows for later runs.
         workers: How many runs of splits are worked on at the same time; None if that is not known.
         record_generation: Generation of the packs that the run writes of its records.
@@ -382,6 +383,7 @@ class ScoreSpec:
     detached: bool = False
     reuse: EarlierSource | None = None
     group_by: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     index: bool = True
     workers: int | None = None
     record_generation: int = 1

@@ -36,6 +36,7 @@ from bertscore_beam.dump import (
 from bertscore_beam.dump.text import PARSER
 from bertscore_beam.files import absolute, join, list_files, mask_credentials, reaching
 from bertscore_beam.idf import IdfTables, load_idf, table_fields
+from bertscore_beam.metrics import check_metrics, identity_of
 from bertscore_beam.options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records import (
     SHOWN_FAILURES,
@@ -226,6 +227,7 @@ def plan_score(
         OSError: No file can be reached, or not every file that idf must count.
     """
     started, fields = time.time(), table_fields(options)
+    check_metrics(options.metrics, [options.language or ""], refuse_scripts=True)
     named = settle_named(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -254,6 +256,7 @@ def plan_score(
         kept_as, plan = _plan_of(files, options, runner, imports, target_rows)
         settled = settle_languages(options, runner, named, plan.census.languages)
         settings = settled.settings(options)
+        check_metrics(options.metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
     if given_idf is not None:
         check_given_idf(given_idf, settings)
@@ -369,6 +372,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     idf = _idf_source(planned, folder)
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
+    identity |= identity_of(options.metrics, options.language or "")
     digest = identity_digest(identity)
     before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
     identity |= language_identity(settings)
@@ -405,6 +409,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             detached=planned.runner.detached,
             reuse=None if planned.reuse is None else planned.reuse.source,
             group_by=options.group_by,
+            metrics=options.metrics,
             index=options.index,
             workers=planned.runner.elements_at_once,
             # The start of the run may write a generation itself.

@@ -85,6 +85,7 @@ def _rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[by
         windowed=columns.WINDOWS in before,
         listed=columns.BEST_REFERENCE in before,
     )
+    after |= {name: before[name] for name in columns.METRIC_COLUMNS if name in before}
     scored = columns.append_scores(inputs, after, part_metadata(signature))
     return write_part(scored, utc_times=utc_times), pairs.summary()
 

@@ -34,6 +34,7 @@ from bertscore_beam.dump import (
     texts_from_column,
 )
 from bertscore_beam.idf import NO_KEY, IdfKey, IdfTables, RowKeys, row_keys
+from bertscore_beam.metrics import MetricProcesses
 from bertscore_beam.records import (
     VALUES,
     EarlierSource,
@@ -237,6 +238,7 @@ def score_table(
     idf: IdfTables | None,
     find: Find | None = None,
     progress: "RowProgress | None" = None,
+    metrics: MetricProcesses | None = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -247,19 +249,33 @@ def score_table(
         idf: The idf tables, if the scorers use idf weights.
         find: Looks rows up in an earlier run; None without one.
         progress: Follows the work, if given.
+        metrics: Scores rows with other metrics meanwhile, if given; also those that are found.
 
     Raises:
         ConfigError: The table has score columns already.
     """
     texts = PairTexts.of_rows(rows, settings)
     texts, subsets = _chosen_rows(scorers, texts, row_keys(rows), settings, idf)
+    of_metrics = None if metrics is None else _begin_metrics(metrics, texts, rows, settings)
     digests = digest_texts(rows.candidates, rows.references)
     signed = SignedRows.of(len(rows), [(subset.rows, subset.signature(idf)) for subset in subsets])
     found = None if find is None else find(digests, signed)
     reused = np.zeros(len(rows), dtype=np.bool_) if found is None else found.found
     pairs = _score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
     offered = _offered_rows(pairs, digests, signed)
-    return with_scores(rows, pairs, settings=settings, idf=idf, reused=reused, offered=offered)
+    more = {} if of_metrics is None else of_metrics()
+    return with_scores(
+        rows, pairs, settings=settings, idf=idf, reused=reused, offered=offered, more=more
+    )
+
+
+def _begin_metrics(
+    metrics: MetricProcesses, texts: PairTexts, rows: Rows, settings: RunSettings
+) -> Callable[[], dict[str, pa.Array]]:
+    sole = settings.sole
+    language = "" if sole is None else sole.config.language or ""
+    languages = rows.languages if sole is None else [language] * len(rows)
+    return metrics.begin(texts.candidates, texts.references, texts.usable, languages.__getitem__)
 
 
 def score_texts(

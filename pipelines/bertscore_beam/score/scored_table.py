@@ -188,9 +188,10 @@ def with_scores(
     idf: IdfTables | None,
     reused: BoolArray,
     offered: RowScores,
+    more: Mapping[str, pa.Array],
 ) -> ScoredTable:
-    """Append the score columns to the columns of the input."""
-    added = score_columns(
+    """Append the score columns, and those of other metrics, to the columns of the input."""
+    added = {**more} | score_columns(
         pairs,
         rescaled=settings.rescaled,
         windowed=settings.windowed,

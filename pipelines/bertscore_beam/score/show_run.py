@@ -12,6 +12,7 @@ from bertscore_beam.dump import (
     words_for,
 )
 from bertscore_beam.files import mask_credentials
+from bertscore_beam.metrics import speed_words
 from bertscore_beam.records import (
     NO_SETTING,
     EarlierSource,
@@ -204,6 +205,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimate_words(job),
         "idf": _idf_words(job),
+        **({"other metrics": speed_words(metrics)} if (metrics := job.spec.metrics) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
@@ -232,6 +234,10 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     for name in ("precision", "recall", "f1"):
         value = summary[name]
         rows.append((name, "none scored" if value is None else f"{value:.6f}"))
+    metrics = summary.get("metrics", {})
+    for name, metric in metrics.items():
+        mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows)"
+        rows.append((name, f"{_mean(metric['corpus'])}, {mean}" if "corpus" in metric else mean))
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += _reason_rows(summary, scored=True)
@@ -262,6 +268,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("output", output))
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))
+    rows += [(f"signature of {name}", f"{of['signature']}") for name, of in metrics.items()]
     return Shown("BERTScore", ("", ""), rows)
 
 

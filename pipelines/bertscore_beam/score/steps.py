@@ -23,6 +23,7 @@ from bertscore_beam.dump import (
 )
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import Counting, IdfTables, SavedIdf, SplitCount
+from bertscore_beam.metrics import MetricProcesses
 from bertscore_beam.records import (
     EarlierRecords,
     FailedSplit,
@@ -75,7 +76,10 @@ class ScoreSplits:
         scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             scorers(sole)
-        return lambda chosen: score_run(chosen, spec, scorers, earlier)
+        metrics = None
+        if spec.metrics:
+            metrics = MetricProcesses(spec.metrics, spec.model_memory.processes)
+        return lambda chosen: score_run(chosen, spec, scorers, earlier, metrics)
 
     def name(self, chosen: ToScore) -> str:
         """Return the name of the run of splits."""
@@ -83,7 +87,11 @@ class ScoreSplits:
 
 
 def score_run(
-    chosen: ToScore, spec: ScoreSpec, scorers: LoadedScorers, earlier: EarlierRecords
+    chosen: ToScore,
+    spec: ScoreSpec,
+    scorers: LoadedScorers,
+    earlier: EarlierRecords,
+    metrics: MetricProcesses | None = None,
 ) -> Iterator[SplitResult]:
     """Score splits one after the other, unless their parts are still valid; yield their results.
 
@@ -100,7 +108,7 @@ def score_run(
         if idf is None or not idf.problem:
             record = earlier.find(split.part_name, is_likely=is_again)
             is_again = is_again and record is not None
-        yield _score_split(split, idf, record, reader, spec, scorers)
+        yield _score_split(split, idf, record, reader, spec, scorers, metrics)
 
 
 def _score_split(
@@ -110,6 +118,7 @@ def _score_split(
     reader: SplitReader,
     spec: ScoreSpec,
     scorers: LoadedScorers,
+    metrics: MetricProcesses | None,
 ) -> SplitResult:
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
     labels = spec.settings.labels
@@ -133,7 +142,7 @@ def _score_split(
             return _reused(part)
     tables = None if idf is None else idf.load()
     started = time.perf_counter()
-    scored = _score(split, rows, tables, spec, scorers)
+    scored = _score(split, rows, tables, spec, scorers, metrics)
     seconds = time.perf_counter() - started
     counters.observe(counters.SPLIT_MSEC, seconds * 1000)
     return _write(
@@ -149,7 +158,12 @@ def _score_split(
 
 
 def _score(
-    split: Split, rows: Rows, idf: IdfTables | None, spec: ScoreSpec, scorers: LoadedScorers
+    split: Split,
+    rows: Rows,
+    idf: IdfTables | None,
+    spec: ScoreSpec,
+    scorers: LoadedScorers,
+    metrics: MetricProcesses | None,
 ) -> ScoredTable:
     progress = RowProgress(len(rows))
     with at_work.doing(record_name(split.part_name), lambda: progress.share):
@@ -160,6 +174,7 @@ def _score(
             idf=idf,
             find=finder(spec.reuse, split),
             progress=progress,
+            metrics=metrics,
         )
     counters.count_pairs(scored.summary)
     counters.count_work(scored.work)

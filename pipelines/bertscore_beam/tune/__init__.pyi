@@ -1,7 +1,6 @@
 from .job import TUNE as TUNE
 from .judgements import Judgements as Judgements, read_judgements as read_judgements
 from .other_metrics import (
-    CORPUS_METRICS as CORPUS_METRICS,
     LEXICAL_METRICS as LEXICAL_METRICS,
     LexicalMetrics as LexicalMetrics,
     corpus_agreement as corpus_agreement,

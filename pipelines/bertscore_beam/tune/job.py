@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.files import absolute, list_files, reaching
+from bertscore_beam.metrics import check_metrics
 from bertscore_beam.run import (
     RUN_FILE,
     SUCCESS_FILE,
@@ -39,7 +40,7 @@ from bertscore_beam.run import (
 )
 from bertscore_beam.tune.judgements import Judgements, read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
-from bertscore_beam.tune.other_metrics import other_scores
+from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, write_results
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
@@ -83,6 +84,7 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         check_stands_alone(output, list_files(output))
     with reaching("judgements", *options.judgements):
         judgements = read_judgements(options, output)
+    check_metrics(options.chosen_metrics, languages_of_rows(judgements, options.language))
     plan = TunePlan(
         options=options,
         runner=runner,

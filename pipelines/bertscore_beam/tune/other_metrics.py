@@ -3,17 +3,17 @@
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rouge_score.rouge_scorer import RougeScorer
-from rouge_score.tokenizers import Tokenizer
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
+from bertscore_beam.metrics import (
+    CORPUS_METRICS,
+    Metric,
+    RougeL,
+    corpus_score,
+    metric_of,
+)
 from bertscore_beam.run import MANIFEST_FOLDER
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import TuneJob
@@ -22,28 +22,28 @@ from bertscore_core.stats import Doubles, agreement_of_systems, system_means
 
 # Metrics that compare words and characters, on the same rows as BERTScore.
 #
-# BLEU, chrF++ and TER are sacrebleu's, ROUGE-L is that of rouge-score: the numbers are theirs, on a
-# scale of 0 to 1 (BLEU and chrF++ are shown from 0 to 100 elsewhere). TER counts errors, so it is
-# given as minus the rate: of every number here, greater is better.
+# BLEU, chrF, chrF++ and TER are sacrebleu's, ROUGE-L is that of rouge-score, as the room `metrics`
+# makes them: the numbers are theirs, on a scale of 0 to 1 (BLEU and chrF are shown from 0 to 100
+# elsewhere). TER counts errors, so it is given as minus the rate: greater is always better.
 #
-# **Languages.** BLEU takes sacrebleu's tokenizer for Chinese (`zh`) and Japanese (`ja-mecab`),
-# single characters for other scripts without spaces, and `13a` for all others. TER takes texts of
-# all these scripts apart into characters. rouge-score's own tokenizer drops whatever is no Latin
-# letter or digit, so it is used for English only: other languages take that of BLEU, in lower case.
+# rouge-score's own tokenizer is used for English only: other languages take that of BLEU.
 #
 # METEOR and CIDEr are left out. METEOR matches stems, synonyms and paraphrases by tables of a few
 # languages, and needs Java and a download. CIDEr weighs n-grams by how rare they are among the
 # references of all images of one data set, so that a number means little elsewhere.
 
-LEXICAL_METRICS = ("BLEU", "chrF++", "TER", "ROUGE-L")
-"""Names of the metrics, in the order of their numbers."""
-CORPUS_METRICS = LEXICAL_METRICS[:3]
-"""Those that have a number of a whole corpus other than the mean of its rows."""
+METRIC_NAMES: Mapping[str, str] = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "chrf++": "chrF++",
+    "ter": "TER",
+    "rougel": "ROUGE-L",
+}
+"""The name of each metric by the name that the option gives it, in the order of their numbers."""
+LEXICAL_METRICS = tuple(METRIC_NAMES.values())
 
-_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab"} | dict.fromkeys(
-    ("bo", "dz", "km", "lo", "my", "th"), "char"
-)
-_ASIAN = ("ja", "zh")
+_OPTIONS = {name: option for option, name in METRIC_NAMES.items()}
+_SCALES = {"BLEU": 100, "chrF": 100, "chrF++": 100, "TER": -100, "ROUGE-L": 1}
 
 
 class LexicalMetrics:
@@ -63,39 +63,29 @@ class LexicalMetrics:
             names: As the attribute.
         """
         self.names = names
-        self.corpus_names = tuple(name for name in names if name in CORPUS_METRICS)
-        base = language.lower().replace("_", "-").split("-")[0]
-        self._tokenizer = _TOKENIZERS.get(base, "13a")
-        self._by_character = base in _ASIAN
-        # Forced: else it warns of spaces before full stops, which are the user's to judge.
-        self._bleu: Any = BLEU(tokenize=self._tokenizer, force=True)
-        self._sentence_bleu: Any = BLEU(tokenize=self._tokenizer, effective_order=True, force=True)
-        self._chrf: Any = CHRF(word_order=2)
-        self._ter: Any = TER(normalized=self._by_character, asian_support=self._by_character)
-        self._is_rouges_own = base == "en"
-        words = None if self._is_rouges_own else _WordsOfBleu(self._bleu)
-        self._rouge: Any = RougeScorer(["rougeL"], tokenizer=words)
+        self.corpus_names = tuple(name for name in names if _OPTIONS[name] in CORPUS_METRICS)
+        self._metrics: dict[str, Metric] = {
+            name: RougeL(language, by_bleu=True)
+            if name == "ROUGE-L"
+            else metric_of(_OPTIONS[name], language)
+            for name in names
+        }
 
     def scores(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Doubles:
         """Score each row on its own.
 
-        BLEU of a sentence leaves out orders of n-grams for which it is too short, as sacrebleu's
-        `sentence_bleu` does. ROUGE-L is F1, of the reference with which it is greatest.
+        BLEU of a sentence leaves out orders of n-grams for which it is too short. ROUGE-L is F1, of
+        the reference with which it is greatest.
 
         Returns:
             One row for each metric of N texts. Shape (metrics, N).
         """
-        of_row = {
-            "BLEU": lambda text, group: self._sentence_bleu.sentence_score(text, group).score / 100,
-            "chrF++": lambda text, group: self._chrf.sentence_score(text, group).score / 100,
-            "TER": lambda text, group: -self._ter.sentence_score(
-                self._spaced(text), [*map(self._spaced, group)]
-            ).score / 100,
-            "ROUGE-L": lambda text, group: self._rouge.score_multi(group, text)["rougeL"].fmeasure,
-        }  # fmt: skip
-        pairs = list(zip(candidates, map(list, references), strict=True))
-        rows = [[of_row[name](text, group) for text, group in pairs] for name in self.names]
-        return np.array(rows, dtype=np.float64).reshape(len(self.names), len(pairs))
+        rows = [
+            # A text that ROUGE-L cannot read agrees in no word.
+            np.nan_to_num(metric.rows(candidates, references)[0]) / _SCALES[name]
+            for name, metric in self._metrics.items()
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(self.names), len(candidates))
 
     def corpus_scores(
         self, candidates: Sequence[str], references: Sequence[Sequence[str]]
@@ -105,48 +95,17 @@ class LexicalMetrics:
         Returns:
             One number for each name of `corpus_names`. Shape (metrics,).
         """
-        most = max(len(group) for group in references)
-        # sacrebleu takes the first reference of all rows, then the second; None for a missing one.
-        streams = [
-            [group[place] if place < len(group) else None for group in references]
-            for place in range(most)
-        ]
-        texts = list(candidates)
-        spaced = [[self._spaced(text) for text in stream] for stream in streams]
-        of_corpus = {
-            "BLEU": lambda: self._bleu.corpus_score(texts, streams).score,
-            "chrF++": lambda: self._chrf.corpus_score(texts, streams).score,
-            "TER": lambda: -self._ter.corpus_score([*map(self._spaced, texts)], spaced).score,
-        }
-        return np.array([of_corpus[name]() for name in self.corpus_names], dtype=np.float64) / 100
+        scores = []
+        for name in self.corpus_names:
+            _, counts = self._metrics[name].rows(candidates, references)
+            scores.append(corpus_score(_OPTIONS[name], counts.sum(axis=0).tolist()) / _SCALES[name])
+        return np.array(scores, dtype=np.float64)
 
     @property
     def signatures(self) -> dict[str, str]:
-        """How each metric is computed: sacrebleu's settings, and the tokenizer of ROUGE-L."""
-        own = "rouge-score" if self._is_rouges_own else self._tokenizer
-        characters = "yes" if self._by_character else "no"
-        sacrebleu, rouge = (f"|version:{version(name)}" for name in ("sacrebleu", "rouge-score"))
-        signatures = {
-            "BLEU": f"case:mixed|tok:{self._tokenizer}|smooth:exp{sacrebleu}",
-            "chrF++": f"case:mixed|nc:6|nw:2|space:no{sacrebleu}",
-            "TER": f"case:lc|tok:tercom|norm:{characters}|punct:yes|asian:{characters}{sacrebleu}",
-            "ROUGE-L": f"case:lc|tok:{own}|stem:no{rouge}",
-        }
-        return {name: signatures[name] for name in self.names}
-
-    def _spaced(self, text: str | None) -> str | None:
-        """Part the characters for TER where it would not: it does so for Chinese and Japanese."""
-        if text is None or self._tokenizer != "char":
-            return text
-        return str(self._bleu.tokenizer(text))
-
-
-class _WordsOfBleu(Tokenizer):
-    def __init__(self, bleu: Any) -> None:
-        self._tokenizer = bleu.tokenizer
-
-    def tokenize(self, text: str) -> list[str]:
-        return str(self._tokenizer(text.lower())).split()
+        """How the scores of rows are made, by each metric's name."""
+        listed = {name: metric.signatures(listed=True) for name, metric in self._metrics.items()}
+        return {name: signature for name, (_, signature) in listed.items()}
 
 
 # Metrics of a whole corpus beside those of rows: BLEU of a system is not the mean of its rows'.
@@ -183,10 +142,6 @@ def corpus_agreement(
     return {"system_pearson": pearson, "system_accuracy": accuracy}
 
 
-METRIC_NAMES: Mapping[str, str] = dict(
-    zip(("bleu", "chrf", "ter", "rouge-l"), LEXICAL_METRICS, strict=True)
-)
-"""The name of each metric by the name that the option gives it."""
 OTHERS_FOLDER = f"{MANIFEST_FOLDER}/metrics"
 
 

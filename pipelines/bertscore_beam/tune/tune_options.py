@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import ClassVar, Literal
 
+from bertscore_beam.dump import METRICS
 from bertscore_beam.options import COLUMN, NAMES, ScoringOptions, check_at_least, check_value
 from bertscore_core.errors import ConfigError
 
 ALL_LAYERS = "all"
-METRICS = ("bleu", "chrf", "ter", "rouge-l")
-QUICK_METRICS = ("bleu", "chrf", "rouge-l")
+QUICK_METRICS = ("bleu", "chrf++", "rougel")
 """Without TER, which alone takes longer than the others together."""
 ALL_METRICS = ("all",)
 NO_METRICS = ("none",)
@@ -48,7 +48,7 @@ class TuneOptions(ScoringOptions):
         system_column: Column of the systems that wrote the candidates: agreement by system as well.
         item_column: Column of the items, such as source sentences, for which several systems wrote
             candidates: agreement within each item as well.
-        metrics: Other metrics on the same rows: bleu, chrf, ter, rouge-l; `all` of them, or `none`.
+        metrics: Other metrics on the same rows: bleu, chrf, chrf++, ter, rougel; `all`, or `none`.
             TER must be asked for: it takes longer than the other three together.
         language: Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the
             name of each group, if it is a code such as zh or a direction such as en-zh.
@@ -128,7 +128,7 @@ class TuneOptions(ScoringOptions):
     def chosen_metrics(self) -> tuple[str, ...]:
         """Other metrics to compute."""
         if self.metrics == ALL_METRICS:
-            return METRICS
+            return tuple(METRICS)
         return () if self.metrics == NO_METRICS else self.metrics
 
     @property

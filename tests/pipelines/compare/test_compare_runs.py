@@ -444,7 +444,7 @@ def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeyp
         ({"key": ("nowhere",)}, r"no key column 'nowhere'.*--key"),
         ({"by": (columns.F1 + "x",)}, "no by column"),
         ({"cluster": "docment"}, "Did you mean 'document'"),
-        ({"measure": ("f2",)}, "got 'f2'; expected one of precision, recall, f1"),
+        ({"measure": ("f2",)}, "got no such column 'f2'; expected numbers"),
         ({"measure": ("f1", "f1")}, "several, each once"),
         ({"measure": ()}, "expected one of precision"),
         ({"confidence": 1.5}, "between 0 and 1"),

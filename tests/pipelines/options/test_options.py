@@ -25,6 +25,7 @@ SPECIAL: dict[str, Any] = {
     "device": "cuda:1",
     "idf": "corpus",
     "language": None,
+    "metrics": ["bleu", "chrf++"],
     "language_column": "lang",
     "languages": {
         "zh": {"model": "bert-base-chinese", "num_layers": 8, "baseline": "tables/zh.csv"},

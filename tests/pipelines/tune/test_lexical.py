@@ -8,7 +8,6 @@ from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter, sentence_bleu, sente
 from sacrebleu.metrics import TER
 
 from bertscore_beam.tune import (
-    CORPUS_METRICS,
     LEXICAL_METRICS,
     LexicalMetrics,
     TuneOptions,
@@ -32,6 +31,7 @@ def test_rows_are_scored_as_by_each_package():
     expected = [
         (
             sentence_bleu(candidate, given).score / 100,
+            sentence_chrf(candidate, given).score / 100,
             sentence_chrf(candidate, given, word_order=2).score / 100,
             -TER().sentence_score(candidate, given).score / 100,
             max(rouge.score(one, candidate)["rougeL"].fmeasure for one in given),
@@ -47,7 +47,7 @@ def test_only_the_metrics_that_are_named_are_computed():
     every = LexicalMetrics("en")
     some = LexicalMetrics("en", ("ROUGE-L", "BLEU"))
     scores = every.scores(CANDIDATES, REFERENCES)
-    np.testing.assert_array_equal(some.scores(CANDIDATES, REFERENCES), scores[[3, 0]])
+    np.testing.assert_array_equal(some.scores(CANDIDATES, REFERENCES), scores[[4, 0]])
     assert some.corpus_names == ("BLEU",)
     corpus = every.corpus_scores(CANDIDATES, REFERENCES)
     np.testing.assert_array_equal(some.corpus_scores(CANDIDATES, REFERENCES), corpus[:1])
@@ -56,9 +56,10 @@ def test_only_the_metrics_that_are_named_are_computed():
 
 def test_a_corpus_is_scored_as_by_sacrebleu():
     streams = [list(stream) for stream in zip(*REFERENCES, strict=True)]
-    bleu, chrf, ter = LexicalMetrics("de").corpus_scores(CANDIDATES, REFERENCES)
+    bleu, chrf, chrf_words, ter = LexicalMetrics("de").corpus_scores(CANDIDATES, REFERENCES)
     assert bleu == corpus_bleu(CANDIDATES, streams).score / 100
-    assert chrf == corpus_chrf(CANDIDATES, streams, word_order=2).score / 100
+    assert chrf == corpus_chrf(CANDIDATES, streams).score / 100
+    assert chrf_words == corpus_chrf(CANDIDATES, streams, word_order=2).score / 100
     assert ter == -corpus_ter(CANDIDATES, streams).score / 100
 
 
@@ -69,7 +70,7 @@ def test_rows_may_have_different_numbers_of_references():
     np.testing.assert_array_equal(rows[:, 1:], alone)
     # A corpus of equal rows has the scores of one of them.
     equal = LexicalMetrics("de").corpus_scores([CANDIDATES[1]] * 2, [some[1], some[1] * 2])
-    np.testing.assert_allclose(equal[1:], alone[1:3, 0], rtol=1e-12)
+    np.testing.assert_allclose(equal[1:], alone[1:4, 0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_rows_may_have_different_numbers_of_references():
 )
 def test_texts_of_other_scripts_are_taken_apart(language, candidate, reference, tokenizer):
     metrics = LexicalMetrics(language)
-    bleu, chrf, ter, rouge = metrics.scores([candidate], [[reference]])[:, 0]
+    bleu, _, chrf, ter, rouge = metrics.scores([candidate], [[reference]])[:, 0]
     assert bleu == sentence_bleu(candidate, [reference], tokenize=tokenizer).score / 100
     # rouge-score's own tokenizer finds no word in these.
     assert RougeScorer(["rougeL"]).score(reference, candidate)["rougeL"].fmeasure == 0
@@ -106,7 +107,7 @@ def test_systems_are_compared_with_people_by_their_corpus_scores(tmp_path):
         )
         for rows in systems
     ]
-    assert len(found["system_pearson"]) == len(CORPUS_METRICS)
+    assert len(found["system_pearson"]) == len(metrics.corpus_names) == 4
     for number, line in enumerate(np.transpose(scores)):
         expected = scipy.stats.pearsonr(people, line).statistic
         assert found["system_pearson"][number] == pytest.approx(expected)

@@ -19,8 +19,8 @@ def test_layers_are_numbers_or_all():
 
 
 def test_other_metrics_can_be_left_out():
-    assert options().chosen_metrics == ("bleu", "chrf", "rouge-l")
-    assert options(metrics="all").chosen_metrics == ("bleu", "chrf", "ter", "rouge-l")
+    assert options().chosen_metrics == ("bleu", "chrf++", "rougel")
+    assert options(metrics="all").chosen_metrics == ("bleu", "chrf", "chrf++", "ter", "rougel")
     assert options(metrics="none").chosen_metrics == ()
 
 

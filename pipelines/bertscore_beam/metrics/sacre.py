@@ -1,0 +1,89 @@
+"""BLEU, chrF, chrF++ and TER: sacreBLEU's scores of rows, and the counts that make a corpus's."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from bertscore_core.stats import Doubles
+
+# **Languages.** BLEU takes the tokenizer that sacreBLEU chooses for Chinese, Japanese and Korean,
+# single characters for other scripts without spaces, and `13a` for all others. TER takes texts of
+# these scripts apart into characters; Korean has spaces.
+
+_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"} | dict.fromkeys(
+    ("bo", "dz", "km", "lo", "my", "th"), "char"
+)
+_ASIAN = ("ja", "zh")
+
+# TER adds up the mean length of a row's references. In this unit the means over 1 to 16 references
+# are whole numbers, so that their sums are exact in any order.
+_UNIT = 720_720
+
+
+def base_of(language: str) -> str:
+    """Return the language of a code such as zh-Hans."""
+    return language.lower().replace("_", "-").split("-")[0]
+
+
+def tokenizer_of(language: str) -> str:
+    """Return sacreBLEU's name of the tokenizer by which BLEU cuts texts of a language."""
+    return _TOKENIZERS.get(base_of(language), "13a")
+
+
+class SacreMetric:
+    """One of sacreBLEU's metrics, for texts of one language."""
+
+    def __init__(self, name: str, language: str = "") -> None:
+        """Make the metric; the arguments are those of `metric_of`."""
+        cut, by_character = tokenizer_of(language), base_of(language) in _ASIAN
+        make: dict[str, Callable[..., Any]] = {
+            # Forced: else it warns of spaces before full stops, which are the user's to judge.
+            "bleu": lambda **rows: BLEU(tokenize=cut, force=True, **rows),
+            "chrf": CHRF,
+            "chrf++": lambda: CHRF(word_order=2),
+            "ter": lambda: TER(normalized=by_character, asian_support=by_character),
+        }
+        self._of_corpus = make[name]()
+        self._of_rows = make[name](effective_order=True) if name == "bleu" else self._of_corpus
+        self._is_ter = name == "ter"
+        # TER parts characters of Chinese and Japanese itself.
+        self._part = BLEU(tokenize=cut).tokenizer if self._is_ter and cut == "char" else str
+
+    def rows(
+        self, candidates: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> tuple[Doubles, npt.NDArray[np.int64]]:
+        """Score each row on its own; see `Metric.rows`."""
+        scores, counts = [], []
+        for candidate, group in zip(candidates, references, strict=True):
+            streams = [[self._part(reference)] for reference in group]
+            # What `sentence_score` and `corpus_score` call: the counts come with the score.
+            (own,) = self._of_rows._extract_corpus_statistics([self._part(candidate)], streams)
+            scores.append(self._of_rows._compute_score_from_stats(own).score)
+            if self._is_ter:
+                edits, length = own
+                own = [edits, round(length * len(group)) * _UNIT // len(group)]
+            counts.append(own)
+        width = len(counts[0]) if counts else 0
+        return np.array(scores, np.float64), np.array(counts, np.int64).reshape(len(counts), width)
+
+    def corpus(self, counts: Sequence[int]) -> float:
+        """Return the score of a corpus from the sums of the counts of its rows."""
+        own = [counts[0], counts[1] / _UNIT] if self._is_ter else list(counts)
+        return float(self._of_corpus._compute_score_from_stats(own).score)
+
+    def signatures(self, *, listed: bool = False) -> tuple[str, str]:
+        """Return sacreBLEU's signatures of the scores of a corpus and of rows.
+
+        Args:
+            listed: Whether rows may have several references.
+        """
+        for metric in (self._of_corpus, self._of_rows):
+            metric.num_refs = -1 if listed else 1
+        by_hand = "" if self._part is str else "|parted:char"
+        first, second = self._of_corpus.get_signature(), self._of_rows.get_signature()
+        return f"{first}{by_hand}", f"{second}{by_hand}"

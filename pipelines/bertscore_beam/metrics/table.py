@@ -1,0 +1,268 @@
+"""The table of metrics, what is checked before a run, and processes that compute them.
+
+A metric is a class with `rows` and `signatures`, and with `corpus` where the score of a corpus is
+not the mean of its rows. To add one, write it, and name it in `_METRICS` here and in `METRICS` of
+`dump/columns.py`.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bertscore_beam.dump import METRIC_COUNTS, METRICS, scripts_of
+from bertscore_beam.run import Pool
+from bertscore_core.errors import ConfigError
+from bertscore_core.stats import Doubles
+
+
+class Metric(Protocol):
+    """A metric for texts of one language."""
+
+    def rows(
+        self, candidates: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> tuple[Doubles, npt.NDArray[np.int64]]:
+        """Score each row on its own, against one or more references.
+
+        Returns:
+            Scores on the scale of the library, NaN where it has none, shape (N,); and counts that
+            add up to those of a corpus, shape (N, K).
+        """
+
+    def signatures(self, *, listed: bool = False) -> tuple[str, str]:
+        """Return how the score of a corpus, and those of rows, are made."""
+
+
+def _sacre(name: str, language: str) -> Metric:
+    from bertscore_beam.metrics.sacre import SacreMetric  # an extra
+
+    return SacreMetric(name, language)
+
+
+def _rouge(_: str, language: str) -> Metric:
+    from bertscore_beam.metrics.rouge import RougeL  # an extra
+
+    return RougeL(language)
+
+
+_METRICS: Mapping[str, Callable[[str, str], Metric]] = {
+    **dict.fromkeys(("bleu", "chrf", "chrf++", "ter"), _sacre),
+    "rougel": _rouge,
+}
+_PACKAGES = {"sacrebleu": "sacrebleu", "rouge_score": "rouge-score"}
+_CUTTERS = {"ja": ("MeCab", "ja"), "ko": ("mecab_ko", "ko")}
+"""The package by which sacreBLEU cuts texts of a language, and the extra of sacreBLEU with it."""
+
+_MILLISECONDS = {"bleu": 0.07, "chrf": 0.15, "chrf++": 0.19, "ter": 0.75, "rougel": 0.05}
+"""Of a core (Zen 4) for a pair of texts of 11 words."""
+
+CORPUS_METRICS = tuple(METRIC_COUNTS)
+"""Metrics whose score of a corpus is not the mean of its rows."""
+
+
+@lru_cache(maxsize=64)
+def metric_of(name: str, language: str = "") -> Metric:
+    """Return a metric.
+
+    Args:
+        name: One of `METRICS`.
+        language: Code of the language of the texts, by which words are cut; "" if not known.
+    """
+    return _METRICS[name](name, language)
+
+
+def check_metrics(
+    names: Sequence[str], languages: Sequence[str] = (), *, refuse_scripts: bool = False
+) -> None:
+    """Check that metrics can be computed of texts in some languages.
+
+    Args:
+        names: Some of `METRICS`.
+        languages: Codes of the languages.
+        refuse_scripts: Whether a language that ROUGE-L cannot read is an error; otherwise its rows
+            have no score of it.
+
+    Raises:
+        ConfigError: A package is missing, or ROUGE-L cannot read a language.
+    """
+    bases = [language.lower().replace("_", "-").split("-")[0] for language in languages]
+    missing = [package for name, package in _PACKAGES.items() if find_spec(name) is None]
+    if names and missing:
+        raise ConfigError(
+            f"--metrics needs packages that are not installed: got no {', '.join(missing)}; "
+            "expected those of the extra 'tune'. In the checkout: pip install '.[tune]'."
+        )
+    for base, (module, extra) in _CUTTERS.items():
+        if "bleu" in names and base in bases and find_spec(module) is None:
+            raise ConfigError(
+                f"BLEU of texts in {base!r} needs a package that is not installed: got no "
+                f"{module}; expected that of sacreBLEU's extra {extra!r}. Run: pip install "
+                f"'sacrebleu[{extra}]', or leave bleu out of --metrics."
+            )
+    dropped = [base for base in bases if "Latin" not in scripts_of(base)]
+    if refuse_scripts and "rougel" in names and dropped:
+        raise ConfigError(
+            f"rougel cannot be computed: got texts in {dropped[0]!r}; expected a language in Latin "
+            "letters, since rouge-score drops all others. Leave rougel out of --metrics."
+        )
+
+
+def speed_words(names: Sequence[str]) -> str:
+    """Say how many cores metrics need beside the device."""
+    rate = 1000 / sum(_MILLISECONDS[name] for name in names)
+    return f"{', '.join(names)}: some {rate:,.0f} short rows a second on each core that is free"
+
+
+def identity_of(names: Sequence[str], language: str) -> dict[str, str]:
+    """Return what must be equal for runs with metrics to share a folder; nothing without any."""
+    packages = ", ".join(f"{package} {version(package)}" for package in _PACKAGES.values())
+    return {"metrics": f"{' '.join(sorted(names))} ({language}; {packages})"} if names else {}
+
+
+def score_rows(
+    names: Sequence[str],
+    language: str,
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> list[tuple[Doubles, npt.NDArray[np.int64]]]:
+    """Score rows of one language with each metric; see `Metric.rows`."""
+    return [metric_of(name, language).rows(candidates, references) for name in names]
+
+
+def corpus_score(name: str, counts: Sequence[int]) -> float:
+    """Return the score of a corpus from the sums of the counts of its rows."""
+    metric: Any = metric_of(name)
+    return float(metric.corpus(counts))
+
+
+@lru_cache(maxsize=64)
+def num_counts(name: str) -> int:
+    """Return how many counts a metric has of each row."""
+    _, counts = metric_of(name).rows(["a"], [["a"]])
+    return int(counts.shape[1])
+
+
+def described(names: Sequence[str], languages: Sequence[str], *, listed: bool) -> dict[str, Any]:
+    """Return the signatures of metrics by name, of the corpus and of rows, with their languages."""
+    return {
+        name: {
+            kind: _by_signature(
+                {
+                    language: metric_of(name, language).signatures(listed=listed)[place]
+                    for language in languages
+                }
+            )
+            for place, kind in enumerate(("signature", "sentence_signature"))
+        }
+        for name in names
+    }
+
+
+def _by_signature(signatures: Mapping[str, str]) -> str | dict[str, str]:
+    """Return the one signature of all languages, or that of each."""
+    distinct = set(signatures.values())
+    return distinct.pop() if len(distinct) == 1 else dict(signatures)
+
+
+_AT_ONCE = 200
+"""Rows that a process scores at a time: a fraction of a second."""
+_MOST_PROCESSES = 8
+
+
+class MetricProcesses:
+    """Processes that score rows with metrics while the device encodes others. Threads share them.
+
+    They end with the process that made them.
+    """
+
+    def __init__(self, names: Sequence[str], sharing: int | None = None) -> None:
+        """Make them; they start when there is work.
+
+        Args:
+            names: Some of `METRICS`.
+            sharing: How many such sets share the cores of this machine; None for one a core.
+        """
+        self.names = tuple(names)
+        cores = os.cpu_count() or 1
+        number = max(1, min(cores // (sharing or cores) - 1, _MOST_PROCESSES))
+        self.pool = Pool(number, restarts=1)
+        self._threads = ThreadPoolExecutor(number)
+
+    def begin(
+        self,
+        candidates: Sequence[Any],
+        references: Sequence[Any],
+        rows: npt.NDArray[np.int64],
+        language_of: Callable[[int], str],
+    ) -> Callable[[], dict[str, pa.Array]]:
+        """Begin to score some rows of a table, and return what waits for their columns.
+
+        Args:
+            candidates: The texts of all N rows of the table.
+            references: The references of each.
+            rows: Positions of the rows to score. Shape (M,).
+            language_of: Returns the language of a row.
+        """
+        by_language: dict[str, list[int]] = {}
+        for row in rows.tolist():
+            by_language.setdefault(language_of(row), []).append(row)
+        pieces = [
+            (language, own[first : first + _AT_ONCE])
+            for language, own in by_language.items()
+            for first in range(0, len(own), _AT_ONCE)
+        ]
+        waiting = [
+            self._threads.submit(
+                self.pool.ask,
+                score_rows,
+                self.names,
+                language,
+                [candidates[row] for row in own],
+                [list(references[row]) for row in own],
+            )
+            for language, own in pieces
+        ]
+
+        def wait() -> dict[str, pa.Array]:
+            done = [future.result() for future in waiting]
+            order = np.array([row for _, own in pieces for row in own], dtype=np.int64)
+            return columns_of(self.names, len(candidates), order, done)
+
+        return wait
+
+
+def columns_of(
+    names: Sequence[str],
+    number: int,
+    rows: npt.NDArray[np.int64],
+    scored: Sequence[Sequence[tuple[Doubles, npt.NDArray[np.int64]]]],
+) -> dict[str, pa.Array]:
+    """Return the columns of metrics: of M rows of a table of N, scored in pieces, in their order.
+
+    A row without a score is null in both columns of a metric.
+    """
+    made: dict[str, pa.Array] = {}
+    for place, name in enumerate(names):
+        values = np.full(number, np.nan)
+        values[rows] = np.concatenate([np.zeros(0), *(piece[place][0] for piece in scored)])
+        missing = np.isnan(values)
+        made[METRICS[name]] = pa.array(values, mask=missing)
+        if name in METRIC_COUNTS:
+            counts = np.concatenate([piece[place][1] for piece in scored]) if scored else None
+            ends = np.zeros(number + 1, np.int64)
+            flat = np.zeros(0, np.int64)
+            if counts is not None:
+                order = np.argsort(rows)
+                flat = counts[order].ravel()
+                ends[1:] = np.cumsum(np.where(missing, 0, counts.shape[1]))
+            made[METRIC_COUNTS[name]] = pa.ListArray.from_arrays(
+                ends.astype(np.int32), flat, mask=pa.array(missing)
+            )
+    return made

@@ -1,0 +1,189 @@
+"""Other metrics beside BERTScore in the job: equal to sacreBLEU's however the rows are cut."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump import METRIC_COLUMNS
+from bertscore_beam.run import SUMMARY_FILE
+
+pytestmark = [pytest.mark.model, pytest.mark.job]
+
+SYSTEMS = ("alpha", "beta")
+ROWS = [
+    {
+        "candidate": None if row == 5 else f"The ferry {row} leaves at {'nine ' * (row % 4)}.",
+        "reference": f"Ferry number {row} leaves at nine o'clock.",
+        "system": SYSTEMS[row % 2],
+        "note": 0,
+    }
+    for row in range(24)
+]
+CORPUS = {"bleu": BLEU(), "chrf": CHRF(), "ter": TER()}
+NAMES = ("bleu", "chrf", "ter", "rougel")
+
+
+def write_rows(folder, rows):
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), folder / "rows.parquet")
+    return folder
+
+
+def score(dump, out, *more):
+    words = ("score", "--input", dump, "--output", out, "--device", "cpu", "--backend", "torch")
+    chosen = (*words, "--max-reject-fraction", 1, *more)
+    return cli.main([str(word) for word in chosen])
+
+
+def table_of(out):
+    parts = sorted(out.glob("*.parquet/*.parquet"))
+    return pa.concat_tables(pq.read_table(part, partitioning=None) for part in parts)
+
+
+def summary_of(out):
+    return json.loads((out / SUMMARY_FILE).read_bytes())
+
+
+def expected(rows, name):
+    scored = [row for row in rows if row["candidate"] is not None]
+    texts = [row["candidate"] for row in scored]
+    return CORPUS[name].corpus_score(texts, [[row["reference"] for row in scored]]).score
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("metrics")
+    dump = write_rows(folder / "dump", ROWS)
+    assert score(dump, folder / "scores", "--split-rows", 7, "--metrics", *NAMES) == cli.DONE
+    return folder
+
+
+def test_a_run_has_the_scores_of_rows_and_of_the_corpus(night, capsys):
+    table, summary = table_of(night / "scores"), summary_of(night / "scores")
+    rows = table.to_pylist()
+    sentence = BLEU(effective_order=True)
+    for row in rows:
+        theirs = None
+        if row["candidate"] is not None:
+            theirs = sentence.sentence_score(row["candidate"], [row["reference"]]).score
+        assert row["metric_bleu"] == theirs
+    assert table.schema.field("metric_chrf").type == pa.float64()
+    for name in CORPUS:
+        assert summary["metrics"][name]["corpus"] == expected(ROWS, name)
+        assert summary["metrics"][name]["signature"] == str(CORPUS[name].get_signature())
+        assert summary["metrics"][name]["rows"] == 23
+    rouge = [row["metric_rougel"] for row in rows if row["metric_rougel"] is not None]
+    assert summary["metrics"]["rougel"]["mean"] == pytest.approx(sum(rouge) / 23, rel=1e-10)
+    assert "corpus" not in summary["metrics"]["rougel"]
+    capsys.readouterr()
+    assert cli.main(["groups", str(night / "scores"), "--by", "system", "--json"]) == cli.DONE
+    _, *groups = json.loads(capsys.readouterr().out)["groups"]
+    for group in groups:
+        own = [row for row in ROWS if row["system"] == group["group"]["system"]]
+        for name in CORPUS:
+            assert group[f"metric_{name}"] == expected(own, name)
+        assert group["metric_rougel_rows"] == group["scored"]
+    page = night / "page.html"
+    words = ("report", night / "scores", "--by", "system", "--output", page)
+    assert cli.main([str(word) for word in words]) == cli.DONE
+    for group in (summary["metrics"]["ter"]["corpus"], *(group["metric_ter"] for group in groups)):
+        assert f">{group:.4f}<" in page.read_text()
+
+
+def test_other_splits_groups_and_reuse_give_the_same_and_compute_again(night):
+    changed = [{**row, "reference": "Something else."} if row == ROWS[0] else row for row in ROWS]
+    dump = write_rows(night / "changed", changed)
+    out, more = night / "second", ("--reuse", night / "scores", "--by", "system")
+    assert score(dump, out, "--split-rows", 24, "--metrics", *NAMES, *more) == cli.DONE
+    summary = summary_of(out)
+    assert summary["reused"] == 22
+    for name in CORPUS:
+        assert summary["metrics"][name]["corpus"] == expected(changed, name)
+    assert summary["groups"]["shown"][0]["metric_bleu"] == expected(changed[::2], "bleu")
+    columns = [name for name in METRIC_COLUMNS if name in table_of(out).column_names]
+    first, second = table_of(night / "scores"), table_of(out)
+    assert first.select(columns).slice(1).equals(second.select(columns).slice(1))
+
+
+def test_parts_that_are_kept_or_written_again_keep_their_metrics(night):
+    out = night / "kept"
+    dump = write_rows(night / "again", ROWS)
+    assert score(dump, out, "--split-rows", 7, "--metrics", *NAMES) == cli.DONE
+    before = table_of(out)
+    write_rows(dump, [{**row, "note": 1} for row in ROWS])
+    assert score(dump, out, "--split-rows", 7, "--metrics", *NAMES) == cli.DONE
+    after, summary = table_of(out), summary_of(out)
+    assert summary["parts_rewritten"] == 4
+    assert summary["metrics"] == summary_of(night / "scores")["metrics"]
+    assert after["note"].to_pylist() == [1] * 24
+    assert after.drop_columns("note").equals(before.drop_columns("note"))
+
+
+def test_a_folder_holds_one_choice_of_metrics(night, capsys):
+    assert score(night / "dump", night / "scores", "--metrics", "chrf") == cli.UNUSABLE
+    assert "metrics" in capsys.readouterr().err
+    assert score(night / "dump", night / "plain", "--metrics", "METEOR") == cli.UNUSABLE
+    assert "names of bleu, chrf, chrf++, ter, rougel" in capsys.readouterr().err
+    assert not (night / "plain").exists()
+    assert score(night / "dump", night / "plain") == cli.DONE
+    assert not set(METRIC_COLUMNS) & set(table_of(night / "plain").column_names)
+    assert "metrics" not in summary_of(night / "plain")
+
+
+def moved(row):
+    """Return a candidate that is better in some rows, and worse in others."""
+    number = int(row["candidate"].split()[2])
+    return row["reference"].replace("Ferry", "A") if number % 5 == 0 else f"{row['candidate']} Now"
+
+
+def test_runs_are_compared_by_metrics_and_columns_as_by_sacrebleu(night, capsys):
+    changed = [
+        {**row, "candidate": row["candidate"] and moved(row), "note": at % 3}
+        for at, row in enumerate(ROWS)
+    ]
+    out = night / "changed-scores"
+    dump = write_rows(night / "changed-dump", changed)
+    assert score(dump, out, "--metrics", *NAMES) == cli.DONE
+    capsys.readouterr()
+    words = [str(word) for word in ("compare", out, night / "scores", "--json", "--measure")]
+    assert cli.main([*words, *NAMES, "note"]) == cli.DONE
+    found = {one["measure"]: one for one in json.loads(capsys.readouterr().out)["comparisons"]}
+    first, second = (
+        [row["candidate"] for row in rows if row["candidate"]] for rows in (ROWS, changed)
+    )
+    references = [[row["reference"] for row in ROWS if row["candidate"]]]
+    for name, metric in CORPUS.items():
+        sign = -1 if name == "ter" else 1
+        corpus = found[name]["whole"]["corpus"]
+        assert corpus["score"] == sign * metric.corpus_score(second, references).score
+        for kind, p_value, samples in (
+            ("ar", "randomization_p", 10_000),
+            ("bs", "bootstrap_p", 1_000),
+        ):
+            systems = [("a", first), ("b", second)]
+            test = PairedTest(systems, {name: metric}, references, test_type=kind)
+            (theirs,) = [
+                results[1].p_value for key, results in test()[1].items() if key != "System"
+            ]
+            assert 0.01 < theirs < 0.99
+            error = np.sqrt(max(theirs * (1 - theirs), 1 / samples) / samples)
+            assert corpus[p_value] == pytest.approx(theirs, abs=6 * error)
+    table, before = table_of(out), table_of(night / "scores")
+    for name, column in (("chrf", "metric_chrf"), ("rougel", "metric_rougel"), ("note", "note")):
+        change = np.array(table[column].to_pylist(), float) - np.array(
+            before[column].to_pylist(), float
+        )
+        own = change[~np.isnan(change)].mean()
+        assert found[name]["whole"]["result"]["difference"] == pytest.approx(own, rel=1e-12)
+        assert found[name]["settings"]["noise"] == 0
+    assert found["note"]["whole"]["corpus"] is None
+    assert cli.main([*words, "system"]) == cli.UNUSABLE
+    assert "got type string 'system'; expected numbers" in capsys.readouterr().err
+    assert cli.main([*words, "chrf++"]) == cli.UNUSABLE
+    assert "Score it with --metrics chrf++" in capsys.readouterr().err
