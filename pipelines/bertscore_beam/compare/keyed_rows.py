@@ -23,6 +23,7 @@ from bertscore_beam.dump import (
     columns,
     digest_texts,
     groups_of,
+    input_rows,
     values_as_text,
 )
 from bertscore_beam.files import Buckets
@@ -85,7 +86,8 @@ class RowReader:
         """
         options = self._options
         score, raw = columns.SCORES[self._measure], columns.RAW_SCORES[self._measure]
-        names = [score, raw, columns.REFERENCE_TOKENS, *options.choosing_columns]
+        names = [score, raw, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
+        names += options.choosing_columns
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=ENTRY)
@@ -109,13 +111,22 @@ class RowReader:
             yield entries[usable]
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
-        """Enter file and row, which are also the key of rows that have no other."""
+        """Enter file and row, which are also the key of rows that have no other.
+
+        Of several candidates a row, the candidate belongs to the key unless it is the system.
+        """
         name = part.input_name
         entries["file"] = self.files.setdefault(name, len(self.files))
         entries["row"] = np.arange(part.first_row, part.first_row + len(entries))
         digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
         entries["high"] = int.from_bytes(digest[:8], "little")
         entries["low"] = entries["row"]
+        if columns.CANDIDATE_FROM in part.table.column_names:
+            origins = part.table[columns.CANDIDATE_FROM]
+            entries["low"] = part.record.offset + input_rows(origins)
+            options = self._options
+            if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
+                entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
     def _put_groups(self, entries: Entries, table: pa.Table) -> None:
         by = self._options.by

@@ -1,3 +1,8 @@
+from .candidates import (
+    check_candidates as check_candidates,
+    input_rows as input_rows,
+    multiplied as multiplied,
+)
 from .census import (
     MOST_GROUPS as MOST_GROUPS,
     MOST_LANGUAGES as MOST_LANGUAGES,
@@ -9,6 +14,8 @@ from .census import (
     take_census as take_census,
 )
 from .columns import (
+    CANDIDATE as CANDIDATE,
+    CANDIDATE_FROM as CANDIDATE_FROM,
     OUTPUT_COLUMNS as OUTPUT_COLUMNS,
     SCHEMA_KEY as SCHEMA_KEY,
     SCORES as SCORES,

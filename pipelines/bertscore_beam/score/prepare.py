@@ -15,6 +15,7 @@ from importlib.metadata import version
 from itertools import chain
 
 from bertscore_beam.dump import (
+    CANDIDATE_FROM,
     MOST_SPLIT_BYTES,
     Imports,
     InputFile,
@@ -240,8 +241,8 @@ def plan_score(
         files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        columns = (options.candidate_column, options.reference_column)
-        texts = texts_among(files, named_columns(*columns, fields.choosing))
+        names = named_columns(options.candidate_column, options.reference_column, fields.choosing)
+        texts = texts_among(files, names)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = Imports(
@@ -296,9 +297,10 @@ def _plan_of(
     target_rows: int | None,
 ) -> tuple[str | None, Plan]:
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
-    choosing = table_fields(options).choosing
-    output = imports.folder
-    columns = (options.candidate_column, options.reference_column, choosing)
+    fields, output = table_fields(options), imports.folder
+    choosing = fields.choosing
+    candidates = fields.several or fields.candidate_column
+    columns = (candidates, options.reference_column, choosing)
     settings = (*columns, options.group_by, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
@@ -308,7 +310,7 @@ def _plan_of(
             return name, earlier
     plan = plan_inputs(
         files,
-        candidate_column=options.candidate_column,
+        candidate_column=candidates,
         reference_column=options.reference_column,
         target_rows=target_rows,
         target_bytes=MOST_SPLIT_BYTES,
@@ -325,7 +327,8 @@ def _plan_of(
     )
     if plan.sketched:
         return None, plan
-    census = take_census(plan.splits, options.language_column, options.group_by)
+    by = [name for name in options.group_by if name != CANDIDATE_FROM]  # of no input
+    census = take_census(plan.splits, options.language_column, by)
     return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
 
 
@@ -421,7 +424,8 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
     options, plan = planned.options, planned.plan
     return RunGoal(
         parts=len(plan.splits),
-        rows=plan.num_rows,
+        # With as many candidates as rows, each row has one.
+        rows=plan.num_rows if plan.num_rows == plan.about_rows else None,
         about_rows=plan.about_rows,
         files=len(planned.files),
         num_rejected_files=len(plan.rejected_files),
