@@ -77,13 +77,14 @@ def multiplied(rows: Rows) -> Rows:
     taken = several or (str(rows.fields.candidate_column),)
     kind = pa.string() if several else rows.candidates.type.value_type
     name = str(rows.fields.candidate_column)
-    others = table.drop_columns(list(taken))
+    # By number, since two of the others may have one name.
+    others = [n for n, column in enumerate(table.column_names) if column not in taken]
     added = [pa.field(name, kind), pa.field(CANDIDATE_FROM, pa.string())]
-    schema = pa.schema([*others.schema, *added])
+    schema = pa.schema([*map(table.schema.field, others), *added])
     numbers, pieces, start = [np.zeros(0, dtype=np.int64)], [], 0
     for batch in table.to_batches(max_chunksize=_AT_ONCE):
         own, *texts = _of_columns(batch, several) if several else _of_lists(batch.column(name))
-        repeated = [_repeated(batch.column(other), own) for other in others.column_names]
+        repeated = [_repeated(batch.column(other), own) for other in others]
         pieces.append(pa.record_batch([*repeated, *texts], schema=schema))
         numbers.append(own + start)
         start += len(batch)

@@ -37,7 +37,7 @@ def hide_columns(metadata: Mapping[bytes, bytes], names: Iterable[str]) -> Mappi
 
 
 def describe_columns(
-    metadata: Mapping[bytes, bytes], fields: Iterable[pa.Field], without: Collection[str] = ()
+    metadata: Mapping[bytes, bytes], more: Iterable[pa.Field], without: Collection[str] = ()
 ) -> Mapping[bytes, bytes]:
     """Return the metadata of a file with more columns, so that Spark sees these as well.
 
@@ -54,12 +54,13 @@ def describe_columns(
             "nullable": True,
             "metadata": {},
         }
-        for field in fields
+        for field in more
     ]
     rest = {key: value for key, value in metadata.items() if key != SCHEMA_KEY}
     try:
         schema = load_json(metadata[SCHEMA_KEY])
-        kept = [field for field in schema["fields"] if field["name"] not in without]
+        fields = schema["fields"]
+        kept = [field for field in fields if field["name"] not in without] if without else fields
         schema["fields"] = [*kept, *added]
     except (ValueError, TypeError, KeyError):
         return rest

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.columns import roots_of
+from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
@@ -181,18 +181,25 @@ def read_layout(
     """
     with open_parquet(path, size=size, version=version) as (file, source):
         footer = file.metadata
-        lists = _lists_among(file.schema, candidates)
+        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
+        listed = [
+            name for name in candidates if name in schema.names and is_list(schema.field(name).type)
+        ]
+        lists = [
+            number
+            for number, column in enumerate(file.schema)
+            if any(column.path.startswith(f"{name}.") for name in listed)
+        ]
         groups = tuple(
             RowGroup(
                 num_rows=group.num_rows,
                 num_bytes=group.total_byte_size,
                 # A null or an empty list counts as one value, and has one row.
-                num_pairs=(len(candidates) - len(lists)) * group.num_rows
+                num_pairs=(len(candidates) - len(listed)) * group.num_rows
                 + sum(group.column(number).num_values for number in lists),
             )
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
-        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
         utc_times = has_utc_times(file.schema)
         return FileLayout(
             schema=schema,
@@ -205,15 +212,6 @@ def read_layout(
             int96=int96_paths(file.schema),
             text=text,
         )
-
-
-def _lists_among(schema: pq.ParquetSchema, names: Sequence[str]) -> list[int]:
-    """Return the numbers of the columns that hold lists of candidates."""
-    return [
-        number
-        for number, column in enumerate(schema)
-        if column.max_repetition_level and any(column.path.startswith(f"{n}.") for n in names)
-    ]
 
 
 def exact_unit(path: str) -> str:

@@ -110,6 +110,15 @@ def test_several_columns_become_one_and_spark_sees_it():
     ]  # fmt: skip
 
 
+def test_other_columns_may_share_a_name():
+    arrays = [pa.array([1, 2]), pa.array(["x", "y"]), pa.array([3, 4]), pa.array([["a"] * 2, []])]
+    table = pa.Table.from_arrays(arrays, ["id", "twice", "twice", "samples"])
+    rows = multiplied(Rows(table, FIELDS))
+    assert [column.to_pylist() for column in rows.table.columns[:3]] == [
+        [1, 1, 2], ["x", "x", "y"], [3, 3, 4],
+    ]  # fmt: skip
+
+
 def test_rows_of_one_candidate_stay_the_same_object():
     rows = Rows(pa.table({"id": [1], "samples": ["a"]}), FIELDS)
     assert multiplied(rows) is rows
@@ -167,6 +176,8 @@ def test_splits_are_sized_by_candidates(tmp_path):
     assert [split.num_rows for split in splits[-2:]] == [20, 10]
     assert cut.num_rows == sum(split.num_rows for split in splits) == 60
     assert cut.about_rows >= sum(counts)
+    (first, *_) = read_layout(str(path), candidates=["reference"]).row_groups
+    assert first.pairs == first.num_rows
     several = plan_pairs(path, rows=20, candidate_column=("reference", "reference"))
     assert several.about_rows == 2 * several.num_rows == 120
     assert {split.num_rows for split in several.splits} == {10}
