@@ -174,12 +174,16 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="files of both",
             cure="Give both, or a dump of rows as --input.",
         )
+        others = {self.reference_column}
+        if len(self.candidate_column) > 1:  # they are no columns of the output
+            others |= {*self.idf_key, *self.idf_group, str(self.language_column)}
         check_value(
             "candidate_column",
             self.candidate_column if len(self.candidate_column) != 1 else self.candidate_column[0],
             fine=0 < len(set(self.candidate_column)) == len(self.candidate_column)
-            and self.reference_column not in self.candidate_column,
-            expected="a name other than the reference column's, or several, each once",
+            and others.isdisjoint(self.candidate_column),
+            expected="a name other than the reference column's, or several, each once and for "
+            "nothing else",
             cure="Texts compared with themselves all score 1.",
         )
         self._check_texts("candidate_column", "reuse", "registry", "group_by")
