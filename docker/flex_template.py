@@ -33,6 +33,7 @@ _PATTERNS = {
     "input": r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$",
     "output": _OUTPUT_PATH,
     "by": _COLUMNS,
+    "candidate_column": r"^.+$",
     "idf_key": _COLUMNS,
     "idf_group": _COLUMNS,
     "metrics": _COLUMNS,
@@ -48,6 +49,7 @@ _NOTES = {
     "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
     "blanks.",
     "by": _SEPARATED,
+    "candidate_column": "Several columns can only be named in `config`.",
     "idf_key": _SEPARATED,
     "idf_group": _SEPARATED,
     "metrics": _SEPARATED,
@@ -84,7 +86,7 @@ def _parameter(option: Option) -> dict[str, Any]:
     words += [_NOTES[option.name]] if option.name in _NOTES else []
     default = option.default
     if default not in (None, (), dataclasses.MISSING) and not isinstance(default, bool):
-        words.append(f"By default: {default}.")
+        words.append(f"By default: {' '.join(default) if option.is_list else default}.")
     pattern = _PATTERNS.get(option.name) or _pattern_of(option)
     return {
         "name": option.name,

@@ -23,7 +23,7 @@ from tests.benchmarks.table import read_results, to_markdown
 BUDGET_MINUTES = 15
 
 CASES = {
-    "commands": "comparisons idf_keys job_memory nights prism report_page text_input",
+    "commands": "candidates comparisons idf_keys job_memory nights prism report_page text_input",
     "contest": "families growth long_texts peer shapes",
     "crawl": "baseline_job baseline_scale ingest",
     "gemm": "gemm",

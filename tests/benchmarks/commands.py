@@ -103,6 +103,50 @@ def nights(
         )
 
 
+def candidates(
+    recorder: Recorder,
+    *,
+    rows: int = 1000,
+    samples: int = 4,
+    mean_tokens: float = 40.0,
+    rounds: int = 3,
+) -> None:
+    """What several candidates a row cost, as lists, against a dump multiplied out by hand.
+
+    The ratio is of CPU seconds, to the dump multiplied out. One worker, in turns.
+    """
+    pairs = mixed(rows * samples, mean_tokens=mean_tokens)
+    groups = [pairs.candidates[start::rows] for start in range(rows)]
+    references = pairs.references[:rows]
+    tables = {
+        "lists": {"candidate": groups, "reference": references},
+        "by hand": {
+            "candidate": [text for group in groups for text in group],
+            "reference": [text for text in references for _ in range(samples)],
+        },
+    }
+    costs: dict[str, list[dict[str, float]]] = {name: [] for name in tables}
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for kind, table in tables.items():
+            pq.write_table(pa.table(table), folder / f"{kind}.parquet")
+        for turn in range(rounds):
+            for kind, spent in costs.items():
+                words = ["score", "--input", folder / f"{kind}.parquet", "--workers", 1]
+                words += ["--output", folder / f"{kind}-{turn}", "--device", "cpu"]
+                spent.append(run_command(words))
+    by_hand = median(cost["cpu_seconds"] for cost in costs["by hand"])
+    for kind, spent in costs.items():
+        cpu_seconds = median(cost["cpu_seconds"] for cost in spent)
+        recorder.add(
+            what=kind,
+            n=rows * samples,
+            seconds=[cost["seconds"] for cost in spent],
+            cpu_seconds=cpu_seconds,
+            ratio=cpu_seconds / by_hand,
+        )
+
+
 def write_night(folder: Path, pairs: Pairs, files: int = 4) -> None:
     """Write a night as some files."""
     folder.mkdir()

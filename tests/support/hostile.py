@@ -76,7 +76,7 @@ _BAD_COLUMNS: dict[str, tuple[Callable[[Path], None], str]] = {
     "near name": (_changed(reference=None, references=_GOOD), "Did you mean 'references'?"),
     "numbers": (_changed(candidate=[1, 2]), "got type int64"),
     "bytes": (_changed(candidate=pa.array([b"a", b"b"])), "got type binary"),
-    "list of candidates": (_changed(candidate=[["a"], ["b"]]), "'candidate' holds no texts"),
+    "lists of numbers": (_changed(candidate=[[1], [2]]), "'candidate' holds no texts"),
     "lists of lists": (_changed(reference=_DEEP), "expected a string type or a list of it"),
     "structs": (_changed(reference=[{"text": "a"}] * 2), "got type struct"),
     "null in lists of fixed size": (

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from bertscore_beam.dump import METRICS, SCORES
+from bertscore_beam.dump import CANDIDATE_FROM, METRICS, SCORES
 from bertscore_beam.options import COLUMN, COLUMNS, MEASURES, NAMES, RUN, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
@@ -110,7 +110,7 @@ class CompareOptions(Options):
                 "--systems compares systems within one run: got AGAINST, too; expected one of "
                 "the two."
             )
-        if not self.key:
+        if not self.key and self.system_column != CANDIDATE_FROM:
             raise ConfigError(
                 "--systems needs --key: the columns that say which rows of the systems belong "
                 "together, such as the segment."

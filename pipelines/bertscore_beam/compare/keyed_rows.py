@@ -24,6 +24,7 @@ from bertscore_beam.dump import (
     digest_texts,
     groups_of,
     has_column,
+    input_rows,
     values_as_text,
 )
 from bertscore_beam.files import Buckets
@@ -98,7 +99,8 @@ class RowReader:
         measure = self._measure
         score = columns.SCORES.get(measure) or columns.METRICS.get(measure, measure)
         raw, counts = columns.RAW_SCORES.get(measure, ""), columns.METRIC_COUNTS.get(measure, "")
-        names = [score, raw, counts, columns.REFERENCE_TOKENS, *options.choosing_columns]
+        names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
+        names += options.choosing_columns
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=self.entry)
@@ -124,13 +126,22 @@ class RowReader:
             yield entries[usable]
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
-        """Enter file and row, which are also the key of rows that have no other."""
+        """Enter file and row, which are also the key of rows that have no other.
+
+        Of several candidates a row, the candidate belongs to the key unless it is the system.
+        """
         name = part.input_name
         entries["file"] = self.files.setdefault(name, len(self.files))
         entries["row"] = np.arange(part.first_row, part.first_row + len(entries))
         digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
         entries["high"] = int.from_bytes(digest[:8], "little")
         entries["low"] = entries["row"]
+        if columns.CANDIDATE_FROM in part.table.column_names:
+            origins = part.table[columns.CANDIDATE_FROM]
+            entries["low"] = part.record.offset + input_rows(origins)
+            options = self._options
+            if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
+                entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
     def _put_groups(self, entries: Entries, table: pa.Table) -> None:
         by = self._options.by

@@ -1,3 +1,8 @@
+from .candidates import (
+    check_candidates as check_candidates,
+    input_rows as input_rows,
+    multiplied as multiplied,
+)
 from .census import (
     MOST_GROUPS as MOST_GROUPS,
     MOST_LANGUAGES as MOST_LANGUAGES,
@@ -12,6 +17,8 @@ from .census import (
     take_census as take_census,
 )
 from .columns import (
+    CANDIDATE as CANDIDATE,
+    CANDIDATE_FROM as CANDIDATE_FROM,
     METRIC_COLUMNS as METRIC_COLUMNS,
     METRIC_COUNTS as METRIC_COUNTS,
     METRICS as METRICS,

@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,22 +39,31 @@ def hide_columns(metadata: Mapping[bytes, bytes], names: Iterable[str]) -> Mappi
 
 
 def describe_columns(
-    metadata: Mapping[bytes, bytes], fields: Iterable[pa.Field]
+    metadata: Mapping[bytes, bytes], more: Iterable[pa.Field], without: Collection[str] = ()
 ) -> Mapping[bytes, bytes]:
     """Return the metadata of a file with more columns, so that Spark sees these as well.
+
+    `without` names columns that the file has no longer.
 
     A description that cannot be read is left out: Spark then goes by the columns themselves.
     """
     if SCHEMA_KEY not in metadata:
         return metadata
     added = [
-        {"name": field.name, "type": _TYPES[field.type], "nullable": True, "metadata": {}}
-        for field in fields
+        {
+            "name": field.name,
+            "type": _TYPES.get(field.type, "string"),
+            "nullable": True,
+            "metadata": {},
+        }
+        for field in more
     ]
     rest = {key: value for key, value in metadata.items() if key != SCHEMA_KEY}
     try:
         schema = load_json(metadata[SCHEMA_KEY])
-        schema["fields"] = [*schema["fields"], *added]
+        fields = schema["fields"]
+        kept = [field for field in fields if field["name"] not in without] if without else fields
+        schema["fields"] = [*kept, *added]
     except (ValueError, TypeError, KeyError):
         return rest
     return {**rest, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
@@ -110,6 +119,12 @@ METRIC_COLUMNS = (*METRICS.values(), *METRIC_COUNTS.values())
 _ADDED = (*OUTPUT_COLUMNS, *METRIC_COLUMNS)
 
 
+CANDIDATE = "bertscore_candidate"
+"""The column of candidates in rows that several columns of candidates were made into."""
+CANDIDATE_FROM = "bertscore_candidate_from"
+"""Where the candidate of a row is from, if its input row has several: the number in the list, from
+0, or the name of the column. Null for a row without a candidate."""
+
 _BETWEEN = re.compile(r"[;,|\t]")
 """What separates the columns of a text file."""
 
@@ -124,12 +139,14 @@ class TableFields:
     A name may be a dotted path; see `column_of`.
 
     Attributes:
-        candidate_column: Candidates, strings; None if only references are wanted.
+        candidate_column: Candidates, strings or lists of them; None if only references are wanted.
         reference_column: References: strings, or lists of strings.
         key: Rows that are equal in these columns count once for idf; empty if every row counts.
         group: Each value of these columns has its own idf table; empty for one table.
         language: Language codes: each language has its own setting and its own tables. None if all
             rows are scored alike.
+        several: The columns of candidates if there is more than one; the candidates of a row are
+            then multiplied out into `candidate_column`.
     """
 
     candidate_column: str | None = None
@@ -137,6 +154,13 @@ class TableFields:
     key: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     language: str | None = None
+    several: tuple[str, ...] = ()
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The columns of candidates in the input."""
+        alone = () if self.candidate_column is None else (self.candidate_column,)
+        return self.several or alone
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -176,12 +200,12 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
         InputError: If a column is missing, there twice, or of another type.
     """
     if candidate_column is not None:
-        kind = _column_type(schema, candidate_column, "candidate", "--candidate-column")
+        kind = column_type(schema, candidate_column, "candidate", "--candidate-column")
         if not is_text(kind):
-            raise _wrong_type(candidate_column, kind, "candidate", "a string type")
-    kind = _column_type(schema, reference_column, "reference", "--reference-column")
+            raise wrong_type(candidate_column, kind, "candidate", "a string type")
+    kind = column_type(schema, reference_column, "reference", "--reference-column")
     if not is_text(kind) and not is_list(kind):
-        raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+        raise wrong_type(reference_column, kind, "reference", "a string type or a list of it")
 
 
 def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> None:
@@ -197,9 +221,9 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         InputError: If a column is missing, there twice, or of another type.
     """
     for name, option in options.items():
-        kind = _column_type(schema, name, option.strip("-").removesuffix("-column"), option)
+        kind = column_type(schema, name, option.strip("-").removesuffix("-column"), option)
         if option == LANGUAGE_OPTION and not is_text(kind):
-            raise _wrong_type(name, kind, "language", "a string type")
+            raise wrong_type(name, kind, "language", "a string type")
         if not can_choose(kind):
             raise InputError(
                 f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
@@ -362,7 +386,8 @@ def _type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
     return kind
 
 
-def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
+def column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
+    """Return the type of a column, named or by its dotted path; see `check_columns` for errors."""
     number = schema.names.count(name)
     if number > 1:
         raise InputError(
@@ -400,7 +425,8 @@ def _paths(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
             yield from _paths(field.type, below)
 
 
-def _wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
+def wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
+    """Return the error for a column that holds no texts."""
     return InputError(
         f"the {role} column {name!r} holds no texts: got type {kind}; expected {expected}. "
         f"Convert the column, or name another one with --{role}-column."

@@ -170,7 +170,7 @@ class RowDigests:
         """
         places = "" if rows.lines is None else f"-{rows.lines.digest()}"
         return cls(
-            candidates=f"{digest_columns(rows.candidates)}{places}",
+            candidates=f"{digest_columns(*rows.candidate_columns)}{places}",
             references=digest_references(rows),
             rows=f"{digest_table(rows.table)}{'-utc' if utc_times else ''}",
         )

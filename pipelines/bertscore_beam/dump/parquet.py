@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.columns import roots_of
+from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
@@ -164,13 +164,16 @@ class FileLayout:
     text: str = ""
 
 
-def read_layout(path: str, size: int | None = None, version: str = "") -> FileLayout:
+def read_layout(
+    path: str, size: int | None = None, version: str = "", candidates: Sequence[str] = ()
+) -> FileLayout:
     """Read the footer of a file, not its rows.
 
     Args:
         path: Path of the file.
         size: As for `open_source`. Without it fsspec looks through the listing of the whole folder.
         version: As for `open_source`.
+        candidates: The columns of candidates, which give each row group its pairs.
 
     Raises:
         InputError: If it is not a whole Parquet file.
@@ -178,11 +181,25 @@ def read_layout(path: str, size: int | None = None, version: str = "") -> FileLa
     """
     with open_parquet(path, size=size, version=version) as (file, source):
         footer = file.metadata
+        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
+        listed = [
+            name for name in candidates if name in schema.names and is_list(schema.field(name).type)
+        ]
+        lists = [
+            number
+            for number, column in enumerate(file.schema)
+            if any(column.path.startswith(f"{name}.") for name in listed)
+        ]
         groups = tuple(
-            RowGroup(num_rows=group.num_rows, num_bytes=group.total_byte_size)
+            RowGroup(
+                num_rows=group.num_rows,
+                num_bytes=group.total_byte_size,
+                # A null or an empty list counts as one value, and has one row.
+                num_pairs=(len(candidates) - len(listed)) * group.num_rows
+                + sum(group.column(number).num_values for number in lists),
+            )
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
-        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
         utc_times = has_utc_times(file.schema)
         return FileLayout(
             schema=schema,
@@ -321,7 +338,7 @@ def read_parquet(
                 continue
             _check_unchanged(split, file.metadata, size if split.data else source_size(source))
             rows = _Rows(file, source, split, names)
-            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.about_rows)
+            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
             while row_group_of(split) == row_group:
                 split = yield _checked(rows, split, is_exact=are_exact)
 
@@ -329,7 +346,7 @@ def read_parquet(
 def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
     table = rows.read(split)
     skip = split.skip_rows
-    if not is_exact and not rows.are_exact(skip, skip + split.about_rows):
+    if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
         message = not_exact_message(rows.int96)
         raise InputError(f"{mask_credentials(split.path)!r}: {message}")
     for column in table.columns:
@@ -371,7 +388,7 @@ class _Rows:
     def read(self, split: Split) -> pa.Table:
         if split.num_rows == 0:
             return pa.Table.from_batches([], self.file.schema_arrow)
-        limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.about_rows // self._available)
+        limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.rows_read // self._available)
         if self._batches is None:
             if self._is_small:
                 self._fetch_ahead()
@@ -385,7 +402,7 @@ class _Rows:
             self._batches = Batches(batches)
         pieces: list[pa.RecordBatch] = []
         rows = size = 0
-        for batch in self._batches.take(split.skip_rows, split.about_rows):
+        for batch in self._batches.take(split.skip_rows, split.rows_read):
             pieces.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if size > limit:

@@ -121,12 +121,12 @@ class Plan:
 
     @property
     def num_rows(self) -> int | None:
-        """Rows to score; None if files must be imported to know."""
-        return None if self.sketched else self.about_rows
+        """Rows of the input; None if files must be imported to know."""
+        return None if self.sketched else sum(split.rows_read for split in self.splits)
 
     @property
     def about_rows(self) -> int:
-        """Rows to score, estimated where they are not known."""
+        """Rows to score, of which an input row may have several; estimated if not known."""
         return sum(split.about_rows for split in self.splits)
 
     @property
@@ -223,8 +223,12 @@ class Imports:
         """Return the path of the Parquet file that is made of a file of text."""
         return join(self.folder, text.data)
 
-    def layout(self, text: TextFile) -> FileLayout | None:
+    def layout(self, text: TextFile, candidates: Sequence[str] = ()) -> FileLayout | None:
         """Return what planning needs of an import; None if it is not there, or too little.
+
+        Args:
+            text: The file.
+            candidates: As for `read_layout`.
 
         Raises:
             RejectedError: The file could not be imported.
@@ -233,7 +237,7 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_layout(join(self.folder, text.footer))
+            layout = read_layout(join(self.folder, text.footer), candidates=candidates)
             lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
         (noted,) = read_many([join(self.folder, text.rejection)])

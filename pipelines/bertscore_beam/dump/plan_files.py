@@ -15,6 +15,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
+from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import GroupColumns
 from bertscore_beam.dump.columns import (
     check_choosing_columns,
@@ -75,14 +76,14 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    candidate: str | None
+    candidates: tuple[str, ...]
     reference: str
     choosing: Mapping[str, str]
     groups: GroupColumns
 
     @property
     def named(self) -> tuple[str, ...]:
-        return named_columns(self.candidate, self.reference, self.choosing)
+        return named_columns(self.candidates, self.reference, self.choosing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ class _Measured:
 
     @property
     def rows(self) -> int:
-        return sum(group.num_rows for group in self.row_groups)
+        return sum(group.pairs for group in self.row_groups)
 
     def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
         splits = plan_file(
@@ -113,16 +114,16 @@ class _Measured:
 
 
 def named_columns(
-    candidate: str | None, reference: str, choosing: Iterable[str]
+    candidates: Iterable[str], reference: str, choosing: Iterable[str]
 ) -> tuple[str, ...]:
     """Return the columns that every file must have; see `plan_inputs`."""
-    return tuple(name for name in (candidate, reference, *choosing) if name is not None)
+    return (*candidates, reference, *choosing)
 
 
 def plan_inputs(
     files: Sequence[InputFile],
     *,
-    candidate_column: str | None,
+    candidate_column: str | tuple[str, ...] | None,
     reference_column: str,
     target_rows: int | None,
     target_bytes: int,
@@ -134,9 +135,10 @@ def plan_inputs(
 
     Args:
         files: What to plan, as `expand_inputs` returns it.
-        candidate_column: Name or dotted path of the candidates, None if only references are wanted.
+        candidate_column: Name or dotted path of the candidates, or the names of several columns;
+            None if only references are wanted.
         reference_column: Name or dotted path of the references.
-        target_rows: Most rows in a split; None to choose it by the rows and the workers.
+        target_rows: Most rows of a part; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split.
         resources: What the plan is made with, and made for.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
@@ -152,7 +154,8 @@ def plan_inputs(
     """
     names = input_names([file.path for file in files], root_of_files(files))
     groups = GroupColumns(resources.group_by)
-    columns = _Columns(candidate_column, reference_column, choosing or {}, groups)
+    candidates = (candidate_column,) if isinstance(candidate_column, str) else candidate_column
+    columns = _Columns(candidates or (), reference_column, choosing or {}, groups)
     if min(target_bytes, 1 if target_rows is None else target_rows) < 1:
         raise ConfigError(
             f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
@@ -201,10 +204,10 @@ def plan_inputs(
 
 def _parquet(blank: Split, columns: _Columns) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = _named_layout(blank)
+        layout = _named_layout(blank, columns.candidates)
     _check_schema(blank, layout.schema, columns)
     # Without candidates only references are read, and other columns may be as they like.
-    scores = columns.candidate is not None
+    scores = bool(columns.candidates)
     reference = root_of(layout.schema, columns.reference)
     null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
@@ -228,7 +231,7 @@ def _parquet(blank: Split, columns: _Columns) -> _Measured:
 
 def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | None) -> _Measured:
     with _rejecting(FileReason.NOT_TEXT):
-        layout = None if imports is None else imports.layout(text)
+        layout = None if imports is None else imports.layout(text, columns.candidates)
         if layout is None:
             schema, estimated = read_columns(text)
         else:
@@ -277,9 +280,9 @@ def check_place(
         )
 
 
-def _named_layout(blank: Split) -> FileLayout:
+def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
     try:
-        return read_layout(blank.path, blank.file_size, blank.file_version)
+        return read_layout(blank.path, blank.file_size, blank.file_version, candidates)
     except InputError as error:
         with open_source(blank.path) as source:
             hint = not_parquet_hint(blank.path, bytes(source.read(HEAD_BYTES)))
@@ -291,7 +294,8 @@ def _named_layout(blank: Split) -> FileLayout:
 def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str = "") -> None:
     schema = partition_schema(schema, blank.partitions)
     try:
-        check_columns(schema, columns.candidate, columns.reference)
+        check_candidates(schema, columns.candidates)
+        check_columns(schema, None, columns.reference)
         check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)
     except InputError as error:
@@ -345,7 +349,7 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     )
 
 
-def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
+def _digest(splits: Sequence[Split], *columns: str | tuple[str, ...] | None) -> str:
     files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

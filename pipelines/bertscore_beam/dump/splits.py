@@ -39,10 +39,17 @@ class RowGroup:
     Attributes:
         num_rows: Rows in the group.
         num_bytes: Size of all its columns, encoded but not compressed.
+        num_pairs: Rows once their candidates are multiplied out; 0 for as many as there are.
     """
 
     num_rows: int
     num_bytes: int
+    num_pairs: int = 0
+
+    @property
+    def pairs(self) -> int:
+        """Rows of the output."""
+        return self.num_pairs or self.num_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +68,8 @@ class Split:
         num_rows: Rows of the split, 0 only for a file without rows; None in a sketch: of a file of
             text only the first rows were seen, and the split cannot be read.
         skip_rows: Rows to skip, counted from the start of `first_row_group`.
-        estimated_rows: About the rows of the split where `num_rows` is None.
+        estimated_rows: About the rows of its part where these are not `num_rows`: of a sketch, or
+            where a row has several candidates; 0 otherwise.
         timestamp_unit: Unit in which the INT96 timestamps of the file are exact.
         utc_times: Whether the file's times of day are marked as UTC.
         text: How a file of text was read, a digest; "" for Parquet.
@@ -88,7 +96,12 @@ class Split:
 
     @property
     def about_rows(self) -> int:
-        """Rows of the split, estimated if they are not known."""
+        """Rows of the part, estimated if they are not known."""
+        return self.estimated_rows or self.rows_read
+
+    @property
+    def rows_read(self) -> int:
+        """Rows of the input, estimated if they are not known."""
         return self.estimated_rows if self.num_rows is None else self.num_rows
 
     @property
@@ -152,14 +165,14 @@ def plan_file(
     Args:
         blank: What all splits of the file share.
         row_groups: All row groups of the file, in order.
-        target_rows: Most rows in a split. At least 1.
+        target_rows: Most rows of the part of a split. At least 1.
         target_bytes: Most encoded bytes in a split. At least 1.
     """
     file_rows = sum(group.num_rows for group in row_groups)
     splits: list[Split] = []
     row_offset = 0
-    runs = list(_runs(row_groups, target_rows, target_bytes)) or [(0, len(row_groups), 0, 0)]
-    for first, stop, skip, rows in runs:
+    runs = list(_runs(row_groups, target_rows, target_bytes)) or [(0, len(row_groups), 0, 0, 0)]
+    for first, stop, skip, rows, pairs in runs:
         splits.append(
             replace(
                 blank,
@@ -169,6 +182,7 @@ def plan_file(
                 row_offset=row_offset,
                 num_rows=rows,
                 skip_rows=skip,
+                estimated_rows=0 if pairs == rows else pairs,
             )
         )
         row_offset += rows
@@ -177,32 +191,35 @@ def plan_file(
 
 def _runs(
     row_groups: Sequence[RowGroup], target_rows: int, target_bytes: int
-) -> Iterator[tuple[int, int, int, int]]:
-    first = stop = rows = size = 0
+) -> Iterator[tuple[int, int, int, int, int]]:
+    first = stop = rows = pairs = size = 0
     for index, group in enumerate(row_groups):
         if group.num_rows == 0:
             continue
-        if rows and (rows + group.num_rows > target_rows or size + group.num_bytes > target_bytes):
-            yield first, stop, 0, rows
-            rows = size = 0
-        if group.num_rows > target_rows or group.num_bytes > target_bytes:
+        if rows and (pairs + group.pairs > target_rows or size + group.num_bytes > target_bytes):
+            yield first, stop, 0, rows, pairs
+            rows = pairs = size = 0
+        if group.pairs > target_rows or group.num_bytes > target_bytes:
             yield from _cut(index, group, target_rows, target_bytes)
             continue
         if not rows:
             first = index
         stop, rows, size = index + 1, rows + group.num_rows, size + group.num_bytes
+        pairs += group.pairs
     if rows:
-        yield first, stop, 0, rows
+        yield first, stop, 0, rows, pairs
 
 
 def _cut(
     index: int, group: RowGroup, target_rows: int, target_bytes: int
-) -> Iterator[tuple[int, int, int, int]]:
-    fewest = max(math.ceil(group.num_rows / target_rows), math.ceil(group.num_bytes / target_bytes))
+) -> Iterator[tuple[int, int, int, int, int]]:
+    fewest = max(math.ceil(group.pairs / target_rows), math.ceil(group.num_bytes / target_bytes))
     pieces = min(fewest, group.num_rows)
     bounds = [piece * group.num_rows // pieces for piece in range(pieces + 1)]
     for start, end in itertools.pairwise(bounds):
-        yield index, index + 1, start, end - start
+        # Rounded up: pieces that add up to the rows of the group then have one candidate a row.
+        pairs = -(-(end - start) * group.pairs // group.num_rows)
+        yield index, index + 1, start, end - start, pairs
 
 
 # Many splits in little memory.
@@ -389,8 +406,8 @@ def reading_words(splits: Sequence[Split], workers: int | None) -> str:
     rows = decoded = most = 0
     for run in split_runs(splits, size):
         last = run.splits[-1]
-        end = last.skip_rows + last.about_rows  # from the start of the row group
-        rows += sum(split.about_rows for split in run.splits)
+        end = last.skip_rows + last.rows_read  # from the start of the row group
+        rows += sum(split.rows_read for split in run.splits)
         decoded += end
         most = max(most, end)
     if decoded == rows:

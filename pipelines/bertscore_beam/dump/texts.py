@@ -9,13 +9,15 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import TableFields, column_of, is_list
+from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields, column_of, is_list
 
 if TYPE_CHECKING:
     from bertscore_beam.dump.text.parsers import Lines
+    from bertscore_core.tokens import IntArray
 
 _T = TypeVar("_T")
 
@@ -124,6 +126,7 @@ class Reason(StrEnum):
     """Why a row has no scores, or scores to be careful with; the values of bertscore_error."""
 
     NULL_CANDIDATE = "null_candidate"
+    NO_CANDIDATES = "no_candidates"
     NULL_REFERENCE = "null_reference"
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
@@ -314,11 +317,14 @@ class Rows:
         table: The rows with all their columns.
         fields: Which columns are for what.
         lines: The lines that they were read from; None if they never were text.
+        numbers: Position of the input row of each row, if rows with several candidates were
+            multiplied out; None otherwise. Shape (N,).
     """
 
     table: pa.Table
     fields: TableFields
     lines: "Lines | None" = None
+    numbers: "IntArray | None" = None
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -327,6 +333,37 @@ class Rows:
     def candidates(self) -> pa.ChunkedArray:
         """The column of candidates."""
         return column_of(self.table, str(self.fields.candidate_column))
+
+    @property
+    def candidate_columns(self) -> list[pa.ChunkedArray]:
+        """The columns of candidates of the input."""
+        return [column_of(self.table, name) for name in self.fields.candidates]
+
+    @cached_property
+    def input_rows(self) -> "IntArray":
+        """Position of the input row of each row. Shape (N,)."""
+        return np.arange(len(self)) if self.numbers is None else self.numbers
+
+    @cached_property
+    def origins(self) -> list[str | None]:
+        """Where the candidate of each row is from, None if it is alone. Shape (N,)."""
+        if self.numbers is None:
+            return [None] * len(self)
+        origins: list[str | None] = self.table[CANDIDATE_FROM].to_pylist()
+        return origins
+
+    @property
+    def unreadable(self) -> dict[int, str]:
+        """The reason of each row whose texts need not be looked at, by position."""
+        bad = {} if self.lines is None else self.lines.reasons
+        if self.numbers is None:
+            return bad
+        rows = enumerate(zip(self.numbers.tolist(), self.origins, strict=True))
+        return {
+            row: bad.get(number, Reason.NO_CANDIDATES)
+            for row, (number, origin) in rows
+            if origin is None or number in bad
+        }
 
     @cached_property
     def references(self) -> pa.ChunkedArray:

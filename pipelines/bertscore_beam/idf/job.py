@@ -171,7 +171,7 @@ class IdfJob:
 
 
 def _named_columns(options: IdfOptions) -> tuple[str, ...]:
-    return named_columns(None, options.reference_column, table_fields(options).choosing)
+    return named_columns((), options.reference_column, table_fields(options).choosing)
 
 
 def plan_idf(

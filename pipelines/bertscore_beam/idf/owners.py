@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Rows, Split, TableFields
+from bertscore_beam.dump import CANDIDATE, NO_CODE, NO_LANGUAGE, Rows, Split, TableFields
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
 from bertscore_beam.options import DumpOptions, ScoreOptions
 
@@ -78,8 +78,10 @@ def key_of_all(rows: int) -> RowKeys:
 
 def table_fields(options: DumpOptions) -> TableFields:
     """Return the columns of texts, and those that say how rows are scored and counted."""
+    names = options.candidate_column if isinstance(options, ScoreOptions) else ()
     return TableFields(
-        candidate_column=options.candidate_column if isinstance(options, ScoreOptions) else None,
+        candidate_column=CANDIDATE if len(names) > 1 else next(iter(names), None),
+        several=names if len(names) > 1 else (),
         reference_column=options.reference_column,
         key=options.idf_key,
         group=options.idf_group,

@@ -98,7 +98,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             grouped. Without an output the result is only printed.
         references: Files of references with a text a line, for all candidates; several give each
             row several references.
-        candidate_column: Column of the candidates, by name or dotted path.
+        candidate_column: Column of the candidates, by name or dotted path. With a list of texts in
+            each row, or with the names of several columns, each candidate becomes a row.
         num_layers: Layer whose embeddings are compared; by default the registry's for the model.
         registry: File of layers that `bertscore-beam tune` wrote: the layer of a model is taken
             from it, unless `num_layers` says another.
@@ -149,7 +150,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     references: tuple[str, ...] = dataclasses.field(
         default=(), metadata={"short": "-r", "also": ("ref",)}
     )
-    candidate_column: str = "candidate"
+    candidate_column: tuple[str, ...] = dataclasses.field(
+        default=("candidate",), metadata={"metavar": "COLUMN"}
+    )
     num_layers: int | None = None
     registry: str | None = None
     idf: str = "none"
@@ -178,21 +181,26 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="files of both",
             cure="Give both, or a dump of rows as --input.",
         )
+        others = {self.reference_column}
+        if len(self.candidate_column) > 1:  # they are no columns of the output
+            others |= {*self.idf_key, *self.idf_group, str(self.language_column)}
         check_value(
             "candidate_column",
-            self.candidate_column,
-            fine=self.candidate_column.strip() not in ("", self.reference_column),
-            expected="a name other than the reference column's",
+            self.candidate_column if len(self.candidate_column) != 1 else self.candidate_column[0],
+            fine=0 < len(set(self.candidate_column)) == len(self.candidate_column)
+            and others.isdisjoint(self.candidate_column),
+            expected="a name other than the reference column's, or several, each once and for "
+            "nothing else",
             cure="Texts compared with themselves all score 1.",
         )
-        self._check_texts("reuse", "registry", "group_by")
+        self._check_texts("candidate_column", "reuse", "registry", "group_by")
         check_group_columns("by", self.group_by)
         check_value(
             "by",
             list(self.group_by),
-            fine=self.candidate_column not in self.group_by,
+            fine=not {*self.candidate_column} & {*self.group_by},
             expected="columns that many rows share, not that of the candidates",
-            cure=f"Leave {self.candidate_column!r} out.",
+            cure=f"Leave {' and '.join(self.candidate_column)} out.",
         )
         check_value(
             "metrics",

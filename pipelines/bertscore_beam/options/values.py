@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import yaml
 
+from bertscore_beam.dump import CANDIDATE_FROM
 from bertscore_beam.files import NoFileError, mask_credentials, reaching, read_bytes
 from bertscore_core.errors import ConfigError
 
@@ -118,7 +119,7 @@ def check_group_columns(name: str, columns: Sequence[str]) -> None:
         name,
         list(columns),
         fine=len(set(columns)) == len(columns)
-        and not any(column.startswith("bertscore_") for column in columns),
+        and not any(column.startswith("bertscore_") for column in {*columns} - {CANDIDATE_FROM}),
         expected="columns of the input, each once",
         cure="Columns that begin with bertscore_ say what was scored, and make no groups.",
     )

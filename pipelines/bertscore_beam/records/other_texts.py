@@ -23,6 +23,7 @@ from bertscore_beam.dump import (
     Split,
     TableFields,
     digest_texts,
+    multiplied,
     read_split,
 )
 from bertscore_beam.files import mask_credentials
@@ -150,10 +151,10 @@ class _Part:
 
 def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys:
     distances = [abs(split.row_offset - part.offset) for split in splits]
-    names = (str(fields.candidate_column), fields.reference_column)
+    names = (*fields.candidates, fields.reference_column)
     rows, now = 0, np.zeros(0, dtype=np.uint64)
     for split in splits[distances.index(min(distances)) :]:
-        texts = Rows(read_split(split, names), fields)
+        texts = multiplied(Rows(read_split(split, names), fields))
         digests = digest_texts(texts.candidates, texts.references)
         rows, now = rows + len(digests), np.union1d(now, _keys(digests))
         if rows >= part.rows:

@@ -102,6 +102,7 @@ class PartRecord:
             a record of a version that did not write it.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
+        input_rows: Rows that were read, if each may have several candidates; None if one each.
     """
 
     part_name: str
@@ -124,6 +125,7 @@ class PartRecord:
     reused_rows: str = ""
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
+    input_rows: int | None = None
 
     @classmethod
     def of(cls, split: Split, *, summary: ScoreSummary, **made: Any) -> "PartRecord":
@@ -138,11 +140,16 @@ class PartRecord:
             **made,
         )
 
+    @property
+    def rows_read(self) -> int:
+        """Rows of the input that the part was made of."""
+        return self.num_rows if self.input_rows is None else self.input_rows
+
     def covers(self, split: Split) -> bool:
         """Tell whether the record is about the same rows of the same version of the same file."""
         return (
             self.part_name == split.part_name
-            and split.num_rows in (None, self.num_rows)
+            and split.num_rows in (None, self.rows_read)
             and all(getattr(self, name) == value for name, value in _of_file(split).items())
         )
 

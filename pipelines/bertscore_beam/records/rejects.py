@@ -1,4 +1,4 @@
-"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message, byte, line.
+"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message, candidate and more.
 
     OUT/_rejects/rows/<digest>/part-000000020000.pq    rows of one part without scores
     OUT/_rejects/files.pq                              files and splits that could not be read
@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from bertscore_beam.dump import RejectedFile, Split, note_name, write_part
-from bertscore_beam.dump.text import Lines
+from bertscore_beam.dump import RejectedFile, Rows, Split, note_name, write_part
 from bertscore_beam.files import mask_credentials
 
 REJECTS_FOLDER = "_rejects"
@@ -38,6 +37,8 @@ SCHEMA = pa.schema(
         "byte": pa.int64(),
         # Number of its line, from 1; null for Parquet.
         "line": pa.int64(),
+        # As in bertscore_candidate_from; null where a row has one candidate.
+        "candidate": pa.string(),
     }
 )
 
@@ -48,20 +49,23 @@ def rows_path(part_name: str) -> str:
     return f"{REJECTED_ROWS_FOLDER}/{note_name(part_name)}.pq"
 
 
-def rejected_rows(split: Split, rejected: Mapping[int, str], lines: Lines | None = None) -> bytes:
-    """List the rows of a split that have no scores."""
+def rejected_rows(split: Split, rejected: Mapping[int, str], rows: Rows) -> bytes:
+    """List the rows of a split that have no scores, by their positions in `rows`."""
+    lines = rows.lines
     file = (lines and lines.file) or mask_credentials(split.path)
+    places = ((place, int(rows.input_rows[place])) for place in sorted(rejected))
     return _to_bytes(
         {
             "file": file,
             "row": split.row_offset + row,
             "rows": 1,
-            "reason": reason,
+            "reason": rejected[place],
             "message": lines.bad[row].message or None if lines and row in lines.bad else None,
             "byte": None if lines is None else int(lines.offsets[row]),
             "line": None if lines is None else int(lines.numbers[row]),
+            "candidate": rows.origins[place],
         }
-        for row, reason in sorted(rejected.items())
+        for place, row in places
     )
 
 

@@ -55,7 +55,7 @@ def may_be_valid(
     now = labels or {}
     return (
         record.part_name == split.part_name
-        and split.num_rows in (None, record.num_rows)
+        and split.num_rows in (None, record.rows_read)
         and record.job_digest == job_digest
         and idf in (None, record.idf)
         and all(now.get(name, "") == rows.label for name, rows in record.languages.items())
@@ -258,7 +258,11 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
     In a run with a column of languages that is also the setting of each language that both runs
     have; see `language_identity`.
     """
-    chosen = {"idf_key": fields.key, "idf_group": fields.group}
+    chosen = {
+        "candidate_columns": fields.several,
+        "idf_key": fields.key,
+        "idf_group": fields.group,
+    }
     columns = {
         "candidate_column": str(fields.candidate_column),
         "reference_column": fields.reference_column,

@@ -48,6 +48,7 @@ class RunTotals:
         parts_kept: Parts that were compared and whose rows were the same.
         parts_rewritten: Parts that were written again with the scores they had.
         kept_rows: Rows of the parts kept or rewritten.
+        input_rows: Rows of the input that all parts were made of.
         fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
         reused: Rows that took the scores of an earlier run, in all parts.
         summary: Sums over the rows of all parts.
@@ -62,6 +63,7 @@ class RunTotals:
     parts_kept: int = 0
     parts_rewritten: int = 0
     kept_rows: int = 0
+    input_rows: int = 0
     fresh_rows: int = 0
     reused: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
@@ -96,6 +98,7 @@ class RunTotals:
         """Return the totals of one part."""
         return cls(
             parts=1,
+            input_rows=record.rows_read,
             fresh_rows=record.num_rows - record.reused,
             reused=record.reused,
             summary=record.summary,
@@ -142,7 +145,8 @@ class RunGoal:
     """What a run should do; its totals are compared with it.
 
     Attributes:
-        rows: Rows planned; None if a file must be read to know.
+        rows: Rows planned; None if files must be read to know, as where a row of the input may have
+            several candidates.
         about_rows: The same, estimated if it is not known.
         num_unreachable_files: Rejected files that could not be reached; the next run tries again.
         rejected_files: The reason by path, for some of the rejected files.
@@ -216,12 +220,14 @@ def judge(
     counted = total.parts == goal.parts and goal.rows in (None, summary.rows)
     whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
     complete = counted and whole
-    gates = _gates(goal, rows, share, summary.truncated_fraction)
+    input_rows = total.input_rows + total.failed_rows if goal.rows is None else goal.rows
+    gates = _gates(goal, input_rows, share, summary.truncated_fraction)
     return {
         "complete": complete,
         "success": complete and all(gates.values()),
         "failed_gates": [name for name, passed in gates.items() if not passed],
         "rows": summary.rows,
+        "input_rows": input_rows,
         "planned_rows": rows,
         "min_rows": goal.min_rows,
         "scored": summary.scored,

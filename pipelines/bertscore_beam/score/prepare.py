@@ -15,6 +15,7 @@ from importlib.metadata import version
 from itertools import chain
 
 from bertscore_beam.dump import (
+    CANDIDATE_FROM,
     MOST_SPLIT_BYTES,
     Imports,
     InputFile,
@@ -244,8 +245,8 @@ def plan_score(
         files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        columns = (options.candidate_column, options.reference_column)
-        texts = texts_among(files, named_columns(*columns, fields.choosing))
+        names = named_columns(options.candidate_column, options.reference_column, fields.choosing)
+        texts = texts_among(files, names)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = Imports(
@@ -302,9 +303,11 @@ def _plan_of(
     target_rows: int | None,
 ) -> tuple[str | None, Plan]:
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
-    choosing = table_fields(options).choosing
-    output = imports.folder
-    columns = (options.candidate_column, options.reference_column, choosing)
+    fields, output = table_fields(options), imports.folder
+    choosing = fields.choosing
+    candidates = fields.several or fields.candidate_column
+    columns = (candidates, options.reference_column, choosing)
+    by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
     settings = (*columns, options.group_by, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
@@ -314,7 +317,7 @@ def _plan_of(
             return name, earlier
     plan = plan_inputs(
         files,
-        candidate_column=options.candidate_column,
+        candidate_column=candidates,
         reference_column=options.reference_column,
         target_rows=target_rows,
         target_bytes=MOST_SPLIT_BYTES,
@@ -322,7 +325,7 @@ def _plan_of(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,
             imports=imports,
-            group_by=options.group_by,
+            group_by=by,
         ),
         choosing=choosing,
         written=lambda part: [
@@ -333,7 +336,7 @@ def _plan_of(
     if plan.sketched:
         return None, plan
     census = take_census(plan.splits, options.language_column, ())
-    groups = take_census(first_splits(plan.splits), None, options.group_by).num_groups
+    groups = take_census(first_splits(plan.splits), None, by).num_groups
     census = replace(census, num_groups=groups)
     return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
 
@@ -432,7 +435,8 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
     options, plan = planned.options, planned.plan
     return RunGoal(
         parts=len(plan.splits),
-        rows=plan.num_rows,
+        # With as many candidates as rows, each row has one.
+        rows=plan.num_rows if plan.num_rows == plan.about_rows else None,
         about_rows=plan.about_rows,
         files=len(planned.files),
         num_rejected_files=len(plan.rejected_files),

@@ -68,13 +68,13 @@ Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
 """Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
 
 
-def finder(source: EarlierSource | None, split: Split) -> Find | None:
+def finder(source: EarlierSource | None, split: Split, rows: Rows) -> Find | None:
     """Return what looks the rows of a split up; None without an earlier run."""
     if source is None:
         return None
 
     def find(digests: Digests, signed: SignedRows) -> FoundRows:
-        positions = split.row_offset + np.arange(len(digests))
+        positions = split.row_offset + rows.input_rows
         earlier = open_earlier(source.root, source.run)
         return earlier.find(split.input_name, positions, digests, signed)
 
@@ -169,13 +169,11 @@ class PairTexts:
 
     @classmethod
     def of_rows(cls, rows: Rows, settings: RunSettings) -> "PairTexts":
-        """Read the texts of rows; what their lines could not give comes before other reasons."""
+        """Read the texts of rows; that a row has none to read comes before other reasons."""
         texts = cls.of(texts_from_column(rows.candidates), rows.reference_texts)
         if rows.fields.language is not None:
             texts = texts.in_languages(rows.languages, settings)
-        if rows.lines is None:
-            return texts
-        unreadable = rows.lines.reasons
+        unreadable = rows.unreadable
         reasons = [unreadable.get(row, reason) for row, reason in enumerate(texts.reasons)]
         return replace(texts, reasons=reasons)
 

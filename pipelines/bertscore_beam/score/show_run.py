@@ -314,7 +314,7 @@ def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
 
 _GATES: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
     "parts_of_inputs_gone": _gone_words,
-    "min_rows": lambda summary, _: few_rows_words(summary["planned_rows"], summary["min_rows"]),
+    "min_rows": lambda summary, _: few_rows_words(summary["input_rows"], summary["min_rows"]),
     "max_reject_fraction": _reject_words,
     "max_truncated_fraction": _truncation_words,
 }

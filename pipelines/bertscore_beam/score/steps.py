@@ -19,6 +19,7 @@ from bertscore_beam.dump import (
     SplitReader,
     SplitRun,
     digest_references,
+    multiplied,
     write_part,
 )
 from bertscore_beam.files import mask_credentials
@@ -130,12 +131,13 @@ def _score_split(
     try:
         with at_work.doing(record_name(split.part_name), lambda: 0.0):
             read = reader.read(split)
-            rows = Rows(read.table, spec.fields, read.lines)
+            whole = Rows(read.table, spec.fields, read.lines)
+            rows = multiplied(whole)
     except UNREADABLE as error:
         return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
     if problem:
         return _failed(split, problem)
-    digests = RowDigests.of(rows, utc_times=split.utc_times)
+    digests = RowDigests.of(whole, utc_times=split.utc_times)
     if record is not None:
         part = reuse_part(spec.folder, record, split, rows.table, digests)
         if part is not None:
@@ -172,7 +174,7 @@ def _score(
             rows,
             settings=spec.settings,
             idf=idf,
-            find=finder(spec.reuse, split),
+            find=finder(spec.reuse, split, rows),
             progress=progress,
             metrics=metrics,
         )
@@ -213,11 +215,12 @@ def _write(
         reused_rows=packed_rows(scored.reused),
         languages=scored.languages,
         other_scripts=scored.other_scripts,
+        input_rows=None if rows.numbers is None else split.num_rows,
     )
     name = split.part_name
     beside = {rows_file(name): rows_to_bytes(scored.offered)}
     if scored.rejected:
-        beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows.lines)
+        beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows)
     if replaces:
         old = (record_path(name), rows_path(name))
         spec.folder.delete(*(path for path in old if path not in beside))
@@ -261,7 +264,7 @@ def digest_run(run: SplitRun, *, counting: Counting, spec: ScoreSpec) -> Iterato
         is_same_job = record is not None and may_be_valid(split, record, spec.digest, None, labels)
         try:
             if record is not None and is_same_job and record.is_current(split):
-                number, digest = record.num_rows, record.digests.references
+                number, digest = record.rows_read, record.digests.references
             else:
                 rows = counting.rows_of(split, reader)
                 number, digest = len(rows), digest_references(rows)

@@ -56,7 +56,7 @@ def score(**values: Any) -> ScoreOptions:
 def test_defaults_are_those_of_the_readme():
     options = score()
     assert options == ScoreOptions(input=("in/*.parquet",), output="out")
-    assert (options.candidate_column, options.reference_column) == ("candidate", "reference")
+    assert (options.candidate_column, options.reference_column) == (("candidate",), "reference")
     assert (options.idf, options.rescale, options.empty) == ("none", False, "zero")
     assert (options.dtype, options.device, options.workers) == ("float32", "auto", "auto")
     assert (options.split_rows, options.max_reject_fraction) == ("auto", 0.01)

@@ -42,7 +42,7 @@ def long_run(tmp_path_factory, tiny_folder):
     pq.write_table(table.slice(6), folder / "in" / "second.parquet", row_group_size=3)
     (folder / "table.csv").write_text(TABLE)
     run_job(
-        folder / "in", output=folder / "out", candidate_column="text", reference_column="truth",
+        folder / "in", output=folder / "out", candidate_column=("text",), reference_column="truth",
         model=str(tiny_folder("bert")), num_layers=2, max_length=16, long_text="windows",
         idf="corpus", rescale=True, baseline=str(folder / "table.csv"), split_rows=5,
         backend="torch", max_reject_fraction=1.0,

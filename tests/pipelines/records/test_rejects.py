@@ -26,7 +26,7 @@ def test_rejected_rows_are_listed_with_file_row_and_reason(tmp_path):
     listed = pq.read_table(tmp_path / "out" / "_rejects")
     assert listed.schema.equals(SCHEMA)
     path = str(dump / "a.parquet")
-    no_text = {"byte": None, "line": None, "message": None}
+    no_text = {"byte": None, "line": None, "message": None, "candidate": None}
     assert listed.to_pylist() == [
         {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", **no_text},
         {"file": path, "row": 30, "rows": 1, "reason": "null_reference", **no_text},

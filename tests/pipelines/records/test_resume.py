@@ -42,7 +42,7 @@ def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
     other = pq.read_table(dump / "shard-000.parquet")
     pq.write_table(other.append_column("id2", other["candidate"]), dump / "shard-000.parquet")
     with pytest.raises(SignatureError, match="candidate_column: 'candidate' there, 'id2' now"):
-        prepare_score(options(dump, tmp_path / "out", candidate_column="id2"))
+        prepare_score(options(dump, tmp_path / "out", candidate_column=("id2",)))
     replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
     assert len(prepare_score(replaced).standing.pending) == 1
     assert run(replaced)["success"]

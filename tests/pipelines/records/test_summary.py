@@ -1,6 +1,7 @@
 """Totals merge in any order, and the verdict follows them."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -85,6 +86,10 @@ def test_totals_do_not_depend_on_order(counts, generator):
         (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 20}, True, True),
         (part(20, 20) + part(10, 10), {"num_orphan_parts": 1}, True, False),
         (part(20, 20) + part(10, 10), {"num_unreachable_files": 1}, False, False),
+        # Six rows of the input, with several candidates each.
+        (replace(part(30, 30), parts=2, input_rows=6), {"rows": None, "min_rows": 6}, True, True),
+        (replace(part(30, 30), parts=2, input_rows=6), {"rows": None, "min_rows": 7}, True, False),
+        (replace(part(20, 20), input_rows=4), {"rows": None}, False, False),
     ],
 )
 def test_verdict(new, changes, complete, success):

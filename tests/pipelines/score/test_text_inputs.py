@@ -40,7 +40,7 @@ def runs(dump, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     limits = {"max_reject_fraction": 1.0, "split_rows": 20}
     flat = run_job(dump / "day=1", output=out / "flat", max_reject_fraction=1.0)
-    nested = {"candidate_column": "pair.candidate", "reference_column": "pair.reference"}
+    nested = {"candidate_column": ("pair.candidate",), "reference_column": "pair.reference"}
     first = run_job(dump / "nested", output=out / "nested", **limits, **nested)
     before = {path: path.read_bytes() for path in (out / "nested").rglob("part-*.parquet")}
     file = dump / "nested" / "b.jsonl"
@@ -100,7 +100,7 @@ def test_command_names_the_cure_for_a_column_that_is_not_there(dump, tmp_path):
         run_job(
             dump / "nested",
             output=tmp_path / "out",
-            candidate_column="pair.candidat",
+            candidate_column=("pair.candidat",),
             reference_column="pair.reference",
         )
 
