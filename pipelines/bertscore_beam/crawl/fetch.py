@@ -10,12 +10,14 @@ import contextlib
 import hashlib
 import http.client
 import os
+import queue
 import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -67,6 +69,8 @@ LONGEST_RETRY_AFTER = 600.0
 REFUSED_FACTOR = 5.0
 """Factor of the usual pause after a 403: Common Crawl answers so to too many requests, and keeps
 doing so for a while."""
+_LEFT_BEHIND = 600.0
+"""Seconds after which a thread takes it that nobody wants its blocks."""
 SLOWEST = 1024.0
 """Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
 
@@ -85,6 +89,33 @@ _turns = threading.Lock()
 def is_http(path: str) -> bool:
     """Tell whether a path is a web address."""
     return path.lower().startswith(("http://", "https://"))
+
+
+def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
+    """Pass on blocks that a thread reads, as long as each comes in time.
+
+    The timeout of a socket limits the wait for the next byte. A server that sends its headers, or
+    the size of a chunk, byte by byte would make the reader wait forever. A thread that nobody waits
+    for any more ends with its connection.
+    """
+    arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
+
+    def read() -> None:
+        with contextlib.suppress(queue.Full):  # nobody takes them any more
+            try:
+                for block in chain(blocks, [b""]):
+                    arrived.put(block, timeout=_LEFT_BEHIND)
+            except Exception as error:
+                arrived.put(error, timeout=_LEFT_BEHIND)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        while block := arrived.get(timeout=2 * timeout):
+            if isinstance(block, Exception):
+                raise block
+            yield block
+    except queue.Empty:
+        raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
 
 
 def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None]:
@@ -294,7 +325,7 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
         attempt = len(retries) + 1
         if is_http(path):
             _wait_for_turn(path, policy.pause)
-            blocks = _http_blocks(path, policy)
+            blocks = _in_time(_http_blocks(path, policy), policy.timeout)
         else:
             blocks = _store_blocks(path)
         try:

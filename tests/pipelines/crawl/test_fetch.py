@@ -188,6 +188,15 @@ def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path):
     assert not error.permanent
 
 
+@pytest.mark.parametrize("fault", ["drip head", "drip chunk"])
+def test_a_server_that_drips_its_head_or_a_chunk_extension_is_left(tmp_path, fault):
+    """Each byte comes in time, so that no timeout of the socket ends it."""
+    with one_file(fault) as (url, _):
+        got, content = fetch(url, tmp_path)
+    assert content == DATA
+    assert "no answer within 0.6 s" in got.retries[0]
+
+
 def test_credentials_are_in_no_message(tmp_path):
     with one_file("404", "503", "503", "503", "503") as (url, _):
         secret = url.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter3"
