@@ -6,28 +6,29 @@ newer version of the same file. So some rows are read, and looked up among the d
 stored beside the earlier parts.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from bertscore_beam.dump import (
     UNREADABLE,
     Digests,
     Plan,
     Rows,
-    Split,
+    Splits,
     TableFields,
     digest_texts,
     multiplied,
     read_split,
 )
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.record import PartRecord, offset_of
 from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import ConfigError, InputError
@@ -46,7 +47,7 @@ there are more or fewer rows before them."""
 def check_same_texts(
     folder: OutputFolder,
     plan: Plan,
-    finished: Iterable[PartRecord],
+    finished: Callable[[], Iterable[PartRecord]],
     fields: TableFields,
     previous_run: Mapping[str, Any] | None,
 ) -> None:
@@ -62,32 +63,26 @@ def check_same_texts(
     """
     if plan.has_versions and (previous_run or {}).get("corpus") == plan.digest:
         return
-    splits: dict[str, list[Split]] = defaultdict(list)
-    for split in plan.splits:
-        splits[split.input_name].append(split)
-    parts: dict[str, list[PartRecord]] = defaultdict(list)
-    for record in finished:
-        if record.input_name in splits:
-            parts[record.input_name].append(record)
-    changed = sorted(
-        (
-            record
-            for name, records in parts.items()
-            for record in records
-            if not record.is_of_version(splits[name][0])
-        ),
-        key=lambda record: record.part_name,
-    )
-    if 2 * len(changed) <= sum(map(len, parts.values())):
+    # There may be a million splits and records: of those that are not compared only names are held.
+    versions = {split.input_name: (split.file_size, split.file_version) for split in plan.splits}
+    changed, number = [], 0
+    for record in finished():
+        size, version = versions.get(record.input_name, (None, ""))
+        number += size is not None
+        if size is not None and not (version and _version(record) == (size, version)):
+            changed.append(record.part_name)
+    if 2 * len(changed) <= number:
         return
+    compared = _with_near(_spread(sorted(changed)), finished)
+    splits = Splits.of(plan.splits).table
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
     wanted = matched = np.zeros(0, dtype=np.uint64)
-    for record in _spread(changed):
-        name = record.input_name
-        part = _Part.read(folder, record, parts[name])
+    for record, near in compared:
+        part = _Part.read(folder, record, near)
         try:
-            now = _rows_of(splits[name], part, fields)
+            of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))
+            now = _rows_of(Splits(of_file), part, fields)
         except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
@@ -105,14 +100,36 @@ def check_same_texts(
         raise ConfigError(
             f"the output folder holds the scores of other texts: got an input without "
             f"{rows - len(matched):,} of {rows:,} rows that were compared, of parts such as "
-            f"{changed[0].part_name!r}; expected one that has at least half of them. Choose "
+            f"{compared[0][0].part_name!r}; expected one that has at least half of them. Choose "
             "another --output, or use --overwrite to replace the scores."
         )
 
 
-def _spread(records: Sequence[PartRecord]) -> list[PartRecord]:
-    count = min(_SAMPLE, len(records))
-    return [records[number * len(records) // count] for number in range(count)]
+def _version(record: PartRecord) -> tuple[int, str]:
+    return record.file_size, record.file_version
+
+
+def _spread(names: Sequence[str]) -> list[str]:
+    count = min(_SAMPLE, len(names))
+    return [names[number * len(names) // count] for number in range(count)]
+
+
+def _with_near(
+    names: Sequence[str], finished: Callable[[], Iterable[PartRecord]]
+) -> list[tuple[PartRecord, list[PartRecord]]]:
+    """Return the records of some parts, each with those nearest to it in its file, itself first."""
+    near: dict[str, list[PartRecord]] = {name: [] for name in names}
+    for record in finished():
+        for name, nearest in near.items():
+            if name.rpartition("/")[0] == record.part_name.rpartition("/")[0]:
+                nearest.append(record)
+                nearest.sort(key=partial(_distance, offset_of(name)))
+                del nearest[_NEAR:]
+    return [(nearest[0], nearest) for nearest in near.values()]
+
+
+def _distance(offset: int, part: PartRecord) -> int:
+    return abs(part.offset - offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,8 +142,9 @@ class _Part:
     near: _Keys
 
     @classmethod
-    def read(cls, folder: OutputFolder, record: PartRecord, parts: Sequence[PartRecord]) -> "_Part":
-        nearest = sorted(parts, key=lambda part: abs(part.offset - record.offset))[:_NEAR]
+    def read(
+        cls, folder: OutputFolder, record: PartRecord, nearest: Sequence[PartRecord]
+    ) -> "_Part":
         contents = folder.read_if_there(*(rows_file(part.part_name) for part in nearest))
         keys = [_keys_of_piece(data, part) for data, part in zip(contents, nearest, strict=True)]
         return cls(
@@ -149,7 +167,7 @@ class _Part:
         return taken
 
 
-def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys:
+def _rows_of(splits: Splits, part: _Part, fields: TableFields) -> _Keys:
     distances = [abs(split.row_offset - part.offset) for split in splits]
     names = (*fields.candidates, fields.reference_column)
     rows, now = 0, np.zeros(0, dtype=np.uint64)

@@ -79,6 +79,11 @@ _SHARED = ("job_digest", "idf")
 """Texts that are equal in most records of a folder."""
 
 
+def offset_of(part_name: str) -> int:
+    """Return the first row of a part, by its name."""
+    return int(part_name.removesuffix(".parquet").rpartition("-")[2])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
     """The result of one split.
@@ -165,7 +170,7 @@ class PartRecord:
     @property
     def offset(self) -> int:
         """Where the part begins in its file: `Split.row_offset` of its split."""
-        return int(self.part_name.removesuffix(".parquet").rpartition("-")[2])
+        return offset_of(self.part_name)
 
     @property
     def texts_digest(self) -> str:

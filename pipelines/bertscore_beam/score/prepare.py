@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from itertools import chain
 
@@ -43,6 +44,8 @@ from bertscore_beam.records import (
     SHOWN_FAILURES,
     UNCOUNTED,
     FolderRecords,
+    PartRecord,
+    Records,
     Reuse,
     RunGoal,
     RunSettings,
@@ -388,11 +391,10 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records, digest)
-        finished = (
-            record for record in records if sizes.get(record.part_name) == record.part_bytes
-        )
         if not plan.sketched:
-            check_same_texts(folder, plan, finished, planned.fields, previous)
+            check_same_texts(
+                folder, plan, partial(_whole, records, sizes), planned.fields, previous
+            )
     standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
@@ -459,6 +461,10 @@ def _parts_of_missing_inputs(plan: Plan, standing: Standing) -> tuple[str, ...]:
         return ()
     unreachable = {file.input_name for file in plan.unreachable_files}
     return tuple(part for part in standing.orphans if input_of(part) not in unreachable)
+
+
+def _whole(records: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:
+    return (record for record in records if sizes.get(record.part_name) == record.part_bytes)
 
 
 def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
