@@ -12,6 +12,7 @@ from sacrebleu.significance import PairedTest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import METRIC_COLUMNS
 from bertscore_beam.run import SUMMARY_FILE
+from bertscore_core.baseline import Baseline, format_baseline
 
 pytestmark = [pytest.mark.model, pytest.mark.job]
 
@@ -123,6 +124,18 @@ def test_parts_that_are_kept_or_written_again_keep_their_metrics(night):
     assert summary["metrics"] == summary_of(night / "scores")["metrics"]
     assert after["note"].to_pylist() == [1] * 24
     assert after.drop_columns("note").equals(before.drop_columns("note"))
+
+
+def test_a_rescaled_run_keeps_its_metrics(night):
+    table, out = night / "table.tsv", night / "rescaled"
+    table.write_text(format_baseline(Baseline(name="custom", rows=np.full((7, 3), 0.3))))
+    words = ("rescale", night / "scores", "--baseline", table, "--output", out)
+    assert cli.main([str(word) for word in words]) == cli.DONE
+    first, second = table_of(night / "scores"), table_of(out)
+    columns = [name for name in METRIC_COLUMNS if name in first.column_names]
+    assert len(columns) == 7
+    assert first.select(columns).equals(second.select(columns))
+    assert summary_of(out)["metrics"] == summary_of(night / "scores")["metrics"]
 
 
 def test_a_folder_holds_one_choice_of_metrics(night, capsys):
