@@ -158,10 +158,11 @@ def test_the_best_reference_is_named_for_each_measure(scorer):
     assert len(set(found.best)) > 1
 
 
-def test_a_text_without_tokens_has_no_matches(tiny_folder):
+def test_a_text_without_tokens_has_no_matches(tiny_folder, monkeypatch):
     scorer = tiny(tiny_folder, "bert")
-    scorer.tokenizer._backend.post_processor = None  # then it adds no special tokens
-    scorer.tokenizer.empty_ids = ()
+    # Then it adds no special tokens.
+    monkeypatch.setattr(scorer.tokenizer._backend, "post_processor", None)
+    monkeypatch.setattr(scorer.tokenizer, "empty_ids", ())
     found = explain(scorer, "", "the cat sat")
     assert found.scores == (0, 0, 0)
     pair = found.pairs[0]

@@ -75,18 +75,8 @@ def groups_in(out):
 
 def score(night, dump, out, *more):
     words = ["score", "--input", dump, "--output", out, "--device", "cpu", "--num-layers", 2]
-    words += [
-        "--model",
-        night / "model",
-        "--split-rows",
-        20,
-        "--max-reject-fraction",
-        1,
-        "--group-by",
-        *BY,
-        *more,
-    ]
-    return cli.main([*map(str, words)])
+    words += ["--model", night / "model", "--split-rows", 20, "--max-reject-fraction", 1]
+    return cli.main([*map(str, [*words, "--group-by", *BY, *more])])
 
 
 def test_groups_of_the_job_are_those_of_its_parts_to_the_bit(night):
