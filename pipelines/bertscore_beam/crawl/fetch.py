@@ -57,9 +57,13 @@ class _AttemptError(Exception):
     wait: float = 0.0
     factor: float = 1.0
 
-    def __str__(self) -> str:
+    def __post_init__(self) -> None:
         name = f"{type(self.problem).__name__}: " if isinstance(self.problem, Exception) else ""
-        return " ".join(mask_credentials(f"{name}{self.problem}").split())[:_PROBLEM_LENGTH]
+        words = mask_credentials(f"{name}{self.problem}").split()
+        self.problem = " ".join(words)[:_PROBLEM_LENGTH]
+
+    def __str__(self) -> str:
+        return str(self.problem)
 
 
 # One request to a web server for one whole file.
