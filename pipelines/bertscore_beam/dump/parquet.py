@@ -183,7 +183,9 @@ def read_layout(
         footer = file.metadata
         schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
         listed = [
-            name for name in candidates if name in schema.names and is_list(schema.field(name).type)
+            name
+            for name in candidates
+            if schema.names.count(name) == 1 and is_list(schema.field(name).type)
         ]
         lists = [
             number

@@ -11,10 +11,10 @@ from bertscore_core.errors import ConfigError
 from tests.support.baseline_tables import compared, moments, write_made, write_rows
 
 
-def test_without_a_common_table_it_is_said_what_is_published_for_the_model(tmp_path):
+def test_without_a_common_table_it_is_said_where_the_published_ones_are_listed(tmp_path):
     write_made(tmp_path, moments(1), "xx", "roberta-large")
     write_made(tmp_path, moments(1), "en", "one")
-    words = r"published table for one: none; for roberta-large: en\. Name"
+    words = "`bertscore-beam models` lists the published tables"
     for sides in ([str(tmp_path), "published"], ["published", str(tmp_path)]):
         with pytest.raises(ConfigError, match=words):
             perform(["baseline", "compare", *sides])

@@ -34,7 +34,7 @@ def test_parameters_are_ours_by_any_spelling_and_all_else_is_beams():
         "--model=",
     )
     assert found.input == ("gs://a-bucket/a.parquet", "gs://a-bucket/b.parquet")
-    assert (found.split_rows, found.candidate_column, found.language) == (100, "hyp", "no")
+    assert (found.split_rows, found.candidate_column, found.language) == (100, ("hyp",), "no")
     assert (found.rescale, found.overwrite, found.model) == (True, False, None)
     assert found.beam == tuple(LAUNCHER)
 

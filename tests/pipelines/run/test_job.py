@@ -1,6 +1,5 @@
 """The one way through a run: what is refused first, what is said, and a lock that is given back."""
 
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from bertscore_beam.run import (
     Stage,
     run_job,
 )
-from bertscore_beam.run.job import end_when_interrupted
-from bertscore_beam.run.output import ending_signals
 from bertscore_core import ConfigError
 
 pytestmark = pytest.mark.job
@@ -145,15 +142,3 @@ def test_worker_that_fails_ends_the_job_and_gives_the_lock_back(tmp_path):
     with pytest.raises(RuntimeError, match="the disk fails"):
         run_job(kind_with(stages=failing_stages), options, print)
     assert files_below(tmp_path / "out") == ["plan"]
-
-
-def test_a_lost_terminal_ends_a_run_unless_nohup_says_otherwise():
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        assert ending_signals() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with end_when_interrupted():
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGHUP, before)

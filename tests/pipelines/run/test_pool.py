@@ -302,19 +302,22 @@ def test_progress_of_children_is_added_up(tmp_path):
 
 IGNORING = textwrap.dedent(
     """
-    from signal import SIG_IGN, SIGINT, SIGTERM, getsignal, signal
+    from signal import SIG_DFL, SIG_IGN, SIGHUP, SIGINT, SIGTERM, getsignal, signal
     from bertscore_beam.run.job import end_when_interrupted
 
-    signal(SIGINT, SIG_IGN)
-    with end_when_interrupted():
-        assert getsignal(SIGINT) == SIG_IGN != getsignal(SIGTERM)
-    assert getsignal(SIGINT) == SIG_IGN
+    for ignored, heard in ((SIGINT, SIGHUP), (SIGHUP, SIGINT)):
+        signal(ignored, SIG_IGN)
+        with end_when_interrupted():
+            assert getsignal(ignored) == SIG_IGN
+            assert callable(getsignal(heard)) and callable(getsignal(SIGTERM))
+        assert getsignal(ignored) == SIG_IGN
+        signal(ignored, SIG_DFL)
     """
 )
 
 
 def test_ignored_signal_stays_ignored():
-    """A script's background jobs are not ended by a Ctrl-C that is meant for the script."""
+    """As Ctrl-C in a script's background jobs, and a lost terminal below `nohup`."""
     subprocess.run([sys.executable, "-c", IGNORING], check=True)
 
 
