@@ -10,7 +10,6 @@ from .agreement import (
     system_means as system_means,
 )
 from .estimates import (
-    Doubles as Doubles,
     Estimates as Estimates,
     Resampled as Resampled,
     accuracy_with_ties as accuracy_with_ties,
@@ -55,6 +54,7 @@ from .scores import (
 from .sums import (
     MEASURES as MEASURES,
     STATISTIC_BINS as STATISTIC_BINS,
+    Doubles as Doubles,
     GroupedRows as GroupedRows,
     PackedHistogram as PackedHistogram,
     ScoreStatistics as ScoreStatistics,

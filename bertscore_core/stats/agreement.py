@@ -18,7 +18,6 @@ from bertscore_core.errors import InputError
 from bertscore_core.stats.estimates import (
     RESAMPLES,
     ROUNDING,
-    Doubles,
     Estimates,
     Items,
     Resampled,
@@ -28,6 +27,7 @@ from bertscore_core.stats.estimates import (
     draws,
     numbered,
 )
+from bertscore_core.stats.sums import Doubles
 from bertscore_core.tokens import BoolArray, IntArray
 
 _BLOCK = 2**21  # numbers held at a time

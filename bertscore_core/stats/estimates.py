@@ -22,7 +22,7 @@ from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.paired import times_drawn
-from bertscore_core.stats.sums import effective_number
+from bertscore_core.stats.sums import Doubles, effective_number
 from bertscore_core.tokens import IntArray
 
 # What every statistic of agreement takes, and the rule for numbers that are missing.
@@ -31,8 +31,6 @@ from bertscore_core.tokens import IntArray
 # all settings are compared on the same segments. **Missing numbers:** a statistic takes none; leave
 # these rows out for all settings. **Constant numbers:** a side that does not vary has no order, and
 # what needs an order is NaN.
-
-Doubles = npt.NDArray[np.float64]
 
 
 def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:

@@ -307,11 +307,11 @@ IGNORING = textwrap.dedent(
 
     for ignored, heard in ((SIGINT, SIGHUP), (SIGHUP, SIGINT)):
         signal(ignored, SIG_IGN)
+        signal(heard, SIG_DFL)
         with end_when_interrupted():
             assert getsignal(ignored) == SIG_IGN
             assert callable(getsignal(heard)) and callable(getsignal(SIGTERM))
         assert getsignal(ignored) == SIG_IGN
-        signal(ignored, SIG_DFL)
     """
 )
 
