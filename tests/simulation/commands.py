@@ -119,7 +119,7 @@ def score(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
     if key not in _scored:
         scorers = _scorers.setdefault(spec.digest, LoadedScorers())
         # What the clock has measured would differ in each process that replays a seed.
-        _scored[key] = replace(score_rows(split, rows, None, spec, scorers), work=Work())
+        _scored[key] = replace(score_rows(split, rows, None, spec, scorers, None), work=Work())
     return _scored[key]
 
 

@@ -43,7 +43,7 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lock, "threading", threading_of(world))
     patch.setattr(records, "time", time_of(world))
     patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    patch.setattr(steps, "_score", lambda split, rows, idf, spec, model: model(split, rows))
+    patch.setattr(steps, "_score", lambda split, rows, idf, spec, model, _: model(split, rows))
 
     class Looks:
         def __getattr__(self, name: str) -> Any:
