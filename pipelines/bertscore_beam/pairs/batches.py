@@ -36,7 +36,7 @@ _OF_JOBS = frozenset(
     {option.name for option in fields(RunOptions)}
     | {"input", "input_format", "files_in_flight", "split_rows", "min_rows"}
     | {"idf_key", "reuse", "accelerator", "max_reject_fraction", "max_truncated_fraction"}
-    | {"group_by", "index", "keep_input"}
+    | {"candidates", "references", "metrics", "group_by", "index", "keep_input"}
 )
 """Options of `score` that are about a job and its output folder, not about how rows are scored."""
 
@@ -199,6 +199,11 @@ def _options(given: Mapping[str, Any]) -> ScoreOptions:
             raise unknown_key(name, list(OPTIONS), "the arguments")
     # The job's own names for what it reads and writes: nothing is read or written here.
     options = ScoreOptions.from_mapping({**given, "input": ["-"], "output": "-"}, "the arguments")
+    if len(options.candidate_column) > 1:
+        raise ConfigError(
+            f"rows have one candidate here: got the columns {list(options.candidate_column)}; "
+            "expected the name of one. Make a row of each candidate, or run the job."
+        )
     if options.idf == "corpus":
         raise ConfigError(
             "idf cannot be counted here: got 'corpus'; expected the path of a saved table, since "

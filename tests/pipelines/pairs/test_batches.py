@@ -174,6 +174,7 @@ def test_every_option_of_the_job_is_taken_or_refused_by_name():
     [
         ({"modle": "x"}, "Did you mean 'model'"),
         ({"idf": "corpus"}, "no process sees all rows"),
+        ({"candidate_column": ("a", "b")}, "rows have one candidate here"),
         ({"language_column": "lang"}, "languages are missing"),
         ({"num_threads": 0}, "expected a number of at least 1"),
         ({"num_threads": "2"}, "expected a number of at least 1"),
