@@ -136,7 +136,7 @@ class RowReader:
         digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
         entries["high"] = int.from_bytes(digest[:8], "little")
         entries["low"] = entries["row"]
-        if columns.CANDIDATE_FROM in part.table.column_names:
+        if part.record.input_rows is not None:
             origins = part.table[columns.CANDIDATE_FROM]
             entries["low"] = part.record.offset + input_rows(origins)
             options = self._options

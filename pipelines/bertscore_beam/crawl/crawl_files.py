@@ -359,7 +359,7 @@ def read_documents(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
             else:
                 counts[PAGES] += 1
                 yield Page(url=url, languages=(), text=text)
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+    except (OSError, EOFError, KeyError, zlib.error, pa.ArrowException) as error:
         raise CrawlFileError(
             f"the documents cannot be read: got {type(error).__name__}; expected Parquet, or JSON "
             "lines, whole. Fetch the file again or leave it out."
@@ -379,7 +379,7 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
             _check_columns(parquet.schema_arrow)
             columns = [TEXT_COLUMN, _url_column(parquet.schema_arrow)]
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
-                texts, urls = (batch[name].cast(pa.string()).to_pylist() for name in columns)
+                texts, urls = (_decoded(batch[name]) for name in columns)
                 yield from zip(texts, urls, strict=True)
         return
     stream: Any = gzip.GzipFile(fileobj=file) if magic.startswith(_GZIP) else file
@@ -394,6 +394,15 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
             row = None
         row = row if isinstance(row, dict) else {}
         yield row.get(TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)
+
+
+def _decoded(column: pa.Array) -> Iterator[str | None]:
+    """Yield texts, None also for one that is not UTF-8."""
+    for value in column.cast(pa.string()).cast(pa.binary()).to_pylist():
+        with suppress(UnicodeDecodeError):
+            yield None if value is None else value.decode()
+            continue
+        yield None
 
 
 def _url_column(schema: pa.Schema) -> str:

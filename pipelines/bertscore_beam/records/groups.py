@@ -103,7 +103,7 @@ def grouped_rows(table: pa.Table, row_groups: RowGroups, reused: BoolArray | Non
         metrics={
             name: metric_rows(table, name)
             for name, column in columns.METRICS.items()
-            if column in table.column_names
+            if {column, columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
         },
     )
 

@@ -306,7 +306,7 @@ def without_setting_words(plan: Plan, settings: RunSettings) -> str | None:
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     number = sum(rows.values())
     return (
-        f"{number:,} rows ({number / plan.about_rows:.2%}) are of languages without a setting and "
+        f"{number:,} rows ({_share(number, plan):.2%}) are of languages without a setting and "
         f"get no scores: {', '.join(listed[:_SHOWN])}{more}."
     )
 
@@ -318,12 +318,17 @@ def check_rejects(options: ScoreOptions, plan: Plan, settings: RunSettings) -> N
         ConfigError: There are so many that the run would not be a success.
     """
     number, most = sum(_without_setting(plan, settings).values()), options.max_reject_fraction
-    if number and number / plan.about_rows > most:
+    if number and _share(number, plan) > most:
         raise ConfigError(
             f"too many rows would have no score: {without_setting_words(plan, settings)} "
             f"Expected at most {most:.2%} of the rows (--max-reject-fraction). Check "
             "--language-column and --languages, or raise that share."
         )
+
+
+def _share(number: int, plan: Plan) -> float:
+    """Return the share of rows of the input, each of which may have several candidates."""
+    return number / (plan.num_rows or plan.about_rows)
 
 
 def _without_setting(plan: Plan, settings: RunSettings) -> dict[str, int]:

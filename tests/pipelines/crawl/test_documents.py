@@ -43,6 +43,15 @@ def test_what_is_no_document_is_counted(tmp_path, monkeypatch):
     assert counts == {"pages": 9, "pages_too_long": 1, "records_broken": 4 + 3 + 1}
 
 
+def test_a_text_that_is_not_utf8_is_a_broken_record(tmp_path):
+    texts = pa.array([b"One.", b"\xff", None], pa.binary()).view(pa.string())
+    table = pa.table({"text": texts, "url": ["https://a.example/"] * 3})
+    pq.write_table(table, tmp_path / "a.parquet")
+    pages, counts = read(tmp_path / "a.parquet")
+    assert [page.text for page in pages] == ["One."]
+    assert counts == {"pages": 1, "records_broken": 2}
+
+
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [

@@ -11,7 +11,7 @@ from bertscore_beam.dump import CANDIDATE, CANDIDATE_FROM
 from bertscore_beam.idf import load_idf
 from bertscore_beam.records import open_finished
 from tests.support.dumps import pair_rows, read_output, sentence
-from tests.support.jobs import run_job
+from tests.support.jobs import run_job, score_arguments
 from tests.support.text_files import to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -211,3 +211,15 @@ def test_two_runs_are_compared_row_by_row_and_candidate_by_candidate(systems, ca
 def test_columns_that_make_no_sense_are_refused(systems, tmp_path, changes, message):
     with pytest.raises(Exception, match=message):
         run_job(systems / "a", output=tmp_path / "out", **changes)
+
+
+def test_rows_of_no_language_are_a_share_of_the_rows_of_the_input(tmp_path, capsys):
+    rows = pair_rows(10) | {"lang": ["en"] * 9 + ["xx"]}
+    pq.write_table(pa.table({**rows, "other": rows["candidate"]}), tmp_path / "x.parquet")
+    (tmp_path / "languages.yaml").write_text("en: {model: all-MiniLM-L6-v2}")
+    flags = ["--candidate-column", "candidate", "other", "--language-column", "lang"]
+    flags += ["--languages", tmp_path / "languages.yaml", "--max-reject-fraction", 0.06]
+    assert cli.main(score_arguments(tmp_path / "x.parquet", tmp_path, *flags)) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert "1 rows (10.00%)" in said
+    assert "at most 6.00%" in said
