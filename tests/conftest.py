@@ -26,9 +26,11 @@ settings.load_profile("project")
 def pytest_configure(config: pytest.Config) -> None:
     """Keep converted encoders for this session alone, in a folder that its processes share.
 
-    Commands that tests start must hear SIGINT, which a shell ignores for its background jobs.
+    Commands that tests start must hear SIGINT, which a shell ignores for its background jobs, and
+    SIGHUP, which `nohup` ignores.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if CACHE_VARIABLE not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="bertscore-tests-")
         os.environ[CACHE_VARIABLE] = folder.name
