@@ -122,8 +122,10 @@ def speed_words(names: Sequence[str]) -> str:
 
 def identity_of(names: Sequence[str], language: str) -> dict[str, str]:
     """Return what must be equal for runs with metrics to share a folder; nothing without any."""
+    if not names:  # then the packages may be missing
+        return {}
     packages = ", ".join(f"{package} {version(package)}" for package in _PACKAGES.values())
-    return {"metrics": f"{' '.join(sorted(names))} ({language}; {packages})"} if names else {}
+    return {"metrics": f"{' '.join(sorted(names))} ({language}; {packages})"}
 
 
 def score_rows(
