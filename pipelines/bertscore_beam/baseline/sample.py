@@ -48,6 +48,7 @@ from bertscore_beam.crawl import (
     part_bits,
 )
 from bertscore_beam.dump import write_part
+from bertscore_beam.files import mask_credentials
 from bertscore_beam.run import OutputFolder, Stage, counters
 from bertscore_core.errors import InputError
 
@@ -320,8 +321,16 @@ def _sampled(block: SentenceBlock, folder: OutputFolder, seed: int, plan: Pairin
 
 
 @lru_cache(maxsize=2)
-def _planned_sample(folder: OutputFolder, language: str, _digest: str) -> Hashes:
-    return read_sample(folder, language)
+def _planned_sample(folder: OutputFolder, language: str, digest: str) -> Hashes:
+    sample = read_sample(folder, language)
+    digest_now = sample_digest(sample)
+    if digest_now != digest:
+        path = mask_credentials(folder.path(sample_path(language)))
+        raise InputError(
+            f"the sample {path!r} has changed: got {digest_now}; expected {digest}. Let one run at "
+            "a time use the output folder, and run the same command again."
+        )
+    return sample
 
 
 class _PairInPart(beam.DoFn):
