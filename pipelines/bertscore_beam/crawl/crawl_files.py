@@ -20,7 +20,7 @@ from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sampling import host_hash
 from bertscore_beam.crawl.sentences import REJECTED, normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, PAGES, PAGES_TOO_LONG, RECORDS_BROKEN, Page
-from bertscore_beam.dump import input_names
+from bertscore_beam.dump import input_names, values_as_text
 from bertscore_beam.files import (
     Trouble,
     absolute,
@@ -379,7 +379,7 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
             _check_columns(parquet.schema_arrow)
             columns = [TEXT_COLUMN, _url_column(parquet.schema_arrow)]
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
-                texts, urls = (_decoded(batch[name]) for name in columns)
+                texts, urls = (values_as_text(pa.chunked_array([batch[name]])) for name in columns)
                 yield from zip(texts, urls, strict=True)
         return
     stream: Any = gzip.GzipFile(fileobj=file) if magic.startswith(_GZIP) else file
@@ -394,15 +394,6 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
             row = None
         row = row if isinstance(row, dict) else {}
         yield row.get(TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)
-
-
-def _decoded(column: pa.Array) -> Iterator[str | None]:
-    """Yield texts, None also for one that is not UTF-8."""
-    for value in column.cast(pa.string()).cast(pa.binary()).to_pylist():
-        with suppress(UnicodeDecodeError):
-            yield None if value is None else value.decode()
-            continue
-        yield None
 
 
 def _url_column(schema: pa.Schema) -> str:
