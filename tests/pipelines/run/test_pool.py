@@ -312,13 +312,16 @@ IGNORING = textwrap.dedent(
             assert getsignal(ignored) == SIG_IGN
             assert callable(getsignal(heard)) and callable(getsignal(SIGTERM))
         assert getsignal(ignored) == SIG_IGN
+        print(ignored.name, "stays ignored")
     """
 )
 
 
 def test_ignored_signal_stays_ignored():
     """As Ctrl-C in a script's background jobs, and a lost terminal below `nohup`."""
-    subprocess.run([sys.executable, "-c", IGNORING], check=True)
+    command = [sys.executable, "-c", IGNORING]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "SIGINT stays ignored\nSIGHUP stays ignored\n"
 
 
 LAUNCHER = textwrap.dedent(
