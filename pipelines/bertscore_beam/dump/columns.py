@@ -80,6 +80,9 @@ CANDIDATE_TOKENS = "bertscore_candidate_tokens"
 REFERENCE_TOKENS = "bertscore_reference_tokens"
 TRUNCATED = "bertscore_truncated"
 WINDOWS = "bertscore_windows"
+UTILITY = "bertscore_utility"
+BEST = "bertscore_best"
+DIVERSITY = "bertscore_diversity"
 ERROR = "bertscore_error"
 SIGNATURE = "bertscore_signature"
 
@@ -98,6 +101,9 @@ OUTPUT_COLUMNS = (
     REFERENCE_TOKENS,
     TRUNCATED,
     WINDOWS,
+    UTILITY,
+    BEST,
+    DIVERSITY,
     ERROR,
     SIGNATURE,
 )
@@ -155,6 +161,11 @@ class TableFields:
     group: tuple[str, ...] = ()
     language: str | None = None
     several: tuple[str, ...] = ()
+
+    @property
+    def among_samples(self) -> bool:
+        """Whether the references of a candidate are the others of its row."""
+        return self.reference_column in (self.candidate_column, *self.several)
 
     @property
     def candidates(self) -> tuple[str, ...]:

@@ -265,7 +265,9 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
     }
     columns = {
         "candidate_column": str(fields.candidate_column),
-        "reference_column": fields.reference_column,
+        "reference_column": str(fields.candidate_column)
+        if fields.among_samples
+        else fields.reference_column,
         **{name: json.dumps(names) for name, names in chosen.items() if names},
     }
     if settings.sole is None:
