@@ -48,7 +48,10 @@ def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = F
     kinds = {name: column_type(schema, name, "candidate", "--candidate-column") for name in names}
     several = len(names) > 1 or any(map(is_list, kinds.values()))
     if among and not several:
-        raise wrong_type(names[0], kinds[names[0]], "candidate", "a list of texts, or more columns")
+        raise InputError(
+            f"the column {names[0]!r} holds no samples: got type {kinds[names[0]]}; expected a "
+            "list of texts in each row, or several columns. Name them with --candidate-column."
+        )
     for name, kind in kinds.items():
         if not is_text(kind) and (len(names) > 1 or not is_list(kind)):
             expected = "a string type" if several else "a string type or a list of it"
