@@ -80,9 +80,6 @@ CANDIDATE_TOKENS = "bertscore_candidate_tokens"
 REFERENCE_TOKENS = "bertscore_reference_tokens"
 TRUNCATED = "bertscore_truncated"
 WINDOWS = "bertscore_windows"
-UTILITY = "bertscore_utility"
-BEST = "bertscore_best"
-DIVERSITY = "bertscore_diversity"
 ERROR = "bertscore_error"
 SIGNATURE = "bertscore_signature"
 
@@ -101,9 +98,6 @@ OUTPUT_COLUMNS = (
     REFERENCE_TOKENS,
     TRUNCATED,
     WINDOWS,
-    UTILITY,
-    BEST,
-    DIVERSITY,
     ERROR,
     SIGNATURE,
 )
@@ -122,7 +116,14 @@ METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if
 
 METRIC_COLUMNS = (*METRICS.values(), *METRIC_COUNTS.values())
 
-_ADDED = (*OUTPUT_COLUMNS, *METRIC_COLUMNS)
+UTILITY = "bertscore_utility"
+BEST = "bertscore_best"
+DIVERSITY = "bertscore_diversity"
+
+SELECT_COLUMNS = (UTILITY, BEST, DIVERSITY)
+"""The columns that only `select` adds."""
+
+_ADDED = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
 
 
 CANDIDATE = "bertscore_candidate"

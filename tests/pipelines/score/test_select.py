@@ -93,6 +93,15 @@ def test_the_same_again_keeps_all_and_score_is_refused_there(folder):
         run_job(folder / "a.parquet", output=folder / "out", candidate_column=("samples",))
 
 
+def test_a_change_beside_the_samples_keeps_their_utilities(folder, tmp_path):
+    for reference in ("a cat", "a dog"):
+        table = pa.table({"reference": [reference] * len(ROWS), "samples": pa.array(ROWS)})
+        pq.write_table(table, tmp_path / "a.parquet")
+        again = select(tmp_path / "a.parquet", tmp_path / "out", candidate_column=("samples",))
+    assert again["parts_rewritten"] == again["parts"]
+    assert_selected(read_output(tmp_path / "out"), ROWS)
+
+
 def test_rescaled_afterwards_is_as_rescaled_at_once(folder, tmp_path):
     (tmp_path / "en.csv").write_text(BASELINE)
     given = ["--baseline", str(tmp_path / "en.csv"), "--output", str(tmp_path / "later")]
