@@ -109,6 +109,7 @@ class Settings:
             prefix_space="yes" if self.tokenizer.adds_prefix_space else "no",
             max_length="unlimited" if length is None else str(length),
             long_text=config.long_text,
+            references=config.references,
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,

@@ -1,7 +1,8 @@
 """BertScorer: texts checked, tokenized, encoded, matched, and their scores rescaled."""
 
 import copy
-from collections.abc import Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -36,6 +37,7 @@ from bertscore_core.tokens import (
     TokenizedTexts,
     Work,
     drop_empty,
+    over_references,
     reduce_groups,
     score_empty,
 )
@@ -139,7 +141,7 @@ def _number_texts(
 def assemble(
     flat: FloatArray, pairs: TokenizedPairs, settings: Settings, *, of_nothing: float
 ) -> Scores:
-    """Take the best score over each group of references, rescale, and add facts about pairs.
+    """Combine the scores of each group of references, rescale, and add facts about pairs.
 
     Args:
         flat: Precision, recall and F1 of each candidate with each of its references; NaN where all
@@ -156,7 +158,8 @@ def assemble(
     weightless = np.isnan(flat) & ~empty.either[:, None]
     flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty.either, rule)
     # Each measure by itself, as bert-score does.
-    raw = drop_empty(reduce_groups(np.maximum, flat, starts, axis=1), all_empty, rule)
+    combined = over_references(flat, starts, settings.config.references)
+    raw = drop_empty(combined, all_empty, rule)
     is_too_long = _too_long(pairs, settings)
     raw = np.where(is_too_long[None, :, None], np.float32(np.nan), raw)
     baseline = _baseline_rows(settings)
@@ -247,6 +250,14 @@ def _best_in_group(
     for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
         best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
     return best
+
+
+def _match_halved(match: Callable[[TextPairs], FloatArray], pairs: TextPairs) -> FloatArray:
+    # Precision is recall the other way round.
+    halved, places, mirrored = pairs.without_mirrored()
+    scores = match(halved)[:, :, places]
+    scores[:, :, mirrored] = scores[:, :, mirrored][..., [1, 0, 2]]
+    return scores
 
 
 class BertScorer:
@@ -438,12 +449,13 @@ class BertScorer:
         shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
         every = np.zeros(shape, dtype=np.float32)
         work = Work() if work is None else work
-        wanted = flat_pairs.select(chosen)
+        wanted, together = flat_pairs.select(chosen), Weightings(tuple(weightings))
         work.planned_tokens += self._planned_tokens(wanted)
         with noticing_a_lost_device():
-            every[:, :, chosen] = score_pairs(
-                self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
-            )
+            match = partial(score_pairs, self._engine, weights=together, work=work, optimal=optimal)
+            # Of texts that are compared with each other, each pair is there twice.
+            halve = self.config.references == "mean"
+            every[:, :, chosen] = _match_halved(match, wanted) if halve else match(wanted)
         results = []
         for flat, weights in zip(every, weightings, strict=True):
             _check_finite(

@@ -10,7 +10,7 @@ from typing import Literal
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import ConfigError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
-from bertscore_core.tokens import EMPTY_RULES, check_long_text
+from bertscore_core.tokens import EMPTY_RULES, REFERENCE_RULES, check_long_text
 
 # The same order of sums for any number of threads, in torch's products on x86 CPUs.
 
@@ -74,6 +74,8 @@ class ScorerConfig:
         long_text: What is done with a text longer than that: `truncate` cuts it; `error` gives its
             pair no scores; `windows` scores all of it, with vectors from overlapping windows of
             `max_length` tokens. See `bertscore_core.tokens`.
+        references: What several references give: `best`, the best of each measure, as in
+            bert-score; or `mean`, the mean over those with which the candidate has a score.
         adds_prefix_space: Put a space before every text. None: as bert-score does.
         empty: What a pair with an empty side scores: `reference` for what bert-score gives it,
             `zero`, or `null` for no score. None: `reference` here, and `zero` in the job and in
@@ -110,6 +112,7 @@ class ScorerConfig:
     baseline: str | Baseline | None = None
     max_length: MaxLength = None
     long_text: str = "truncate"
+    references: str = "best"
     adds_prefix_space: bool | None = None
     empty: str | None = None
     fast_tokenizer: bool = False
@@ -145,6 +148,10 @@ class ScorerConfig:
             raise ConfigError(
                 f"unknown attention: got {self.attention!r}; expected {' or '.join(_ATTENTION)}. "
                 "Leave it out: models that need another kind get it."
+            )
+        if self.references not in REFERENCE_RULES:
+            raise ConfigError(
+                f"unknown references {self.references!r}; expected {' or '.join(REFERENCE_RULES)}."
             )
         if self.empty not in (None, *EMPTY_RULES):
             raise ConfigError(

@@ -19,7 +19,7 @@ _HEADS = {"bertscore": False, "bs": True}
 
 # Fields that are left out if they have this value, which scores had before there was the field. So
 # signatures and folders of earlier versions stay equal to those of this one.
-_LEFT_OUT = {"long_text": "truncate"}
+_LEFT_OUT = {"long_text": "truncate", "references": "best"}
 
 ANY_BATCH = "any"
 """Written instead of a batch budget if scores do not depend on it."""
@@ -39,6 +39,8 @@ class Signature:
         max_length: Tokens of the longest text that is scored as it is, or `unlimited`.
         long_text: What is done with longer texts, one of `tokens.LONG_TEXT_RULES`. Not written if
             they are cut: `truncate`.
+        references: What several references give, one of `tokens.REFERENCE_RULES`. Not written if it
+            is the best of them: `best`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
         empty: What a pair with an empty side scores before rescaling: `reference` for what
@@ -65,6 +67,7 @@ class Signature:
     prefix_space: Annotated[str, "ps"]
     max_length: Annotated[str, "ml"]
     long_text: Annotated[str, "lt"] = "truncate"
+    references: Annotated[str, "r"] = "best"
     idf: Annotated[str, "i"]
     baseline: Annotated[str, "b"]
     empty: Annotated[str, "e"]

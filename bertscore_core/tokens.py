@@ -97,6 +97,20 @@ class TextPairs:
             texts=self.texts, candidates=self.candidates[rows], references=self.references[rows]
         )
 
+    def without_mirrored(self) -> tuple["TextPairs", IntArray, BoolArray]:
+        """Return the pairs that differ by more than their order: Q of P.
+
+        Also which of them each pair is, and whether it is that pair the other way round. Shapes
+        (P,).
+        """
+        low = np.minimum(self.candidates, self.references)
+        high = np.maximum(self.candidates, self.references)
+        _, rows, places = np.unique(
+            low * len(self.texts) + high, return_index=True, return_inverse=True
+        )
+        pairs = self.select(rows)
+        return pairs, places, self.candidates != pairs.candidates[places]
+
 
 # Which texts go through the encoder together.
 
@@ -233,6 +247,25 @@ def score_empty(scores: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
 def drop_empty(best: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
     """Under `null`, remove best scores (layers, N, 3) where all pairs are empty."""
     return np.where(empty[None, :, None], np.float32(np.nan), best) if rule == "null" else best
+
+
+REFERENCE_RULES = ("best", "mean")
+"""What several references give: the best of each measure, or the mean."""
+
+
+def over_references(scores: FloatArray, starts: IntArray, rule: str) -> FloatArray:
+    """Apply one of `REFERENCE_RULES` to scores (layers, P, 3) of references that begin at `starts`.
+
+    A mean is over those that are scores, neither NaN nor minus infinity; NaN without any.
+    """
+    if rule == "best":
+        return reduce_groups(np.maximum, scores, starts, axis=1)
+    scored = np.isfinite(scores)
+    # In double precision the order of so few references does not move the sum.
+    sums = reduce_groups(np.add, np.where(scored, scores, np.float64(0)), starts, axis=1)
+    with np.errstate(invalid="ignore"):
+        means = sums / reduce_groups(np.add, scored.astype(np.float64), starts, axis=1)
+    return np.asarray(means, dtype=np.float32)
 
 
 def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> BoolArray:

@@ -11,9 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_core import BertScorer, ScorerConfig
+from tests.support.dumps import sentence
+from tests.support.tolerances import PARITY_ATOL
 
 pytestmark = [pytest.mark.process, pytest.mark.model, pytest.mark.long]
 
@@ -22,11 +26,12 @@ PYTHON = os.environ.get("RECIPES_PYTHON", sys.executable)
 BLOCK = re.compile(r"^```py\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.M | re.S)
 
 
-def run(code, folder, **environment):
+def run(code, folder, input=None, **environment):
     return subprocess.run(
         [PYTHON, "-c", code],
         cwd=folder,
         env={**os.environ, **environment},
+        input=input,
         capture_output=True,
         text=True,
         check=False,
@@ -71,3 +76,32 @@ print(json.dumps([[run.data.metrics, run.data.params, run.info.run_name] for run
     numbers = {key: value for key, value in summary.items() if type(value) in (int, float)}
     assert {"f1", "rows", "pairs_per_second"} <= metrics.keys() == numbers.keys()
     assert all(math.isclose(metrics[key], value) for key, value in numbers.items())
+
+
+MBRS = """
+import json, sys
+from mbrs.metrics.bertscore import MetricBERTScore
+model, texts = json.load(sys.stdin)
+metric = MetricBERTScore(MetricBERTScore.Config(model_type=model, num_layers=6, cpu=True))
+print(json.dumps(metric.pairwise_scores(texts, texts).tolist()))
+"""
+
+
+def test_utilities_are_those_of_mbrs_which_counts_each_text_itself_as_well(tmp_path):
+    if run("import mbrs", tmp_path).returncode:
+        pytest.skip(f"mbrs is not installed for RECIPES_PYTHON ({PYTHON})")
+    texts = [sentence(number) for number in range(6)]
+    scorer = BertScorer(ScorerConfig(references="mean", device="cpu"))
+    given = json.dumps([str(scorer.settings.files.folder), texts])
+    done = run(MBRS, tmp_path, input=given)
+    assert done.returncode == 0, done.stderr
+    theirs = np.array(json.loads(done.stdout.splitlines()[-1]))
+    number = len(texts)
+    others = [texts[:place] + texts[place + 1 :] for place in range(number)]
+    utility = scorer.score(texts, others).f1
+    itself = theirs.diagonal()
+    assert utility.argmax() == theirs.mean(axis=1).argmax()
+    np.testing.assert_allclose(itself, 1, atol=PARITY_ATOL)
+    np.testing.assert_allclose(
+        (utility * (number - 1) + itself) / number, theirs.mean(axis=1), atol=PARITY_ATOL
+    )

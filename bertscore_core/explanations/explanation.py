@@ -163,7 +163,7 @@ def explain(
 
     Raises:
         InputError: A text is none, there is no reference, or two texts are too long together.
-        ConfigError: The scorer scores all layers at once.
+        ConfigError: The scorer scores all layers at once, or means over references.
         IdfError: The idf table belongs to another tokenizer or truncation.
     """
     group = [references] if isinstance(references, str) else list(references)
@@ -191,6 +191,11 @@ def explain_weighted(
         raise ConfigError(
             "a scorer of all layers cannot be explained: got all_layers; expected one layer. Make "
             "a scorer with num_layers."
+        )
+    if scorer.config.references != "best":
+        raise ConfigError(
+            "a mean over references cannot be explained: got references mean; expected best. "
+            "Explain the pair of two texts."
         )
     pairs = scorer.tokenize([candidate], [references])
     _check_size(pairs)

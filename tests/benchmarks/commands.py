@@ -113,17 +113,23 @@ def candidates(
 ) -> None:
     """What several candidates a row cost, as lists, against a dump multiplied out by hand.
 
-    The ratio is of CPU seconds, to the dump multiplied out. One worker, in turns.
+    They are scored with a reference, and with each other (`select`). The ratio is of CPU seconds,
+    to the dump multiplied out. One worker, in turns.
     """
     pairs = mixed(rows * samples, mean_tokens=mean_tokens)
     groups = [pairs.candidates[start::rows] for start in range(rows)]
     references = pairs.references[:rows]
+    others = [pair for group in groups for pair in itertools.permutations(group, 2)]
     tables = {
         "lists": {"candidate": groups, "reference": references},
-        "by hand": {
+        "lists by hand": {
             "candidate": [text for group in groups for text in group],
             "reference": [text for text in references for _ in range(samples)],
         },
+        "select": {"candidate": groups},
+        "select by hand": dict(
+            zip(("candidate", "reference"), zip(*others, strict=True), strict=True)
+        ),
     }
     costs: dict[str, list[dict[str, float]]] = {name: [] for name in tables}
     with TemporaryDirectory() as name:
@@ -132,18 +138,19 @@ def candidates(
             pq.write_table(pa.table(table), folder / f"{kind}.parquet")
         for turn in range(rounds):
             for kind, spent in costs.items():
-                words = ["score", "--input", folder / f"{kind}.parquet", "--workers", 1]
+                verb = "select" if kind == "select" else "score"
+                words = [verb, "--input", folder / f"{kind}.parquet", "--workers", 1]
                 words += ["--output", folder / f"{kind}-{turn}", "--device", "cpu"]
                 spent.append(run_command(words))
-    by_hand = median(cost["cpu_seconds"] for cost in costs["by hand"])
     for kind, spent in costs.items():
+        by_hand = costs[f"{kind.removesuffix(' by hand')} by hand"]
         cpu_seconds = median(cost["cpu_seconds"] for cost in spent)
         recorder.add(
             what=kind,
             n=rows * samples,
             seconds=[cost["seconds"] for cost in spent],
             cpu_seconds=cpu_seconds,
-            ratio=cpu_seconds / by_hand,
+            ratio=cpu_seconds / median(cost["cpu_seconds"] for cost in by_hand),
         )
 
 

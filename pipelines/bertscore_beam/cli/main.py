@@ -79,6 +79,11 @@ COMMANDS: Mapping[str, Command] = {
         "options.ScoreOptions",
         job="score.SCORE",
     ),
+    "select": Command(
+        "compare the samples of each row with each other, and mark the one nearest to the others",
+        "options.SelectOptions",
+        job="score.SCORE",
+    ),
     "rescale": Command(
         "rescale a finished run with another baseline, without a model",
         "options.RescaleOptions",

@@ -25,6 +25,7 @@ from .columns import (
     OUTPUT_COLUMNS as OUTPUT_COLUMNS,
     SCHEMA_KEY as SCHEMA_KEY,
     SCORES as SCORES,
+    SELECT_COLUMNS as SELECT_COLUMNS,
     TableFields as TableFields,
     append_scores as append_scores,
     check_choosing_columns as check_choosing_columns,

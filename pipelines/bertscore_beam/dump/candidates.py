@@ -35,10 +35,11 @@ _FIRST = "0"
 """The number of the first candidate of a list."""
 
 
-def check_candidates(schema: pa.Schema, names: Sequence[str]) -> None:
+def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = False) -> None:
     """Check that a file has the columns of candidates, in types that can be scored.
 
-    A single column may hold texts, or lists of them.
+    A single column may hold texts, or lists of them. If candidates are compared `among` each
+    other, it must hold lists.
 
     Raises:
         InputError: If a column is missing, there twice or of another type; or if rows have several
@@ -46,6 +47,11 @@ def check_candidates(schema: pa.Schema, names: Sequence[str]) -> None:
     """
     kinds = {name: column_type(schema, name, "candidate", "--candidate-column") for name in names}
     several = len(names) > 1 or any(map(is_list, kinds.values()))
+    if among and not several:
+        raise InputError(
+            f"the column {names[0]!r} holds no samples: got type {kinds[names[0]]}; expected a "
+            "list of texts in each row, or several columns. Name them with --candidate-column."
+        )
     for name, kind in kinds.items():
         if not is_text(kind) and (len(names) > 1 or not is_list(kind)):
             expected = "a string type" if several else "a string type or a list of it"
@@ -93,6 +99,9 @@ def multiplied(rows: Rows) -> Rows:
     return replace(
         rows,
         table=whole.replace_schema_metadata(metadata or None),
+        fields=replace(rows.fields, reference_column=name)
+        if rows.fields.among_samples
+        else rows.fields,
         numbers=np.concatenate(numbers),
     )
 

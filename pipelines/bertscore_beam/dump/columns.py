@@ -116,7 +116,14 @@ METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if
 
 METRIC_COLUMNS = (*METRICS.values(), *METRIC_COUNTS.values())
 
-_ADDED = (*OUTPUT_COLUMNS, *METRIC_COLUMNS)
+UTILITY = "bertscore_utility"
+BEST = "bertscore_best"
+DIVERSITY = "bertscore_diversity"
+
+SELECT_COLUMNS = (UTILITY, BEST, DIVERSITY)
+"""The columns that only `select` adds."""
+
+_ADDED = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
 
 
 CANDIDATE = "bertscore_candidate"
@@ -155,6 +162,11 @@ class TableFields:
     group: tuple[str, ...] = ()
     language: str | None = None
     several: tuple[str, ...] = ()
+
+    @property
+    def among_samples(self) -> bool:
+        """Whether the references of a candidate are the others of its row."""
+        return self.reference_column in (self.candidate_column, *self.several)
 
     @property
     def candidates(self) -> tuple[str, ...]:

@@ -294,7 +294,8 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
 def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str = "") -> None:
     schema = partition_schema(schema, blank.partitions)
     try:
-        check_candidates(schema, columns.candidates)
+        among = columns.reference in columns.candidates
+        check_candidates(schema, columns.candidates, among=among)
         check_columns(schema, None, columns.reference)
         check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)

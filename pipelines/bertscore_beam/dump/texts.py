@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -309,6 +310,17 @@ def _names(encoded: pa.DictionaryArray) -> list[str]:
     return [language_of(text) for text in texts_from_column(pa.chunked_array([encoded.dictionary]))]
 
 
+def _others(texts: Sequence[Text], rows: "IntArray") -> list[list[Text] | None]:
+    """Return the other readable texts of the input row of each text, whose positions ascend."""
+    bounds = np.flatnonzero(np.diff(rows, prepend=-1, append=-1)).tolist()
+    groups = [texts[start:stop] for start, stop in pairwise(bounds)]
+    return [
+        [*only_strings(group[:place]), *only_strings(group[place + 1 :])]
+        for group in groups
+        for place in range(len(group))
+    ]
+
+
 @dataclass(frozen=True, eq=False)  # no slots, in which no cached value has a place
 class Rows:
     """Some rows, and their columns by what they are for; each is looked up and read once.
@@ -373,6 +385,8 @@ class Rows:
     @cached_property
     def reference_texts(self) -> list[list[Text] | None]:
         """The references of each row; see the function of this name. Shape (N,)."""
+        if self.fields.among_samples:
+            return _others(texts_from_column(self.candidates), self.input_rows)
         return reference_texts(self.references)
 
     @cached_property

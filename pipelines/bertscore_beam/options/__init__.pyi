@@ -36,6 +36,7 @@ from .score_options import (
     RescaleOptions as RescaleOptions,
     ScoreOptions as ScoreOptions,
     ScoringOptions as ScoringOptions,
+    SelectOptions as SelectOptions,
 )
 from .values import (
     alternatives as alternatives,

@@ -156,7 +156,7 @@ class Options:
             value = getattr(self, name)
             for text in value if isinstance(value, tuple) else (value,):
                 check_value(
-                    shown[name],
+                    shown.get(name, name),
                     text,
                     fine=text is None or bool(text.strip()),
                     expected="some text",

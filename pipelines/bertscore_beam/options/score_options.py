@@ -134,6 +134,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             failure; by default it never fails.
     """
 
+    among_samples: ClassVar[bool] = False
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed = "needed without --candidates"
     daily: ClassVar = {
@@ -181,7 +182,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="files of both",
             cure="Give both, or a dump of rows as --input.",
         )
-        others = {self.reference_column}
+        others: set[str] = set() if self.among_samples else {self.reference_column}
         if len(self.candidate_column) > 1:  # they are no columns of the output
             others |= {*self.idf_key, *self.idf_group, str(self.language_column)}
         check_value(
@@ -306,6 +307,49 @@ def _check_rescale(options: ScoreOptions) -> None:
             expected="a baseline only together with rescale",
             cure="Add --rescale, or leave it out.",
         )
+
+
+# Options of `bertscore-beam select`.
+
+_REFERENCE = {"internal": True}
+"""For options that need references of their own, or an index of rows that only `score` reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions(ScoreOptions):
+    """Compare the samples of each row with each other, and mark the one nearest to the others.
+
+    Attributes:
+        candidate_column: Column of the samples, by name: a list of texts in each row; or the names
+            of several columns with a text each.
+    """
+
+    among_samples = True
+    example = "bertscore-beam select samples.parquet --candidate-column samples --output selected"
+    needed = "needed"
+    daily: ClassVar = {
+        "input and output": "input output candidate_column by overwrite",
+        "model": "model language language_column languages num_layers max_length",
+        "scores": "rescale baseline max_reject_fraction",
+        "where it runs": "device workers dry_run",
+    }
+
+    input: tuple[str, ...] = dataclasses.field(
+        metadata={"metavar": "INPUT", "position": True, "short": "-i"}
+    )
+    candidates: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
+    references: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
+    reference_column: str = dataclasses.field(default="", metadata=_REFERENCE)
+    idf: str = dataclasses.field(default="none", metadata=_REFERENCE)
+    idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
+    idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
+    metrics: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
+    reuse: str | None = dataclasses.field(default=None, metadata=_REFERENCE)
+    index: bool = dataclasses.field(default=False, metadata=_REFERENCE)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reference_column", next(iter(self.candidate_column), "?"))
+        super().__post_init__()
 
 
 # Options of `bertscore-beam idf`.

@@ -208,6 +208,7 @@ def row_config(
         baseline=baseline,
         max_length="unlimited" if length == "unlimited" else int(length),
         long_text=signature.long_text,
+        references=signature.references,
         empty=signature.empty,
         dtype=signature.dtype.removesuffix("-true"),
         attention=signature.attention,

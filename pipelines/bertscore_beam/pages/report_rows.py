@@ -116,7 +116,7 @@ def _texts(run: FinishedRun, places: Sequence[RowPlace]) -> list[Texts]:
     return [
         Texts(
             candidate=_shown(texts_from_column(column_of(row, candidate))[0]),
-            references=_references(row, reference),
+            references=() if reference == candidate else _references(row, reference),
             language=_code(row, language),
         )
         for row in read_rows(run, places, wanted)

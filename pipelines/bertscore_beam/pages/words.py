@@ -22,6 +22,7 @@ _FIELDS = {
     "prefix_space": "A space was not put before each text.",
     "max_length": "Texts of up to {} tokens were scored in one piece.",
     "long_text": "Longer texts were treated as {}.",
+    "references": "Of several references the {} counts.",
     "idf": "Rare tokens weigh more: idf, from the table {}.",
     "baseline": "Scores are rescaled with the baseline {}.",
     "empty": "Pairs with an empty text were treated as {}.",

@@ -17,6 +17,7 @@ import pyarrow as pa
 from bertscore_beam.dump import (
     METRIC_COLUMNS,
     OUTPUT_COLUMNS,
+    SELECT_COLUMNS,
     UNREADABLE,
     Plan,
     RowDigests,
@@ -265,7 +266,9 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
     }
     columns = {
         "candidate_column": str(fields.candidate_column),
-        "reference_column": fields.reference_column,
+        "reference_column": str(fields.candidate_column)
+        if fields.among_samples
+        else fields.reference_column,
         **{name: json.dumps(names) for name, names in chosen.items() if names},
     }
     if settings.sole is None:
@@ -370,7 +373,8 @@ def _with_scores_of(
     folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
 ) -> bytes | None:
     try:
-        old = read_part(folder.path(record.part_name), (*OUTPUT_COLUMNS, *METRIC_COLUMNS))
+        names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
+        old = read_part(folder.path(record.part_name), names)
     except UNREADABLE:
         return None
     if old.num_rows != table.num_rows:

@@ -244,6 +244,7 @@ _HINTS = {
     "sampling": " (version of the rule that takes the sample; samples of two rules do not mix)",
     "layout": " (of sentences; another version of this program began the folder)",
     "long_text": " (--long-text; None is the default, truncate)",
+    "references": " (mean is what `select` writes, None what `score` does)",
     "backend": " (--backend; for openvino that version must be installed)",
 }
 """Explanations of a difference, by field."""

@@ -136,6 +136,7 @@ def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
         with_scoring(config, options, workers),
         num_layers=_layer(options),
         empty=options.empty,
+        references="mean" if options.among_samples else "best",
         idf=options.idf != "none",
         rescale=options.rescale,
         baseline=baseline,

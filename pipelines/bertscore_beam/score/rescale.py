@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_beam.dump import UNREADABLE, columns, has_utc_times, open_parquet, write_part
+from bertscore_beam.dump import (
+    CANDIDATE_FROM,
+    UNREADABLE,
+    columns,
+    has_utc_times,
+    input_rows,
+    open_parquet,
+    write_part,
+)
 from bertscore_beam.files import absolute, list_files, mask_credentials, reaching
 from bertscore_beam.idf import note_path
 from bertscore_beam.options import RescaleOptions
@@ -84,6 +92,7 @@ def _rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[by
         rescaled=True,
         windowed=columns.WINDOWS in before,
         listed=columns.BEST_REFERENCE in before,
+        input_rows=input_rows(table[CANDIDATE_FROM]) if columns.UTILITY in before else None,
     )
     after |= {name: before[name] for name in columns.METRIC_COLUMNS if name in before}
     scored = columns.append_scores(inputs, after, part_metadata(signature))

@@ -23,7 +23,7 @@ from bertscore_beam.idf import IdfTables
 from bertscore_beam.records import LanguageRows, RowScores, RunSettings
 from bertscore_core import Scores, ScoreSummary, Signature
 from bertscore_core.stats import MEASURES, cancelling
-from bertscore_core.tokens import BoolArray, Work
+from bertscore_core.tokens import BoolArray, IntArray, Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
 #
@@ -119,18 +119,18 @@ class ScoredPairs:
         if rescaled:
             measures |= {column: f"raw_{name}" for name, column in columns.RAW_SCORES.items()}
         result = {
-            column: self._lay_out(getattr(scores, name), scored)
-            for column, name in measures.items()
+            column: self.lay_out(getattr(scores, name), scored) for column, name in measures.items()
         }
-        result[columns.BEST_REFERENCE] = self._lay_out(scores.best_reference, scored)
-        result[columns.CANDIDATE_TOKENS] = self._lay_out(scores.candidate_tokens, seen)
-        result[columns.REFERENCE_TOKENS] = self._lay_out(scores.reference_tokens, seen)
-        result[columns.TRUNCATED] = self._lay_out(scores.truncated, seen)
+        result[columns.BEST_REFERENCE] = self.lay_out(scores.best_reference, scored)
+        result[columns.CANDIDATE_TOKENS] = self.lay_out(scores.candidate_tokens, seen)
+        result[columns.REFERENCE_TOKENS] = self.lay_out(scores.reference_tokens, seen)
+        result[columns.TRUNCATED] = self.lay_out(scores.truncated, seen)
         if windowed:
-            result[columns.WINDOWS] = self._lay_out(scores.windows, seen)
+            result[columns.WINDOWS] = self.lay_out(scores.windows, seen)
         return result
 
-    def _lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
+    def lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
+        """Return M values, masked where they are not `filled`, as a column of all N pairs."""
         laid_out = np.zeros(len(self), dtype=values.dtype)
         missing = np.ones(len(self), dtype=np.bool_)
         laid_out[self.rows] = values
@@ -196,6 +196,7 @@ def with_scores(
         rescaled=settings.rescaled,
         windowed=settings.windowed,
         listed=is_list(rows.references.type),
+        input_rows=rows.input_rows if rows.fields.among_samples else None,
     )
     languages = rows.languages
     if settings.sole is None:
@@ -222,18 +223,57 @@ def with_scores(
 
 
 def score_columns(
-    pairs: ScoredPairs, *, rescaled: bool, windowed: bool, listed: bool
+    pairs: ScoredPairs,
+    *,
+    rescaled: bool,
+    windowed: bool,
+    listed: bool,
+    input_rows: IntArray | None = None,
 ) -> dict[str, pa.Array]:
     """Return the scores and reasons of pairs as Arrow columns by name.
 
     `rescaled` runs also have the raw scores, `windowed` ones the number of windows, and `listed`
-    references the best of them.
+    references the best of them. Samples that were scored with the others of their `input_rows`,
+    (N,), also have what `among_samples` returns.
     """
     by_column = pairs.by_column(rescaled=rescaled, windowed=windowed)
     if not listed:
         del by_column[columns.BEST_REFERENCE]
+    if input_rows is not None:
+        by_column |= among_samples(pairs, input_rows)
     added = {name: pa.array(column.data, mask=column.mask) for name, column in by_column.items()}
     return {**added, columns.ERROR: pa.array(pairs.reasons, type=pa.string())}
+
+
+def among_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreColumn]:
+    """Return the utility of samples, which one of a row is best, and how the row's samples differ.
+
+    The utility is the mean F1 with the other samples of the row, and diversity is 1 - the mean F1
+    of its pairs of samples; the best has the highest utility, and is the first of equal ones.
+
+    Args:
+        pairs: N samples, each scored with the others of its row.
+        input_rows: Position of the row of each sample, ascending. Shape (N,).
+    """
+    scored = pairs.scores.scored
+    f1, raw = pairs.scores.f1[scored].astype(np.float64), pairs.scores.raw_f1[scored]
+    _, group = np.unique(input_rows[pairs.rows[scored]], return_inverse=True)
+    order = np.lexsort((-raw, group))  # stable; raw, since rescaling may round two to one
+    best = np.zeros(len(f1), dtype=np.bool_)
+    best[order[np.flatnonzero(np.diff(group, prepend=-1))]] = True
+    # Each pair is in the utilities of both.
+    diversity = (1 - np.bincount(group, f1) / np.bincount(group))[group].astype(np.float32)
+
+    def laid_out(values: npt.NDArray[Any]) -> ScoreColumn:
+        every = np.zeros(len(scored), dtype=values.dtype)
+        every[scored] = values
+        return pairs.lay_out(every, scored)
+
+    return {
+        columns.UTILITY: pairs.lay_out(pairs.scores.f1, scored),
+        columns.BEST: laid_out(best),
+        columns.DIVERSITY: laid_out(diversity),
+    }
 
 
 def _signature_column(

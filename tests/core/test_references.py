@@ -1,0 +1,75 @@
+"""Several references: the mean over them, and texts among each other, of which pairs are halved."""
+
+import numpy as np
+import pytest
+
+from bertscore_core import ConfigError, ScorerConfig, Signature, explain
+from bertscore_core.tokens import TextPairs, TokenizedTexts
+
+TEXTS = ["the cat sat on the mat", "a dog sat", "", "rain falls on the roof of the house", "a dog"]
+OTHERS = [TEXTS[:place] + TEXTS[place + 1 :] for place in range(len(TEXTS))]
+MEASURES = ("precision", "recall", "f1")
+
+
+def alone(scorer, name):
+    """Return a measure of each text with each other one, each pair scored by itself."""
+    return np.array(
+        [
+            [getattr(scorer.score([text], [other]), name)[0] for other in others]
+            for text, others in zip(TEXTS, OTHERS, strict=True)
+        ]
+    )
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("empty", ["reference", "zero", "null"])
+def test_the_mean_is_that_of_single_pairs_that_have_a_score(tiny_scorer, empty):
+    scorer = tiny_scorer(num_layers=2, empty=empty, references="mean")
+    scores = scorer.score(TEXTS, OTHERS)
+    for name in MEASURES:
+        single = alone(scorer, name)
+        single[2] = np.nan if empty == "null" else single[2]
+        number = (~np.isnan(single)).sum(axis=1)
+        mean = np.where(number, np.nansum(single, axis=1) / np.maximum(number, 1), np.nan)
+        np.testing.assert_allclose(getattr(scores, name), mean, atol=1e-6, rtol=0)
+    assert scores.scored.tolist() == [True, True, empty != "null", True, True]
+
+
+@pytest.mark.model
+def test_weights_and_layers_are_those_of_each_text(tiny_scorer):
+    scorer = tiny_scorer(all_layers=True, layer_semantics="cut", idf=True, references="mean")
+    table = scorer.count_idf(TEXTS)
+    texts = [TEXTS[0], TEXTS[1], TEXTS[3]]
+    others = [texts[1:], [texts[0], texts[2]], texts[:2]]
+    scores = scorer.score(texts, others, idf=table)
+    pairs = scorer.score([texts[0]] * 2, texts[1:], idf=table)
+    for name in MEASURES:
+        mean = getattr(pairs, name).mean(axis=1)
+        np.testing.assert_allclose(getattr(scores, name)[:, 0], mean, atol=1e-6, rtol=0)
+
+
+def test_each_pair_of_texts_is_matched_once():
+    texts = TokenizedTexts.from_rows([[1], [2], [3]])
+    first, second = np.array([0, 0, 1, 1, 2, 2, 1, 1]), np.array([1, 2, 0, 2, 0, 1, 1, 0])
+    pairs = TextPairs(texts=texts, candidates=first, references=second)
+    halved, places, mirrored = pairs.without_mirrored()
+    assert len(halved) == 4  # three of three texts, and a text with itself
+    found = [halved.candidates[places], halved.references[places]]
+    there = np.where(mirrored, found[::-1], found)
+    np.testing.assert_array_equal(there, [first, second])
+
+
+@pytest.mark.model
+def test_a_mean_has_its_signature_and_no_explanation(tiny_scorer):
+    scorer = tiny_scorer(num_layers=2, references="mean")
+    line = scorer.signature().format()
+    assert "|references:mean|" in line
+    assert Signature.parse(line) == scorer.signature()
+    assert "references" not in tiny_scorer(num_layers=2).signature().format()
+    with pytest.raises(ConfigError, match="got references mean; expected best"):
+        explain(scorer, "a", ["b", "c"])
+
+
+def test_another_word_is_refused():
+    with pytest.raises(ConfigError, match="unknown references 'worst'; expected best or mean"):
+        ScorerConfig(references="worst")
