@@ -51,27 +51,6 @@ def _added(parts: Sequence[Any]) -> Any:
     return type(first).merge(parts)
 
 
-class KeyedSums(Sums):
-    """Sums by key: the first field has the keys, ascending, the others what is added up of each."""
-
-    __slots__: tuple[str, ...] = ()
-
-    @classmethod
-    def summed(cls, keys: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> Self:
-        """Add up columns by key. Shape (N,) for keys, (N, ...) for each column."""
-        order = np.argsort(keys, kind="stable")
-        names, starts = np.unique(keys[order], return_index=True)
-        if len(names):  # `reduceat` adds up runs, such as those of equal keys; it refuses none
-            columns = tuple(np.add.reduceat(column[order], starts) for column in columns)
-        return cls(**dict(zip(cls.__slots__, (names, *columns), strict=True)))
-
-    @classmethod
-    def merge(cls, parts: Sequence[Self]) -> Self:
-        """Return the sums over several sets of rows together; at least one."""
-        fields = ([getattr(part, name) for part in parts] for name in cls.__slots__)
-        return cls.summed(*map(np.concatenate, fields))
-
-
 def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> float:
     """Return how many equal weights would weigh as much (Kish): (sum of w)^2 / sum of w^2.
 
@@ -284,35 +263,17 @@ class ScoreStatistics(Sums):
             InputError: The bytes are something else, or are damaged.
         """
         try:
-            return cls._of_fields(load_json(zlib.decompress(data)))
+            name, counts, sums, reasons, rejected, packed, *more = load_json(zlib.decompress(data))
+            if name != FORMAT:
+                raise ValueError(f"format {name}")
+            histograms = (PackedHistogram.of(*map(np.array, histogram)) for histogram in packed)
+            metrics = {name: tuple(own) for metrics in more for name, own in metrics.items()}
+            fields = (*counts, *map(tuple, sums), tuple(histograms), reasons, rejected, metrics)
+            return cls(**dict(zip(cls.__slots__, fields, strict=True)))
         except (zlib.error, ValueError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
                 f"the statistics of a group cannot be read ({error}); expected {FORMAT}."
             ) from error
-
-    @classmethod
-    def _of_fields(cls, fields: Any) -> "ScoreStatistics":
-        name, (rows, scored, truncated, reused), sums, reasons, rejected, histograms, *more = fields
-        if name != FORMAT:
-            raise ValueError(f"format {name}")
-        final_sums, squares, raw_sums, raw_squares = map(tuple, sums)
-        first, second, third = (
-            PackedHistogram.of(np.array(bins), np.array(counts)) for bins, counts in histograms
-        )
-        return cls(
-            rows=rows,
-            scored=scored,
-            truncated=truncated,
-            reused=reused,
-            sums=final_sums,
-            squares=squares,
-            raw_sums=raw_sums,
-            raw_squares=raw_squares,
-            histograms=(first, second, third),
-            reasons=reasons,
-            rejected_reasons=rejected,
-            metrics={name: tuple(own) for metrics in more for name, own in metrics.items()},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
