@@ -149,12 +149,6 @@ def test_partition_columns_are_those_of_the_paths_that_were_read(dump):
     assert names == {B, "lang=de/x%3D1.jsonl/part-000000000000.parquet"}
 
 
-def test_an_empty_file_is_an_empty_file(dump):
-    (dump / "a.jsonl").write_bytes(b"")
-    _, output = run(dump)
-    assert rows(output / A) == []
-
-
 def test_scores_of_imported_files_are_those_of_the_text(dump):
     (dump / "a.jsonl").write_text((dump / "a.jsonl").read_text() + "{\n")
     _, output = run(dump)

@@ -177,43 +177,11 @@ def test_line_gives_the_same_alone_and_between_others(line, expected):
         check(beside, told.bad, 1, expected)
 
 
-def test_all_of_the_table_in_one_file_with_places():
-    data = b"\r\n".join([one for line, _ in HOSTILE for one in (line, *BLANK, GOOD)])
-    for piece in (1 << 30, 1 << 18, 1 << 14):
-        table, lines = parse(data, Format.JSONL, SCHEMA, piece=piece, block=piece)
-        assert len(table) == 2 * len(HOSTILE)
-        for number, (line, expected) in enumerate(HOSTILE):
-            check(table, lines.bad, 2 * number, expected)
-            check(table, lines.bad, 2 * number + 1, {"s": "good", "i": 1})
-            assert data.startswith(line, lines.offsets[2 * number])
-            assert data[: lines.offsets[2 * number]].count(b"\n") + 1 == lines.numbers[2 * number]
-
-
-def test_messages_never_hold_what_stands_in_a_line():
-    said = {told[1] for _, told in HOSTILE if isinstance(told, tuple)}
-    assert not [words for words in said if "999" in words or "text" in words]
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )
-
-
-@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.booleans())
-def test_both_readers_say_the_same_of_what_orjson_accepts(row, ascii_only):
-    line = to_jsonl([row], ascii_only=ascii_only)[:-1]
-    try:
-        first = orjson.loads(line)
-    except ValueError:
-        return
-    # Integers beyond 64 bits are floats of orjson: no column can tell.
-    schema = infer_schema([first])
-    assert schema == infer_schema([parse_refused(line)])
-    assert repr(parse(line, Format.JSONL, schema)[0].to_pylist()) == repr(
-        parse(line + b" ", Format.JSONL, schema)[0].to_pylist()
-    )
 
 
 @given(st.binary(max_size=30) | st.text(st.sampled_from('{}[]":,0123eE+-.ntf\\u d'), max_size=30))
