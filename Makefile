@@ -10,7 +10,7 @@
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
-#   make fuzz     fuzz the readers of files and texts for an hour
+#   make fuzz     fuzz the readers of files and texts with ten thousand examples each
 #   make clean    remove what these commands made, except the environment in .venv
 #
 # Variables, each given as in `make demo PYTHON=python3.12`:

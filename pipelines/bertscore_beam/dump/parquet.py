@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
-from bertscore_beam.dump.splits import RowGroup, Split
+from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
 from bertscore_beam.dump.types import (
     COARSE,
@@ -337,6 +337,7 @@ class GroupRows:
         if got != expected or split.row_group_stop > file.metadata.num_row_groups:
             words = ("{} rows in {} bytes".format(*numbers) for numbers in (got, expected))
             raise file_changed(split.path, *words)
+        self.group = row_group_of(split)
         self._file = file
         self._source = source
         self._columns = None if columns is None else roots_of(file.schema_arrow, columns)

@@ -44,7 +44,6 @@ class SplitReader:
         self._left = deque(splits)
         self._columns = columns
         self._open: tuple[ExitStack, pq.ParquetFile, pa.NativeFile | RemoteFile] | None = None
-        self._group: object = None
         self._rows: GroupRows | None = None
 
     def read(self, split: Split) -> SplitRows:
@@ -83,7 +82,7 @@ class SplitReader:
         """Close the file that is open, if there is one."""
         if self._open is not None:
             stack, *_ = self._open
-            self._open = self._group = self._rows = None
+            self._open = self._rows = None
             stack.close()
 
     def _read_parquet(self, split: Split) -> pa.Table:
@@ -100,9 +99,8 @@ class SplitReader:
             self._open = stack, *stack.enter_context(opening)
         _, file, source = self._open
         with damage_told(path):
-            if self._rows is None or self._group != row_group_of(split):
+            if self._rows is None or self._rows.group != row_group_of(split):
                 self._rows = GroupRows(file, source, split, self._columns)
-                self._group = row_group_of(split)
             return self._rows.read(split)
 
 

@@ -61,13 +61,6 @@ def list_temporary(root: str) -> list[str]:
     return [name for name, _ in _sizes(root) if _is_temporary(name)]
 
 
-def list_level(fs: AbstractFileSystem, folder: str) -> list[dict[str, Any]]:
-    """Return what a store has in a folder, as the store describes it."""
-    listed: list[dict[str, Any]] = fs.ls(folder, detail=True)
-    _check_whole(fs, folder, listed)
-    return listed
-
-
 def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
     # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
     if protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
@@ -257,7 +250,8 @@ def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
             with os.scandir(folder.path) as listing:
                 entries = (_local_entry(fs, folder, entry) for entry in listing)
                 return [entry for entry in entries if entry is not None]
-        listed = list_level(fs, folder.path)
+        listed: list[dict[str, Any]] = fs.ls(folder.path, detail=True)
+        _check_whole(fs, folder.path, listed)
     except _NOT_THERE:
         return []
     inside = folder.path.rstrip("/") + "/" if folder.path else ""

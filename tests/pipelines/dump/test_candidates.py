@@ -119,13 +119,6 @@ def test_other_columns_may_share_a_name():
     ]  # fmt: skip
 
 
-def test_a_column_that_arrow_cannot_repeat_is_named():
-    nested = pa.array([{"a": "x"}], pa.struct([("a", pa.string_view())]))
-    table = pa.table({"id": [1], "samples": [["a"]], "nested": nested})
-    with pytest.raises(InputError, match=r"cannot be repeated .* got type struct"):
-        multiplied(Rows(table, FIELDS))
-
-
 TEXT, LIST = pa.string(), pa.list_(pa.string())
 
 

@@ -1,7 +1,6 @@
 """Languages and groups are counted as plain Python counts them, whatever the columns hold."""
 
 import datetime
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -14,10 +13,8 @@ from bertscore_beam.dump import (
     MOST_LANGUAGES,
     Census,
     GroupColumns,
-    census,
     first_splits,
     language_of,
-    read_rows,
     take_census,
 )
 from bertscore_core.errors import InputError
@@ -182,30 +179,3 @@ def test_splits_that_cannot_be_read_are_left_out_and_counted(tmp_path, monkeypat
     splits = [replace(split, file_version="") for split in splits]
     found = take_census(splits, "lang", ["lang"])
     assert found == Census(languages={"en": 40, "de": 60}, num_groups=2, unread=3)
-
-
-def test_a_file_is_opened_once_and_few_splits_are_in_memory(tmp_path, monkeypatch):
-    """Each split has a megabyte of text beside the codes, in one column of structs."""
-    opened, sizes = [], []
-    open_parquet, count = read_rows.open_parquet, census.count_languages
-
-    def opening(path, *rest, **more):
-        opened.append(path)
-        return open_parquet(path, *rest, **more)
-
-    def counting(column):
-        sizes.append(pa.total_allocated_bytes())
-        time.sleep(0.05)
-        return count(column)
-
-    rows = [{"code": "en", "text": "word " * 2000}] * 100
-    for number in range(40):
-        write(tmp_path / f"{number:02}.parquet", {"x": rows}, rows=100, row_group_size=50)
-    splits = plan_text(tmp_path, tmp_path / "out", 50).splits
-    monkeypatch.setattr(read_rows, "open_parquet", opening)
-    monkeypatch.setattr(census, "count_languages", counting)
-    before = pa.total_allocated_bytes()
-    assert take_census(splits, "x.code", ()).languages == {"en": 4000}
-    assert opened == sorted({split.path for split in splits})
-    assert len(sizes) == len(splits) == 80
-    assert 500_000 < max(sizes) - before < 10_000_000

@@ -63,31 +63,6 @@ def test_bad_file_is_rejected_with_its_reason_and_what_helps(bad_dump, name, rea
         plan_pairs(bad_dump / f"{name}.parquet")
 
 
-@pytest.mark.job
-def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
-    """Other columns, other kinds of strings, another order, lists beside single references."""
-    (tmp_path / "in").mkdir()
-    tables = {
-        "a": pairs(2),
-        "b": pairs(2).append_column("id", [[1, 2]]).select(["id", "reference", "candidate"]),
-        "c": pa.table({"candidate": ["a cat sat"] * 2, "reference": [["the cat sat"]] * 2}),
-        "d": pairs(2).cast(
-            pa.schema([("candidate", pa.large_string()), ("reference", pa.string())])
-        ),
-        "e": pairs(0),
-    }
-    for name, table in tables.items():
-        pq.write_table(table, tmp_path / "in" / f"{name}.parquet")
-    summary = run_job(tmp_path / "in", output=tmp_path / "out", **tiny)
-    assert summary["success"]
-    assert summary["scored"] == 8
-    for name, table in tables.items():
-        (part,) = (tmp_path / "out" / f"{name}.parquet").iterdir()
-        got = pq.ParquetFile(part).read()
-        assert got.select(table.column_names).equals(table)
-        assert len(set(got["bertscore_f1"].to_pylist())) == min(1, len(table))
-
-
 # --- Rows --------------------------------------------------------------------------------------
 
 SIDES = ("candidate", "reference")

@@ -12,17 +12,13 @@ from bertscore_beam.dump import (
     RunSize,
     Split,
     SplitReader,
-    parquet,
     parquet as reading,
     plan_file,
     read_split,
     reading_words,
     split_runs,
 )
-from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
-from tests.support.faults import Faults
-from tests.support.s3 import s3_bucket
 from tests.support.tables import every_type, plan
 
 
@@ -99,25 +95,3 @@ def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
             found.append(str(error)[:20])
     assert found == [100, found[1], 100, 100]
     assert str(found[1]).startswith("rows 100 to")
-
-
-@pytest.mark.process
-def test_run_fetches_a_row_group_once_where_its_splits_fetch_it_each(monkeypatch):
-    monkeypatch.setattr(parquet, "BUFFER_BYTES", 10_000)
-    monkeypatch.setattr(reading, "_BATCH_ROWS", 500)
-    disturbed: list[Faults] = []
-    with s3_bucket(disturbed) as url:
-        path = f"{url}/a.parquet"
-        texts = [f"{number * 7919 % 1_000_003:09d}" * 6 for number in range(20_000)]
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table({"text": texts}), sink, use_dictionary=False, compression="none")
-        write_atomically(path, bytes(sink.getvalue()))
-        splits = plan(path, 2_000)
-        disturbed[0].requests = alone = []
-        for split in splits:
-            read_split(split)
-        disturbed[0].requests = together = []
-        reader = SplitReader(splits)
-        got = [text for split in splits for text in reader.read(split).table["text"].to_pylist()]
-    assert got == texts
-    assert len(together) * 4 < len(alone)

@@ -111,13 +111,6 @@ def test_overwrite_deletes_nothing_of_a_folder_that_cannot_be_listed(dump):
     assert B in parts(output)
 
 
-def test_a_dry_run_writes_nothing(dump, capsys):
-    status, output = run(dump, "--dry-run")
-    assert status == cli.DONE
-    assert not output.exists()
-    assert "files of text: 2" in capsys.readouterr().out
-
-
 def test_parquet_alone_needs_no_import(tmp_path, capsys):
     status, _ = run(write_dump(tmp_path / "dump", [5]))
     assert status == cli.UNUSABLE

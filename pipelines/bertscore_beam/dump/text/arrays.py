@@ -206,15 +206,14 @@ def object_arrays(rows: Sequence[Any], schema: pa.Schema) -> tuple[list[pa.Array
 
 def text_arrays(rows: Sequence[Any], schema: pa.Schema) -> tuple[list[pa.Array], Found]:
     """Return the columns of parsed records of CSV, in which a row that does not fit is null."""
-    found, nothing = Found(), [None] * len(schema)
-    whole = []
+    found, wanted, whole = Found(), len(schema), list(rows)
     for row, fields in enumerate(rows):
-        if isinstance(fields, BadLine):
+        if isinstance(fields, BadLine) or len(fields) != wanted:
+            whole[row] = [None] * wanted
             found.bad[row] = fields
-        elif len(fields) != len(schema):
-            message = f"got {len(fields)} fields; expected {len(schema)}"
-            found.bad[row] = BadLine(reason=Reason.BAD_LINE, message=message)
-        whole.append(nothing if row in found.bad else fields)
+            if not isinstance(fields, BadLine):
+                message = f"got {len(fields)} fields; expected {wanted}"
+                found.bad[row] = BadLine(reason=Reason.BAD_LINE, message=message)
     return [pa.array(column, pa.string()) for column in zip(*whole, strict=True)], found
 
 

@@ -101,12 +101,12 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     )
     with open_text(text) as stream:
         for number, start, line in lines_of(stream.blocks()):
+            if line is None:
+                raise InputError(
+                    f"{mask_credentials(path)!r} has a line that is too long: got line {number:,}; "
+                    f"expected at most {MAX_RECORD_BYTES} bytes. Cut it."
+                )
             try:
-                if line is None:
-                    raise InputError(
-                        f"{mask_credentials(path)!r} has a line that is too long: got line "
-                        f"{number:,}; expected at most {MAX_RECORD_BYTES} bytes. Cut it."
-                    )
                 yield start, line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError:
                 raise InputError(

@@ -16,7 +16,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -186,18 +186,19 @@ def lines_of(blocks: Iterable[bytes], number: int = 1, start: int = 0) -> Iterat
 
 def read_records(lines: Iterable[Line], kind: Format) -> Iterator[Record]:
     """Yield the records of a file that are not blank."""
+    if kind.is_quoted:
+        yield from _Csv(iter(lines), kind.delimiter).records()
+        return
+    parse = _json_row if kind is Format.JSONL else _raw_row
+    for number, start, line in lines:
+        row = _too_long() if line is None else parse(line)
+        if row is not None:
+            yield number, start, row
+
+
+def _too_long() -> BadLine:
     message = f"expected at most {MAX_RECORD_BYTES} bytes"
-    too_long = BadLine(reason=Reason.LINE_TOO_LONG, message=message)
-    for is_too_long, some in groupby(lines, lambda line: line[2] is None):
-        if is_too_long:
-            yield from ((number, start, too_long) for number, start, _ in some)
-        elif kind.is_quoted:
-            yield from _Csv(some, kind.delimiter).records()
-        else:
-            for number, start, line in some:
-                row = _json_row(line or b"") if kind is Format.JSONL else _raw_row(line or b"")
-                if row is not None:
-                    yield number, start, row
+    return BadLine(reason=Reason.LINE_TOO_LONG, message=message)
 
 
 # Parse lines of JSON, each on its own.
@@ -279,33 +280,39 @@ class _Csv:
         self._delimiter = delimiter
         self._again: deque[Line] = deque()
         self._held = bytearray()
-        self._place = (0, 0)
+        self._first: Line = (0, 0, None)
 
     def records(self) -> Iterator[Record]:
-        while True:
+        while line := self._next():
+            if line[2] is None:
+                yield line[0], line[1], _too_long()
+                continue
+            self._again.appendleft(line)
             try:
                 for fields in self._rows(self._texts()):
                     if fields:
-                        yield *self._place, _valid(fields)
+                        yield self._first[0], self._first[1], _valid(fields)
                     self._held.clear()
             except csv.Error:
                 yield from self._apart()
-            else:
-                return
+
+    def _next(self) -> Line | None:
+        return self._again.popleft() if self._again else next(self._lines, None)
 
     def _rows(self, texts: Iterable[str]) -> "Iterator[list[str]]":
         return csv.reader(texts, delimiter=self._delimiter, strict=True)
 
     def _texts(self) -> Iterator[str]:
-        while line := self._again.popleft() if self._again else next(self._lines, None):
-            number, start, data = line[0], line[1], line[2] or b""
-            if not self._held:
-                self._place = number, start
-            elif len(self._held) + len(data) > MAX_RECORD_BYTES:
+        held = self._held
+        for line in iter(self._next, None):
+            data = line[2]
+            if data is None or len(held) + len(data) > MAX_RECORD_BYTES:
                 self._again.appendleft(line)
-                return  # as if the file ended here: a quote is open
-            self._held += data
-            yield _decode(data)
+                return  # as if the file ended here: what is held leaves a quote open
+            if not held:
+                self._first = line
+            held += data
+            yield data.decode("utf-8", "surrogateescape")
 
     def _apart(self) -> Iterator[Record]:
         """Yield the lines of a record that is wrong as records of their own, but for the last.
@@ -314,10 +321,11 @@ class _Csv:
         """
         data = bytes(self._held)
         self._held.clear()
-        last = self._place[0] + data.removesuffix(b"\n").count(b"\n")
-        for number, start, line in lines_of([data], *self._place):
+        first, begin, _ = self._first
+        last = first + data.removesuffix(b"\n").count(b"\n")
+        for number, start, line in lines_of([data], first, begin):
             text = _decode(line or b"")
-            if number == self._place[0]:
+            if number == first:
                 yield number, start, _why(text)
             elif number == last:
                 self._again.appendleft((number, start, line))
@@ -346,4 +354,5 @@ def _why(line: str) -> BadLine:
 
 
 def _valid(fields: list[str]) -> list[str] | BadLine:
-    return _NOT_UTF8 if _INVALID.search("".join(fields)) else fields
+    text = "".join(fields)
+    return fields if text.isascii() or not _INVALID.search(text) else _NOT_UTF8

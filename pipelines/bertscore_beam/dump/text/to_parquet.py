@@ -72,7 +72,7 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     with open_text(text) as stream:
         schema, sample, _ = _begun(text, stream)
         num_bytes = (stream.size or 0) * (PACKED if text.codec else 1)
-    rows = num_bytes and 1
+    rows = min(num_bytes, 1)
     if len(sample) > 1:
         rows = math.ceil(num_bytes * (len(sample) - 1) / (sample[-1][1] - sample[0][1]))
     return schema, RowGroup(num_rows=rows, num_bytes=num_bytes)

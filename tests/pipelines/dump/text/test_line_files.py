@@ -48,11 +48,6 @@ def test_systems_have_the_names_of_their_files_and_share_the_references(rows):
     ]
 
 
-def test_long_files_are_written_piece_by_piece(rows):
-    ((*some, last),) = rows({"h": b"a\n" * 50_000}, {"r": b"x\n" * 49_999 + b"y"})
-    assert (len(some), last) == (49_999, {"candidate": "a", "reference": "y"})
-
-
 @pytest.mark.parametrize("lines", [1, 3, 20_002])
 def test_unequal_numbers_of_lines_are_named(rows, lines):
     with pytest.raises(InputError, match=rf"got lines 2 in '.*/h', {lines:,} in '.*/r'; expected"):
