@@ -161,6 +161,5 @@ _REQUESTS = (
     "complete_multipart_upload",
     "copy_object",
     "delete_object",
-    "delete_objects",
     "put_object",
 )
