@@ -1,8 +1,6 @@
 """Sums over rows that can be merged: the protocol, histograms, and statistics of groups."""
 
-import json
 import math
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,6 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import InputError, load_json
 from bertscore_core.tokens import BoolArray, IntArray
 
 
@@ -142,8 +139,6 @@ STATISTIC_BINS = 4096
 MEASURES = ("precision", "recall", "f1")
 """The order of the measures in every array and tuple."""
 
-FORMAT = "bertscore-statistics/1"
-
 Three: TypeAlias = tuple[int, int, int]
 ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHistogram]
 
@@ -241,39 +236,6 @@ class ScoreStatistics(Sums):
             scores_at(wanted, histogram.dense(STATISTIC_BINS)) for histogram in self.histograms
         ]
         return np.stack(columns, axis=-1)
-
-    def to_bytes(self) -> bytes:
-        """Return the statistics in a compact form; equal statistics give equal bytes."""
-        fields = [
-            FORMAT,
-            [self.rows, self.scored, self.truncated, self.reused],
-            [self.sums, self.squares, self.raw_sums, self.raw_squares],
-            dict(sorted(self.reasons.items())),
-            dict(sorted(self.rejected_reasons.items())),
-            [[histogram.bins.tolist(), histogram.counts.tolist()] for histogram in self.histograms],
-            *([self.metrics] if self.metrics else []),
-        ]
-        return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 1)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ScoreStatistics":
-        """Read what `to_bytes` returns.
-
-        Raises:
-            InputError: The bytes are something else, or are damaged.
-        """
-        try:
-            name, counts, sums, reasons, rejected, packed, *more = load_json(zlib.decompress(data))
-            if name != FORMAT:
-                raise ValueError(f"format {name}")
-            histograms = (PackedHistogram.of(*map(np.array, histogram)) for histogram in packed)
-            metrics = {name: tuple(own) for metrics in more for name, own in metrics.items()}
-            fields = (*counts, *map(tuple, sums), tuple(histograms), reasons, rejected, metrics)
-            return cls(**dict(zip(cls.__slots__, fields, strict=True)))
-        except (zlib.error, ValueError, TypeError, IndexError, AttributeError) as error:
-            raise InputError(
-                f"the statistics of a group cannot be read ({error}); expected {FORMAT}."
-            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -156,16 +156,21 @@ class RowDigests:
         places = "" if rows.lines is None else f"-{rows.lines.digest()}"
         return cls(
             candidates=f"{digest_columns(*rows.candidate_columns)}{places}",
-            references=digest_references(rows),
+            references=_digest_references(rows),
             rows=f"{digest_table(rows.table)}{'-utc' if utc_times else ''}",
         )
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether the rows have lists of references."""
+        return self.references.startswith("lists-")
 
     def same_texts(self, other: "RowDigests") -> bool:
         """Tell whether the texts scored, and what decides on their scores, are the same."""
         return (self.candidates, self.references) == (other.candidates, other.references)
 
 
-def digest_references(rows: Rows) -> str:
+def _digest_references(rows: Rows) -> str:
     """Digest references, and further columns on which their weights depend.
 
     Lists get one more score column than single texts, so the kind matters.

@@ -19,6 +19,7 @@ import pyarrow as pa
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import GroupColumns
 from bertscore_beam.dump.columns import (
+    CANDIDATE_FROM,
     check_choosing_columns,
     check_collisions,
     check_columns,
@@ -276,7 +277,7 @@ def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str 
     schema = partition_schema(schema, blank.partitions)
     try:
         among = columns.reference in columns.candidates
-        check_candidates(schema, columns.candidates, among=among)
+        several = check_candidates(schema, columns.candidates, among=among)
         check_columns(schema, None, columns.reference)
         check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)
@@ -284,6 +285,8 @@ def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str 
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
+    if several:
+        schema = schema.append(pa.field(CANDIDATE_FROM, pa.string()))
     columns.groups.look(schema, blank.input_name)
 
 

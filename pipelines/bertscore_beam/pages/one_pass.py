@@ -24,7 +24,6 @@ from bertscore_beam.records import (
     check_columns,
     grouped_rows,
     read_columns,
-    unpacked_rows,
 )
 from bertscore_core.stats import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
@@ -67,12 +66,11 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     worst: _Scored = []
     best: _Scored = []
     for part in read_columns(run, [*SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
-        table, record = part.table, part.record
+        table = part.table
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        reused = unpacked_rows(record.reused_rows, record.num_rows, record.reused)
-        rows = grouped_rows(table, cells, reused)
+        rows = grouped_rows(table, cells, part.record.is_reused)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
             _add(groups, cell[: len(by)], statistics)

@@ -166,7 +166,7 @@ def _nights(
     for root in earlier:
         run = open_finished(root, "RUN")
         merged = merge_groups(run, options.by, OPTION)
-        nights.append(_night(options, run, merged.total, merged.groups, newest))
+        nights.append(_night(options, run, merged.total, merged.groups or {}, newest))
     return (*nights, _night(options, newest, findings.total, findings.groups, newest))
 
 

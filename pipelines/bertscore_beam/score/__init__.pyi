@@ -1,8 +1,4 @@
-from .finish import (
-    CompressLines as CompressLines,
-    MergeGroups as MergeGroups,
-    finish_run as finish_run,
-)
+from .finish import finish_run as finish_run
 from .idf_of_run import IdfSource as IdfSource
 from .job import (
     SCORE as SCORE,

@@ -1,20 +1,18 @@
 """The end of a run: packs, index, totals, the summary and, last of all, the success marker."""
 
-import gzip
-import json
 import logging
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from io import BytesIO
+from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.dump import MOST_GROUPS, Plan, Splits, columns, open_parquet, plan_from_bytes
+from bertscore_beam.dump import Plan, Splits, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
 from bertscore_beam.metrics import described
@@ -28,7 +26,6 @@ from bertscore_beam.records import (
     FailedSplit,
     FolderRecords,
     Fragment,
-    GroupedPart,
     GroupRow,
     IndexedParts,
     PartRecord,
@@ -44,8 +41,11 @@ from bertscore_beam.records import (
     ending_of,
     files_of_run,
     find_records,
+    group_part,
     group_row,
+    in_order,
     judge,
+    merge_statistics,
     metrics_of,
     no_groups_words,
     num_packs,
@@ -75,9 +75,7 @@ from bertscore_beam.run import (
     pool,
 )
 from bertscore_beam.score.plan_settings import ScoreSpec
-from bertscore_beam.score.steps import group_part
 from bertscore_core.errors import load_json
-from bertscore_core.stats import ScoreStatistics
 
 # The parts of a run at its end: those that are there and valid, and the splits without one.
 
@@ -117,10 +115,6 @@ def _indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
 
 # Pack the records of a run in its pipeline, so that its end need not read a file for each part.
 
-_Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
-_LINES_AT_ONCE = 1000
-"""Lines of a pack that wait in memory before they are compressed: about a megabyte of them."""
-
 
 @dataclass
 class PackRecords(beam.PTransform):
@@ -139,7 +133,7 @@ class PackRecords(beam.PTransform):
             results
             # (number of the pack, record as a line)
             | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
-            | "GroupByPack" >> beam.CombinePerKey(CompressLines())
+            | "GroupByPack" >> beam.GroupByKey()
             | "WritePack" >> write
         )
 
@@ -147,48 +141,12 @@ class PackRecords(beam.PTransform):
 def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
     if not isinstance(result, FailedSplit):
         record = result.record if isinstance(result, ReusedPart) else result
-        yield pack_of(record.part_name, packs), record.to_json()
+        yield pack_of(record.part_name, packs), zlib.compress(record.to_json())
 
 
-class CompressLines(beam.CombineFn):
-    """Lines of bytes -> gzip members that hold them, in any order.
-
-    A line compressed by itself stays twice as large. An accumulator is (members, lines).
-    """
-
-    def create_accumulator(self) -> _Accumulator:
-        """Return an accumulator without lines."""
-        return [], []
-
-    def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
-        """Add a line, which contains no line break."""
-        accumulator[1].append(line)
-        return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
-
-    def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
-        """Return an accumulator with the lines of all."""
-        members, lines = self.create_accumulator()
-        for accumulator in accumulators:
-            members += accumulator[0]
-            lines += accumulator[1]
-        return members, lines
-
-    def compact(self, accumulator: _Accumulator) -> _Accumulator:
-        """Compress the lines that are not compressed yet."""
-        members, lines = accumulator
-        if lines:
-            members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
-        return members, []
-
-    def extract_output(self, accumulator: _Accumulator) -> bytes:
-        """Return gzip members, one after the other, with a line break after each line."""
-        return b"".join(self.compact(accumulator)[0])
-
-
-def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
-    number, members = pack
-    with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
-        return write_pack(folder, generation, number, file.read().splitlines())
+def _write_pack(pack: tuple[int, Iterable[bytes]], *, folder: OutputFolder, generation: int) -> str:
+    number, lines = pack
+    return write_pack(folder, generation, number, map(zlib.decompress, lines))
 
 
 # The statistics of the groups of a run, in its pipeline.
@@ -199,9 +157,6 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 # earlier tries, parts that were kept and rows that were reused count like all others, and other
 # group columns need no scores. The columns that are read are a small share of a part. The groups of
 # several parts are held together, so that none are when there are too many.
-
-_Merging: TypeAlias = dict[str, list[bytes]] | None
-_MERGED_AT_ONCE = 16
 
 
 @dataclass
@@ -222,75 +177,23 @@ class _GroupRun(beam.PTransform):
         step = Each(group, attrgetter("part_name"))
         return (
             totals
-            # GroupedPart: the parts, known when every split has been tried.
-            | "PartsOfRun" >> beam.FlatMap(_parts, self.idf, self.packs, spec=self.spec)
+            # PartRecord: of the parts, known when every split has been tried.
+            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> Spread()
-            # (group as JSON, statistics): of one part.
+            # PartStatistics: of one part, and then of all.
             | "GroupPart" >> beam.ParDo(RunStep(step))
-            | "MergeGroups" >> beam.CombineGlobally(MergeGroups()).with_fanout(16)
-            # The same of the whole run.
-            | "OfEachGroup" >> beam.FlatMap(dict.items)
+            | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
+            | "OfEachGroup" >> beam.FlatMap(iter)
             | "SpreadGroups" >> Spread()
             # GroupRow: with its intervals.
-            | "RowOfGroup" >> beam.MapTuple(_row)
+            | "RowOfGroup" >> beam.MapTuple(group_row)
         )
 
 
-def _parts(
+def _records(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterable[GroupedPart]:
-    return map(GroupedPart.of, _parts_of_run(spec, idf).records())
-
-
-class MergeGroups(beam.CombineFn):
-    """(group as JSON, statistics) -> statistics by group; none if there are too many groups.
-
-    An accumulator has a list of statistics to be merged for each group; None stands for too many.
-    """
-
-    def create_accumulator(self) -> _Merging:
-        """Return an accumulator without groups."""
-        return {}
-
-    def add_input(self, groups: _Merging, element: tuple[str, bytes]) -> _Merging:
-        """Add the statistics of a group in a part."""
-        key, data = element
-        return _add(groups, {key: [data]})
-
-    def merge_accumulators(self, accumulators: Iterable[_Merging]) -> _Merging:
-        """Return an accumulator with the groups of all."""
-        return reduce(_add, accumulators, self.create_accumulator())
-
-    def compact(self, groups: _Merging) -> _Merging:
-        """Merge what is to be merged."""
-        return groups and {key: _merged(merging) for key, merging in groups.items()}
-
-    def extract_output(self, groups: _Merging) -> dict[str, bytes]:
-        """Return the statistics of each group."""
-        return {key: data for key, (data,) in (self.compact(groups) or {}).items()}
-
-
-def _add(groups: _Merging, others: _Merging) -> _Merging:
-    if groups is None or others is None:
-        return None
-    for key, more in others.items():
-        merging = groups.setdefault(key, [])
-        merging += more
-        if len(merging) >= _MERGED_AT_ONCE:
-            groups[key] = _merged(merging)
-    return groups if len(groups) <= MOST_GROUPS + 1 else None  # one is for all rows
-
-
-def _merged(merging: list[bytes]) -> list[bytes]:
-    if len(merging) == 1:
-        return merging
-    return [ScoreStatistics.merge(list(map(ScoreStatistics.from_bytes, merging))).to_bytes()]
-
-
-def _row(key: str, data: bytes) -> GroupRow:
-    group = json.loads(key)
-    statistics = ScoreStatistics.from_bytes(data)
-    return group_row(None if group is None else tuple(group), statistics)
+) -> Iterator[PartRecord]:
+    return _parts_of_run(spec, idf).records()
 
 
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.
@@ -347,9 +250,9 @@ class _IndexRun(beam.PTransform):
 
 
 def _runs(
-    _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
 ) -> Iterator[PieceRun]:
-    return runs_to_index(spec.folder, _indexed_parts(_parts_of_run(spec, idf).records()))
+    return runs_to_index(spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec)))
 
 
 def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
@@ -417,8 +320,7 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        groups: The groups of the run, in any order, or none if there are too many; None to read
-            them from the parts here.
+        groups: All rows and the groups of the run, in any order; None to read them from the parts.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
@@ -440,12 +342,13 @@ def finish_run(
     if spec.settings.by_column:
         total = spec.goal.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
-    if groups is None and (spec.group_by or spec.metrics):
-        groups = read_groups(folder, parts.records(), spec.group_by)
-    if spec.metrics and (whole := groups or read_groups(folder, parts.records(), ())):
-        summary["metrics"] = _metrics(spec, parts, whole)
-    if spec.group_by:
-        summary |= write_groups(folder, groups or (), spec.group_by)
+    if spec.group_by or spec.metrics:
+        if groups is None:
+            groups = read_groups(folder, parts.records(), spec.group_by)
+        rows = in_order(groups)
+        if spec.metrics:
+            summary["metrics"] = _metrics(spec, parts, rows[0])
+        summary |= write_groups(folder, rows, spec.group_by)
         if spec.detached and (words := no_groups_words(summary, spec.group_by)):
             logger.warning(event("no_groups", reason=words))
     if idf is not None:
@@ -469,21 +372,11 @@ def finish_run(
     return bool(summary["success"])
 
 
-_MOST_LOOKED_AT = 100
-"""Input files that are looked at to say whether rows have lists of references."""
-
-
-def _metrics(spec: ScoreSpec, parts: _RunParts, groups: Sequence[GroupRow]) -> dict[str, Any]:
+def _metrics(spec: ScoreSpec, parts: _RunParts, total: GroupRow) -> dict[str, Any]:
     """Return the other metrics over all rows, and how they are made."""
-    (total,) = (row for row in groups if row.group is None)
-    firsts = {record.input_name: record.part_name for record in parts.records()}
-    listed = False
-    for name in list(firsts.values())[:_MOST_LOOKED_AT]:
-        with open_parquet(spec.folder.path(name)) as (file, _):
-            listed = listed or columns.BEST_REFERENCE in file.schema.names
-    settings = spec.settings
-    sole = settings.sole
-    languages = sorted(settings.by_language) if sole is None else [sole.config.language or ""]
+    sole = spec.settings.sole
+    languages = sorted(spec.settings.by_language) if sole is None else [sole.config.language or ""]
+    listed = any(record.digests.has_lists for record in parts.records())
     made = described(spec.metrics, languages, listed=listed)
     return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertscore_core.errors import InputError
 from bertscore_core.stats import (
     STATISTIC_BINS,
     GroupedRows,
@@ -61,7 +60,6 @@ def test_any_order_and_any_cut_into_parts_give_the_same_statistics(
     for part in reversed(parts):
         added = [sums + other for sums, other in zip(part, added, strict=True)]
     assert added == whole
-    assert [sums.to_bytes() for sums in added] == [sums.to_bytes() for sums in whole]
 
 
 def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
@@ -106,16 +104,8 @@ def test_a_score_without_bound_counts_as_the_largest_one() -> None:
     assert sums.histograms[2] == PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
 
 
-def test_statistics_come_back_from_bytes_and_are_small() -> None:
+def test_statistics_are_small_when_they_cross_to_another_process() -> None:
     for sums in statistics_by_group(some_rows(3000)):
-        assert ScoreStatistics.from_bytes(sums.to_bytes()) == sums
-        assert pickle.loads(pickle.dumps(sums)) == sums  # noqa: S301 - its own bytes
-        assert len(sums.to_bytes()) < 5000  # of 1,000 rows with three histograms
-
-
-@pytest.mark.parametrize("damage", [lambda b: b[:-4], lambda b: b"{}", lambda b: b[:30] + b[31:]])
-def test_damaged_bytes_are_refused(damage: object) -> None:
-    (sums, *_) = statistics_by_group(some_rows(100))
-    assert callable(damage)
-    with pytest.raises(InputError, match="statistics of a group"):
-        ScoreStatistics.from_bytes(damage(sums.to_bytes()))
+        data = pickle.dumps(sums)
+        assert pickle.loads(data) == sums  # noqa: S301 - its own bytes
+        assert len(data) < 30_000  # of 1,000 rows with three histograms
