@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump import Rows, RunSize, Split, SplitRun, split_runs, splits_from_bytes
 from bertscore_beam.records import (
     PENDING_FILE,
+    EarlierRecords,
+    PartRecord,
+    ReusedPart,
     RunTotals,
     num_packs,
 )
@@ -49,6 +51,7 @@ class Worker:
     """A worker process, and what it keeps between splits."""
 
     process: Process
+    earlier: EarlierRecords
     counts: bool = True
     task: Task | None = None
 
@@ -121,7 +124,7 @@ class Pool:
         world = self.fleet.world
         name = f"{self.name}.{len(self.workers) + 1}"
         process = world.process(name, self.machine, self.hazards, is_known=True)
-        worker = Worker(process)
+        worker = Worker(process, EarlierRecords(self.spec.folder))
         self.workers.append(worker)
         after = 0.0
         if self.manner == DETACHED:
@@ -219,7 +222,7 @@ class Pool:
 
     def _scores(self, run: SplitRun) -> Callable[[Worker], Any]:
         chosen = ToScore(run)
-        return lambda _: list(score_run(chosen, self.spec, self._model))
+        return lambda worker: list(score_run(chosen, self.spec, self._model, worker.earlier))
 
     def _model(self, split: Split, rows: Rows) -> ScoredTable:
         """Score rows, which takes its time; `places` puts it in the place of the scorers."""
@@ -236,18 +239,23 @@ class Pool:
 
     def _packs(self) -> list[Task]:
         """Pack the records of this run, as `PackRecords` does."""
-        packs: dict[int, list[bytes]] = {}
-        for result in self._results():
-            for number, line in finish._in_pack(result, num_packs(self.spec.goal.parts)):
-                packs.setdefault(number, []).append(line)
-        write = partial(
-            finish._write_pack, folder=self.spec.folder, generation=self.spec.record_generation
-        )
+        results, packing = self._results(), finish.CompressLines()
+        records = [one for one in results if isinstance(one, PartRecord)]
+        records += [one.record for one in results if isinstance(one, ReusedPart)]
+        packs: dict[int, Any] = {}
+        for record in records:
+            ((number, line),) = finish._in_pack(record, num_packs(self.spec.goal.parts))
+            packs.setdefault(number, packing.create_accumulator())
+            packs[number] = packing.add_input(packs[number], line)
 
-        def task(number: int) -> Task:
-            return Task(lambda _: write((number, packs[number])))
+        def write(number: int) -> Callable[[Worker], Any]:
+            members = packing.extract_output(packs[number])
+            folder, generation = self.spec.folder, self.spec.record_generation
+            return lambda _: finish._write_pack(
+                (number, members), folder=folder, generation=generation
+            )
 
-        return [task(number) for number in packs]
+        return [Task(write(number)) for number in packs]
 
     def _end(self) -> list[Task]:
         totals = RunTotals.sum(map(RunTotals.of, self._results()))

@@ -83,6 +83,7 @@ from .records import (
     IDF_FILE as IDF_FILE,
     PACKS_FOLDER as PACKS_FOLDER,
     PENDING_FILE as PENDING_FILE,
+    EarlierRecords as EarlierRecords,
     FolderRecords as FolderRecords,
     Records as Records,
     delete_plans as delete_plans,

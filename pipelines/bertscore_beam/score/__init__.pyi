@@ -1,4 +1,7 @@
-from .finish import finish_run as finish_run
+from .finish import (
+    CompressLines as CompressLines,
+    finish_run as finish_run,
+)
 from .idf_of_run import IdfSource as IdfSource
 from .job import (
     SCORE as SCORE,

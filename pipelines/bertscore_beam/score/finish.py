@@ -1,13 +1,14 @@
 """The end of a run: packs, index, totals, the summary and, last of all, the success marker."""
 
+import gzip
 import logging
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
@@ -115,6 +116,10 @@ def _indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
 
 # Pack the records of a run in its pipeline, so that its end need not read a file for each part.
 
+_Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
+_LINES_AT_ONCE = 1000
+"""Lines of a pack that wait in memory before they are compressed: about a megabyte of them."""
+
 
 @dataclass
 class PackRecords(beam.PTransform):
@@ -133,7 +138,7 @@ class PackRecords(beam.PTransform):
             results
             # (number of the pack, record as a line)
             | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
-            | "GroupByPack" >> beam.GroupByKey()
+            | "GroupByPack" >> beam.CombinePerKey(CompressLines())
             | "WritePack" >> write
         )
 
@@ -141,12 +146,48 @@ class PackRecords(beam.PTransform):
 def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
     if not isinstance(result, FailedSplit):
         record = result.record if isinstance(result, ReusedPart) else result
-        yield pack_of(record.part_name, packs), zlib.compress(record.to_json())
+        yield pack_of(record.part_name, packs), record.to_json()
 
 
-def _write_pack(pack: tuple[int, Iterable[bytes]], *, folder: OutputFolder, generation: int) -> str:
-    number, lines = pack
-    return write_pack(folder, generation, number, map(zlib.decompress, lines))
+class CompressLines(beam.CombineFn):
+    """Lines of bytes -> gzip members that hold them, in any order.
+
+    A line compressed by itself stays twice as large. An accumulator is (members, lines).
+    """
+
+    def create_accumulator(self) -> _Accumulator:
+        """Return an accumulator without lines."""
+        return [], []
+
+    def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
+        """Add a line, which contains no line break."""
+        accumulator[1].append(line)
+        return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
+
+    def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
+        """Return an accumulator with the lines of all."""
+        members, lines = self.create_accumulator()
+        for accumulator in accumulators:
+            members += accumulator[0]
+            lines += accumulator[1]
+        return members, lines
+
+    def compact(self, accumulator: _Accumulator) -> _Accumulator:
+        """Compress the lines that are not compressed yet."""
+        members, lines = accumulator
+        if lines:
+            members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
+        return members, []
+
+    def extract_output(self, accumulator: _Accumulator) -> bytes:
+        """Return gzip members, one after the other, with a line break after each line."""
+        return b"".join(self.compact(accumulator)[0])
+
+
+def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
+    number, members = pack
+    with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
+        return write_pack(folder, generation, number, file.read().splitlines())
 
 
 # The statistics of the groups of a run, in its pipeline.

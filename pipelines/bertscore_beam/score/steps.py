@@ -24,6 +24,7 @@ from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, SavedIdf
 from bertscore_beam.metrics import MetricProcesses
 from bertscore_beam.records import (
+    EarlierRecords,
     FailedSplit,
     PartRecord,
     ReusedPart,
@@ -31,7 +32,6 @@ from bertscore_beam.records import (
     may_be_valid,
     open_earlier,
     packed_rows,
-    read_record,
     record_name,
     record_path,
     rejected_rows,
@@ -70,13 +70,13 @@ class ScoreSplits:
         """
         spare_the_collector()  # before models are loaded, which may be dropped later
         spec, sole = self.spec, self.spec.settings.sole
-        scorers = LoadedScorers(spec.model_memory)
+        scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             scorers(sole)
         metrics = None
         if spec.metrics:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes)
-        return lambda chosen: score_run(chosen, spec, scorers, metrics)
+        return lambda chosen: score_run(chosen, spec, scorers, earlier, metrics)
 
     def name(self, chosen: ToScore) -> str:
         """Return the name of the run of splits."""
@@ -87,6 +87,7 @@ def score_run(
     chosen: ToScore,
     spec: ScoreSpec,
     scorers: LoadedScorers,
+    earlier: EarlierRecords,
     metrics: MetricProcesses | None = None,
 ) -> Iterator[SplitResult]:
     """Score splits one after the other, unless their parts are still valid; yield their results.
@@ -95,14 +96,22 @@ def score_run(
     idf table no split is scored, and all earlier parts are kept. A repeated call writes the same
     bytes, and does not score again what has a record.
     """
-    reader = SplitReader(chosen.run.splits)
-    for split in chosen.run.splits:
-        yield _score_split(split, chosen.idf, reader, spec, scorers, metrics)
+    splits, idf = chosen.run.splits, chosen.idf
+    reader = SplitReader(splits)
+    # An earlier try of the same splits has ended where the first record is missing.
+    is_again = len(splits) > 1
+    for split in splits:
+        record = None
+        if idf is None or not idf.problem:
+            record = earlier.find(split.part_name, is_likely=is_again)
+            is_again = is_again and record is not None
+        yield _score_split(split, idf, record, reader, spec, scorers, metrics)
 
 
 def _score_split(
     split: Split,
     idf: SavedIdf | None,
+    earlier: PartRecord | None,
     reader: SplitReader,
     spec: ScoreSpec,
     scorers: LoadedScorers,
@@ -110,7 +119,7 @@ def _score_split(
 ) -> SplitResult:
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
     labels = spec.settings.labels
-    record = earlier = None if problem else read_record(spec.folder, split.part_name)
+    record = earlier
     if record is not None and not may_be_valid(split, record, spec.digest, fingerprint, labels):
         record = None
     if record is not None and record.is_current(split):

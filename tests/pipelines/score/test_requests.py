@@ -7,7 +7,8 @@ import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import PACKS_FOLDER
+from bertscore_beam.files import join, write_atomically
+from bertscore_beam.records import PACKS_FOLDER, EarlierRecords, record_path
 from bertscore_beam.run import OutputFolder
 from tests.support.dumps import write_dump
 from tests.support.faults import Faults
@@ -64,10 +65,10 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         fresh = store.requests(*score)
         assert fresh["GET input"] == 2 * FILES  # to plan it, and to read its rows
         # The scores by digest of the texts are read once, for the index of later runs.
-        split = ("GET record", "PUT part", "PUT record", "PUT scores", "GET scores")
-        assert [fresh[kind] for kind in split] == [FILES] * 5
+        split = ("PUT part", "PUT record", "PUT scores", "GET scores")
+        assert [fresh[kind] for kind in split] == [FILES] * 4
         timed = sum(fresh[kind] for kind in LOCK)
-        assert fresh.total() - timed - FILES <= 6 * FILES + OF_A_RUN
+        assert fresh.total() - timed - FILES <= 5 * FILES + OF_A_RUN
         for words in (score, (*score, "--dry-run")):
             again = store.requests(*words)
             assert {kind.split()[1] for kind in again} <= {"run", "lock"}
@@ -77,3 +78,18 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         assert grouped.total() - FILES <= OF_A_RUN
         packs = OutputFolder(store.output).files(PACKS_FOLDER)
         assert list(packs) == ["00000002-00000.jsonl.gz"]
+
+
+def test_records_that_are_not_there_take_no_request_each() -> None:
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        names = [f"a.parquet/part-{number:012d}.parquet" for number in range(9)]
+        write_atomically(join(url, record_path(names[3])), b"{")
+        disturbed[0].requests = found = []
+        earlier = EarlierRecords(OutputFolder(url))
+        assert [earlier.find(name) for name in names] == [None] * 9
+        assert len(found) == 2  # the listing, and the one that is there, which is damaged
+        write_atomically(join(url, record_path(names[5])), b"{")
+        found.clear()
+        assert [earlier.find(names[5], is_likely=likely) for likely in (False, True)] == [None] * 2
+        assert len(found) == 1  # what is new is seen if it is asked for
