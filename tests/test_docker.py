@@ -156,6 +156,7 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets_by_dige
     assert build.substitutions["_GPU_PIP_ARGS"].endswith("/cu126")
 
 
+@pytest.mark.process
 def test_base_images_are_build_arguments_that_the_cloud_pins(tmp_path):
     """The command of its first step, with a docker that tells a digest for each image."""
     docker = tmp_path / "docker"
