@@ -30,10 +30,10 @@ FLOORS = {
 def try_cuts(tmp_path, capsys):
     """Return what cuts runs off, and shows how often."""
 
-    def cut(number, place, interval, kinds):
+    def cut(number, interval, kinds):
         folder = tmp_path / str(number)
         folder.mkdir()
-        words = ["-m", "tests.support.every_write", str(folder), place, str(interval), *kinds]
+        words = ["-m", "tests.support.every_write", str(folder), str(interval), *kinds]
         # A pool of threads would be lost in a fork.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
         done = subprocess.run(
@@ -42,11 +42,10 @@ def try_cuts(tmp_path, capsys):
         assert done.returncode == 0, done.stderr
         return map(json.loads, done.stdout.splitlines())
 
-    def run(place, interval, *processes):
+    def run(interval, *processes):
         with ThreadPoolExecutor(len(processes)) as pool:
             parts = [
-                pool.submit(cut, number, place, interval, kinds)
-                for number, kinds in enumerate(processes)
+                pool.submit(cut, number, interval, kinds) for number, kinds in enumerate(processes)
             ]
             found = {summary.pop("kind"): summary for part in parts for summary in part.result()}
         with capsys.disabled():
@@ -61,7 +60,7 @@ def try_cuts(tmp_path, capsys):
 
 
 def test_a_run_cut_off_at_every_thirteenth_write_is_finished_by_the_same_command(try_cuts):
-    found = try_cuts("disk", 13, list(FLOORS)[::2], list(FLOORS)[1::2])
+    found = try_cuts(13, list(FLOORS)[::2], list(FLOORS)[1::2])
     assert found.keys() == FLOORS.keys()
     for kind, floor in FLOORS.items():
         assert found[kind]["problems"] == []
@@ -73,17 +72,8 @@ def test_a_run_cut_off_at_every_thirteenth_write_is_finished_by_the_same_command
 @pytest.mark.parametrize("kind", FLOORS)
 def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(try_cuts, kind):
     """By an error before each write or deletion, by one after it, and by death."""
-    found = try_cuts("disk", 1, [kind])[kind]
+    found = try_cuts(1, [kind])[kind]
     assert found["problems"] == []
     assert found["changes"] >= FLOORS[kind]
     assert found["cuts"] == 3 * found["changes"]
     assert {"1", "137"} <= found["statuses"].keys()
-
-
-@pytest.mark.long
-def test_a_run_cut_off_at_a_write_to_a_store_is_finished_by_the_same_command(try_cuts):
-    found = try_cuts("s3", 4, ["score", "idf"])
-    assert found.keys() == {"score", "idf"}
-    for summary in found.values():
-        assert summary["problems"] == []
-        assert summary["changes"] >= 10
