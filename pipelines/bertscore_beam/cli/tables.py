@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bertscore_beam.baseline import Comparison, compare_sides, open_side
+from bertscore_beam.baseline import compare_sides, open_side
 from bertscore_beam.cli.show import answer
 from bertscore_beam.options import ModelsOptions, TablesOptions
 from bertscore_beam.run import Shown
@@ -16,27 +16,12 @@ def compare_tables(options: TablesOptions) -> int:
     )
     comparisons = compare_sides(first, second)
     return answer(
-        [describe_comparison(comparison) for comparison in comparisons],
+        comparisons,
         [shown for comparison in comparisons for shown in show_comparison(comparison)],
     )
 
 
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain values."""
-    layer, measure, difference = comparison.largest
-    return {
-        "title": comparison.title,
-        "names": [table.name for table in comparison.tables],
-        "pairs": [table.pairs for table in comparison.tables],
-        "layers": comparison.layers(),
-        "largest_difference": {"layer": layer, "measure": measure, "difference": difference},
-        "spearman": comparison.spearman,
-        "is_large": comparison.is_large,
-        "verdict": comparison.verdict,
-    }
-
-
-def show_comparison(comparison: Comparison) -> list[Shown]:
+def show_comparison(comparison: dict[str, Any]) -> list[Shown]:
     """Return what to show: the two sides, the layers, the result."""
     columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
     layers = [
@@ -48,21 +33,23 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
             "" if row["errors"][2] is None else f"{row['errors'][2]:.6f}",
             "" if row["in_errors"][2] is None else f"{row['in_errors'][2]:+.1f}",
         )
-        for row in comparison.layers()
+        for row in comparison["layers"]
     ]
     sides: list[tuple[str, ...]] = [
-        (side, table.name if table.pairs is None else f"{table.name} ({table.pairs:,} pairs)")
-        for side, table in zip("AB", comparison.tables, strict=True)
+        (side, name if pairs is None else f"{name} ({pairs:,} pairs)")
+        for side, name, pairs in zip("AB", comparison["names"], comparison["pairs"], strict=True)
     ]
-    layer, measure, difference = comparison.largest
-    spearman = comparison.spearman
+    largest, spearman = comparison["largest_difference"], comparison["spearman"]
     result: list[tuple[str, ...]] = [
-        ("largest difference", f"{difference:+.6f} ({measure}, layer {layer})"),
+        (
+            "largest difference",
+            f"{largest['difference']:+.6f} ({largest['measure']}, layer {largest['layer']})",
+        ),
         ("Spearman over layers", "not defined" if spearman is None else f"{spearman:.4f}"),
-        ("verdict", comparison.verdict),
+        ("verdict", comparison["verdict"]),
     ]
     return [
-        Shown(comparison.title, ("", ""), sides),
+        Shown(comparison["title"], ("", ""), sides),
         Shown("Layers", columns, layers),
         Shown("Result", ("", ""), result),
     ]
