@@ -193,8 +193,9 @@ class FetchPolicy:
             with those after a 403 or a Retry-After some minutes.
         timeout: Seconds to wait for a connection, and for the next byte; also the time in which the
             speed of a transfer is measured.
-        pause: Seconds between two requests to a host, and before the second attempt; later ones
-            wait twice as long each. Common Crawl asks for no more than one request a second.
+        pause: Seconds before each request, in which no other thread of the process makes one, and
+            after the first attempt; later ones wait twice as long each. Common Crawl asks for no
+            more than one request a second.
         contact: Where the owner of a server can write to: a mail address or URL, in ASCII.
 
     Raises:

@@ -1,6 +1,7 @@
 """Baselines from sentences that somebody has."""
 
 import gzip
+import re
 import shutil
 
 import pyarrow as pa
@@ -81,25 +82,15 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, 
     (tmp_path / "bad.txt").write_bytes(content)
     status, said = refused(tmp_path / "bad.txt")
     assert status == BROKEN
-    assert "bad.txt" in said
-    assert words in said
+    assert re.search(rf"bad\.txt: .*{words}", said)
     assert "Trying again will not help" in said
-    assert "Run the same command again" not in said
 
 
-@pytest.mark.parametrize(
-    ("column", "words"),
-    [
-        ({"sentence": ["One."]}, "has no column 'text': got sentence"),
-        ({"text": [["One."]]}, "holds no texts: got list"),
-    ],
-)
-def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused, column, words):
-    pq.write_table(pa.table(column), tmp_path / "wrong.parquet")
+def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused):
+    pq.write_table(pa.table({"text": [["One."]]}), tmp_path / "wrong.parquet")
     status, said = refused(tmp_path / "wrong.parquet")
     assert status == UNUSABLE
-    assert "wrong.parquet" in said
-    assert words in said
+    assert re.search(r"wrong\.parquet.* holds no texts: got list", said)
     assert not (tmp_path / "out").exists()
 
 

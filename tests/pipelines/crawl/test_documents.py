@@ -84,11 +84,19 @@ def test_a_file_that_was_cut_off_is_an_error(tmp_path, name):
         read(path)
 
 
-def test_parquet_without_addresses_is_refused_before_it_is_read(tmp_path):
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("text", "has no column 'url': got text; expected"),
+        ("sentence", "has no column 'text': got sentence"),
+    ],
+)
+def test_parquet_without_a_column_is_refused_before_it_is_read(tmp_path, column, words):
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["One."]}), path)
-    check_given(str(path))
-    with pytest.raises(InputError, match="has no column 'url': got text; expected"):
+    pq.write_table(pa.table({column: ["One."]}), path)
+    with pytest.raises(InputError, match=words):
         check_given(str(path), has_pages=True)
-    with pytest.raises(CrawlFileError, match="has no column 'url'"):
+    with pytest.raises(CrawlFileError, match=words):
         read(path)
+    if column == "text":
+        check_given(str(path))
