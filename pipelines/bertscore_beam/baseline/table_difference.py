@@ -2,7 +2,6 @@
 
 import math
 import posixpath
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -189,12 +188,11 @@ LARGE_DIFFERENCE = 0.03
 
 _FEW_ERRORS = 4.0
 """Largest difference of two tables, in standard errors, that sampling alone may cause."""
-_CODE = re.compile(r"[a-z]{2}([-_][a-z]+)?")
 _ROUNDING = 1e-7
 """Tables have seven decimals; some that are published have more."""
 
 
-def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> dict[str, Any]:
+def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
     """Compare two tables, A and B, layer by layer.
 
     The errors of the two tables are treated as independent; tables from the same pairs differ by
@@ -204,7 +202,6 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
         first: A.
         second: B. Differences are B - A.
         title: Language and model of both tables, or `two tables`.
-        apart: The two languages or models, if they are known to differ.
 
     Returns:
         The numbers as plain values, None where one is not known: `layers`; `largest_difference`, of
@@ -247,7 +244,7 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
         "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},
         "spearman": rank_correlation(first.rows[:, 2], second.rows[:, 2]),
         "is_large": abs(largest) > LARGE_DIFFERENCE,
-        "verdict": _verdict((first, second), abs(largest), np.abs(in_errors), apart),
+        "verdict": _verdict((first, second), abs(largest), np.abs(in_errors)),
     }
 
 
@@ -265,9 +262,7 @@ def _errors_of_difference(*tables: Table) -> npt.NDArray[np.float64]:
     return np.where(unknown, np.nan, np.sqrt(sum(squares)))
 
 
-def _verdict(
-    tables: tuple[Table, Table], largest: float, away: npt.NDArray[np.float64], apart: str
-) -> str:
+def _verdict(tables: tuple[Table, Table], largest: float, away: npt.NDArray[np.float64]) -> str:
     if largest <= _ROUNDING:
         return "the same numbers"
     is_known = not np.isnan(away).all()
@@ -276,10 +271,11 @@ def _verdict(
     elif np.nanmax(away) <= _FEW_ERRORS:
         words = "agree within error"
     else:
-        words = "differ by more than the sampling error: " + (
-            apart or "other text (crawl, filters, years) or another way of scoring"
+        words = (
+            "differ by more than the sampling error: other text (crawl, filters, years) or another "
+            "way of scoring"
         )
-    if largest > LARGE_DIFFERENCE and not apart:
+    if largest > LARGE_DIFFERENCE:
         words += (
             f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
             "the language, the model and the settings"
@@ -300,13 +296,11 @@ def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
     Raises:
         ConfigError: they have nothing in common, or tables have different numbers of layers.
     """
+    common = sorted(first.tables.keys() & second.tables.keys())
     if first.single is not None and second.single is not None:
         # Two single tables are compared whatever their languages and models.
-        shared = sorted(first.tables.keys() & second.tables.keys())
-        apart = "" if shared else _apart(first, second)
-        title = "/".join(shared[0]) if shared else f"two tables{apart and ': '}{apart}"
-        return [compare_tables(first.single, second.single, title, apart)]
-    common = sorted(first.tables.keys() & second.tables.keys())
+        title = "/".join(common[0]) if common else "two tables"
+        return [compare_tables(first.single, second.single, title)]
     if not common:
         raise ConfigError(
             f"{first.name!r} and {second.name!r} have no language and model in common: the first "
@@ -317,16 +311,6 @@ def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
     return [
         compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
     ]
-
-
-def _apart(first: Side, second: Side) -> str:
-    """Say which languages or models two single tables have, if they are known to differ."""
-    for code, model in first.tables:
-        for other, same in second.tables:
-            if model == same and _CODE.fullmatch(code) and _CODE.fullmatch(other):
-                return f"A is {code}, B is {other}"
-    own = ["/".join(side.single.key) for side in (first, second) if side.single and side.single.key]
-    return f"A is {own[0]}, B is {own[1]}" if len(own) == 2 else ""
 
 
 def rank_correlation(

@@ -103,22 +103,6 @@ def test_an_error_that_a_description_leaves_open_is_not_taken_for_none(tmp_path,
     assert result["verdict"].startswith("no standard errors are known")
 
 
-@pytest.mark.parametrize("describe", [True, False])
-def test_tables_of_two_languages_are_said_to_be_that(tmp_path, capsys, describe):
-    paths = [
-        write_made(tmp_path, moments(seed, shift=-seed / 20), language)
-        for seed, language in ((1, "en"), (2, "zh"))
-    ]
-    if not describe:
-        (paths[0].parent / "roberta-large.json").unlink()
-    (result,) = compared(capsys, *paths)
-    assert result["title"] == "two tables: A is en, B is zh"
-    assert result["verdict"] == "differ by more than the sampling error: A is en, B is zh"
-    second = write_made(tmp_path, moments(1), "en", "other")
-    (result,) = compared(capsys, paths[1], second)
-    assert result["title"] == "two tables: A is zh/roberta-large, B is en/other"
-
-
 def test_tables_of_different_depth_are_refused(tmp_path):
     path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA[:13])
     with pytest.raises(ConfigError, match=r"layers 0 to 12, published .* 0 to 24"):
