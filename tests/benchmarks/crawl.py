@@ -1,63 +1,34 @@
 """What reading a crawl and making a baseline of it cost. Crawls are made up, on loopback."""
 
-import gzip
 import json
 import random
 import time
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from bertscore_beam.baseline import (
     BaselineJob,
     BaselineOptions,
     BaselinePlan,
-    BlockWriter,
-    FileBlock,
-    ReadFile,
-    SentenceFile,
     SentenceIndex,
     Source,
-    blocks_of_files,
     collect_samples,
 )
-from bertscore_beam.crawl import (
-    MAX_LINE_CHARACTERS,
-    MAX_LINE_MARKS,
-    Page,
-    extract_sentences,
-    form_reason,
-    host_hash,
-    host_of,
-    is_kept,
-    normalize,
-    page_language,
-    page_order,
-    page_sentences,
-    read_pages,
-    sentences_table,
-    split_sentences,
-)
-from bertscore_beam.run import RUN_FILE, OutputFolder, Runner, Stage, hold, pool
+from bertscore_beam.crawl import Page, extract_sentences, read_pages
+from bertscore_beam.run import RUN_FILE, OutputFolder, Runner, hold, pool
 from bertscore_beam.run.job import _pool_of, _run_stage
 from tests.benchmarks.harness import Recorder, children_seconds, run_command
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences_of_hosts
 from tests.support.web import web_server
-from tests.support.wet import CRAWL, WetPage, wet_bytes, wet_name, write_crawl
+from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
 
 MODEL = "all-MiniLM-L6-v2"
-LANGUAGES = "ar bg cs da de el en es fi fr hi hu it ja nl pl pt ru sv zh".split()  # noqa: SIM905
-ROWS, COUNTS = 4, 20
-"""Sentences and counts of a made-up file and language."""
 SHARES = {
     "en": 0.434,
     "ru": 0.06,
@@ -140,65 +111,24 @@ def made_files(count: int) -> Iterator[bytes]:
 
 
 def baseline_scale(
-    recorder: Recorder,
-    *,
-    workers: Sequence[int] = (1, 4),
-    read_files: int = 16,
-    pages: int = 2_000,
-    files: int = 3_000,
-    languages: int = len(LANGUAGES),
+    recorder: Recorder, *, workers: Sequence[int] = (1, 4), files: int = 16, pages: int = 2_000
 ) -> None:
-    """How reading a crawl scales: bytes per second with workers, and what the launcher has to do.
+    """How reading a crawl scales: bytes per second with workers.
 
-    Reading: made-up WET files with the pages of `ingest` are fetched and read by the stages of the
-    job, for English alone. Seconds are those of the stage that reads, start of the workers
-    included; CPU seconds are those of all its processes.
-
-    Launcher: the job's own steps from the list of files to the records of samples, with made-up
-    sentences in place of what the workers would write. Seconds are CPU seconds between the stages,
-    in which the launcher works alone; objects are the files below `_sentences`.
+    Made-up WET files with the pages of `ingest` are fetched and read by the stage of the job, for
+    English alone. Seconds are those of the stage, start of the workers included; CPU seconds are
+    those of all its processes.
     """
-    if files:
-        measure_launcher(recorder, files, languages)
     with TemporaryDirectory() as folder:
-        write_crawl(Path(folder, "crawl"), [wet_bytes(list(made_pages(pages)))] * read_files)
+        write_crawl(Path(folder, "crawl"), [wet_bytes(list(made_pages(pages)))] * files)
         for number in workers:
-            measure_reading(recorder, Path(folder), number, read_files)
-
-
-def measure_launcher(recorder: Recorder, files: int, languages: int) -> None:
-    """Measure what the launcher does for many files and languages, and what it leaves."""
-    with TemporaryDirectory() as root:
-        listing = Path(root, "crawl/crawl-data", CRAWL, "wet.paths.gz")
-        listing.parent.mkdir(parents=True)
-        names = "".join(f"{wet_name(number)}\n" for number in range(files))
-        listing.write_bytes(gzip.compress(names.encode()))
-        options = options_of(f"{root}/crawl", f"{root}/out", LANGUAGES[:languages], files)
-        spent = 0.0
-        with held_job(options) as job:
-            index = SentenceIndex(job.folder)
-            at = time.process_time()
-            for stage in collect_samples(job, index):
-                spent += time.process_time() - at
-                if stage.name == "read":
-                    for block in _waited_for(job, index, stage):
-                        write_made_up(job.folder, block)
-                at = time.process_time()
-            spent += time.process_time() - at
-            objects = job.folder.files("_sentences")
-        recorder.add(
-            what=f"launcher, {languages} languages",
-            n=files,
-            seconds=[spent],
-            objects=len(objects),
-            megabytes=sum(objects.values()) / 1e6,
-        )
+            measure_reading(recorder, Path(folder), number, files)
 
 
 def measure_reading(recorder: Recorder, root: Path, workers: int, files: int) -> None:
-    """Measure the stages that fetch and read."""
+    """Measure the stage that fetches and reads."""
     wet_mb = sum(file.stat().st_size for file in (root / "crawl").rglob("*.wet.gz")) / 1e6
-    more = {"workers": workers, "fetch_pause": 0.0, "downloads": 2, "pairs": 10_000_000}
+    more = {"workers": workers, "fetch_pause": 0.0, "downloads": workers, "pairs": 10_000_000}
     with web_server(root / "crawl") as web:
         options = options_of(f"{web.url}/", f"{root}/out-{workers}", ["en"], files, **more)
         with held_job(options) as job:
@@ -208,7 +138,7 @@ def measure_reading(recorder: Recorder, root: Path, workers: int, files: int) ->
                     _run_stage(stage, job.plan.runner, job.folder, print, quiet=True)
                 wall = time.perf_counter() - wall
                 cpu = time.process_time() + children_seconds() - cpu
-                if stage.name in ("fetch", "read"):
+                if stage.name == "read":
                     recorder.add(
                         what=f"{stage.name}, {workers} workers",
                         n=files,
@@ -255,58 +185,14 @@ def options_of(
     )
 
 
-def write_made_up(folder: OutputFolder, block: FileBlock) -> None:
-    """Write what a worker would of a block."""
-    numbers = pa.array(np.arange(ROWS, dtype=np.uint64))
-    columns = dict.fromkeys(("priority", "host_order", "host"), numbers)
-    rows = pa.table({"text": ["A made-up sentence."] * ROWS} | columns)
-    writer = BlockWriter(folder, block.name)
-    for place, file in enumerate(block.files):
-        for code in sorted(file.languages):
-            writer.add(code, place, rows)
-    writer.close([_made_up_record(file) for file in block.files])
-
-
-def _made_up_record(file: SentenceFile) -> ReadFile:
-    return ReadFile(
-        file=file.name,
-        bytes=65_000_000,
-        sha256="0" * 64,
-        retries=(),
-        counts={"pages": 21_000, "records_other": 1},
-        languages={
-            code: {f"sentences_{number:02d}": number for number in range(COUNTS)}
-            for code in file.languages
-        },
-        rows=dict.fromkeys(file.languages, ROWS),
-    )
-
-
-def _waited_for(job: BaselineJob, index: SentenceIndex, stage: Stage) -> list[FileBlock]:
-    """Return the blocks of files that a stage reads: the next ones that are not read yet."""
-    codes = job.plan.source.languages
-    listed = job.plan.source.files()[codes[0]]
-    lacking = [
-        SentenceFile(name=name, path=listed.paths[name], languages=codes)
-        for name in listed.names
-        if not index.has(codes[0], name)
-    ]
-    blocks = blocks_of_files(lacking[: stage.amounts.total])
-    names = (f"{block.name}.json" for block in blocks)
-    if stage.amounts.done(names, {}) != stage.amounts.total:
-        raise RuntimeError("the stage reads other files than those that were expected")
-    return blocks
-
-
 def ingest(recorder: Recorder, *, pages: int = 20_000, rounds: int = 3, keep: str = "") -> None:
-    """How fast a WET file is turned into sentences, where the time goes, and the worst of pages.
+    """How fast a WET file is turned into sentences.
 
     The file is made up, with the mix of languages and the length of pages of a real one; it is all
     prose and menus made from few words. So gzip makes it smaller than a real one, and far more of
     its sentences pass the filters and reach the detector than the tenth to third of real ones: a
     real file takes less time. Text per CPU second is what carries over, and `real_mb_per_second` is
-    that in the bytes of a real file. All seconds are CPU seconds of one process. Of the worst pages
-    the ratio is seconds per unit against the smallest of its kind.
+    that in the bytes of a real file. All seconds are CPU seconds of one process.
 
     `--keep` writes the made-up file to this path and stops.
     """
@@ -314,17 +200,10 @@ def ingest(recorder: Recorder, *, pages: int = 20_000, rounds: int = 3, keep: st
         Path(keep).write_bytes(wet_bytes(list(made_pages(pages))))
         return
     measure_file(recorder, pages, rounds)
-    first: dict[str, float] = {}
-    for what, size, language, text in worst_pages():
-        started = time.process_time()
-        list(page_sentences(text, language, Counter()))
-        seconds = time.process_time() - started
-        ratio = seconds / size / first.setdefault(what, seconds / size)
-        recorder.add(what=what, n=size, seconds=[seconds], ratio=ratio)
 
 
 def measure_file(recorder: Recorder, count: int, rounds: int) -> None:
-    """Measure a whole file: reading, English alone, every language, and the stages."""
+    """Measure a whole file: reading, English alone, and every language."""
     pages = list(made_pages(count))
     text_mb = sum(len(page.text.encode()) for page in pages) / 1e6
     data = wet_bytes(pages)
@@ -357,10 +236,6 @@ def measure_file(recorder: Recorder, count: int, rounds: int) -> None:
             text_mb_per_second=text_mb / min(seconds),
             real_mb_per_second=text_mb / min(seconds) / REAL_COMPRESSION,
         )
-    spent = stages(opened(), everything)
-    for stage, taken in spent.items():
-        share = taken / sum(spent.values())
-        recorder.add(what=f"stage {stage}", n=count, seconds=[taken], share=share)
 
 
 def made_pages(count: int) -> Iterator[WetPage]:
@@ -376,70 +251,3 @@ def made_pages(count: int) -> Iterator[WetPage]:
             text=page_text(code, prose, seed=number),
             languages=() if generator.random() < NO_HEADER_SHARE else (HEADER_CODES[code],),
         )
-
-
-def stages(pages: Iterable[Page], languages: frozenset[str]) -> dict[str, float]:
-    """Do what `extract_sentences` does, one stage of a page after the other; return their seconds.
-
-    The steps stand apart here, so that their sum is a little more than what the whole takes.
-    """
-    spent: defaultdict[str, float] = defaultdict(float)
-    clock = time.process_time
-    source = iter(pages)
-    while True:
-        at = clock()
-        page = next(source, None)
-        at = _take(spent, "read", at)
-        if page is None:
-            return dict(spent)
-        language = page_language(page.text, page.languages)
-        at = _take(spent, "language", at)
-        if language not in languages:
-            continue
-        pieces = list(split_sentences(page.text, language, Counter()))
-        at = _take(spent, "split", at)
-        normalized = list(map(normalize, pieces))
-        at = _take(spent, "normalize", at)
-        good = [text for text in normalized if form_reason(text, language) is None]
-        at = _take(spent, "filter", at)
-        ranked = sorted((page_order(SEED, language, text), text) for text in set(good))
-        at = _take(spent, "hash", at)
-        own = (text for _, text in ranked if is_kept(text, language, Counter()))
-        kept = list(islice(own, PAGE_CAP))
-        at = _take(spent, "detect", at)
-        host = host_hash(host_of(page.url))
-        sentences_table(SEED, language, [(host, text) for text in kept])
-        _take(spent, "hash", at)
-
-
-def _take(spent: defaultdict[str, float], stage: str, since: float) -> float:
-    """Add the time since then to a stage; return the time."""
-    now = time.process_time()
-    spent[stage] += now - since
-    return now
-
-
-def worst_pages() -> Iterator[tuple[str, int, str, str]]:
-    """Yield pages made to be slow: what, its size, language and text."""
-    for size in (75_000, 150_000, 300_000, 600_000):
-        for name, unit in (("quotes", '"'), ("brackets", "[("), ("mixed", "'“'")):
-            line = (unit * size)[:size]
-            yield f"one line of {name}", size, "en", line
-            lines = [line[:MAX_LINE_CHARACTERS]] * (size // MAX_LINE_CHARACTERS)
-            yield f"longest lines of {name}", size, "en", "\n".join(lines)
-            # As many marks as a line may have: what is left of the splitter's quadratic time.
-            lines = [line[: MAX_LINE_MARKS - 3] + " and so on"] * (size // (MAX_LINE_MARKS + 7))
-            yield f"lines of {name} that are split", size, "en", "\n".join(lines)
-    for size in (1_250_000, 2_500_000, 5_000_000, 10_000_000):
-        prose = "The ferry leaves the island at noon. " * (size // 37)
-        yield "one line of prose", size, "en", prose
-        yield "one sentence on a line", size, "en", prose.replace(". ", ".\n")
-        yield (
-            "longest lines of Thai phrases",
-            size,
-            "th",
-            ("เรือออกเดินทาง " * 300 + "\n") * (size // 4501),
-        )
-        yield "Khmer without marks", size, "km", ("ទូកចេញដំណើរ" * 400 + "\n") * (size // 4801)
-    for size in (125_000, 250_000, 500_000, 1_000_000):
-        yield "one-word lines", size, "en", "Home\n" * size

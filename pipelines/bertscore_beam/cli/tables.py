@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import Any
 
-from bertscore_beam.baseline import Comparison, compare_sides, open_side
+from bertscore_beam.baseline import compare_sides, open_side
 from bertscore_beam.cli.show import answer
 from bertscore_beam.options import ModelsOptions, TablesOptions
 from bertscore_beam.run import Shown
@@ -18,26 +18,12 @@ def compare_tables(options: TablesOptions) -> int:
     )
     comparisons = compare_sides(first, second)
     return answer(
-        [_described(comparison) for comparison in comparisons],
+        comparisons,
         [shown for comparison in comparisons for shown in _shown(comparison)],
     )
 
 
-def _described(comparison: Comparison) -> dict[str, Any]:
-    layer, measure, difference = comparison.largest
-    return {
-        "title": comparison.title,
-        "names": [table.name for table in comparison.tables],
-        "pairs": [table.pairs for table in comparison.tables],
-        "layers": comparison.layers(),
-        "largest_difference": {"layer": layer, "measure": measure, "difference": difference},
-        "spearman": comparison.spearman,
-        "is_large": comparison.is_large,
-        "verdict": comparison.verdict,
-    }
-
-
-def _shown(comparison: Comparison) -> list[Shown]:
+def _shown(comparison: dict[str, Any]) -> list[Shown]:
     """Return what to show: the two sides, the layers, the result."""
     columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
     layers = [
@@ -49,20 +35,23 @@ def _shown(comparison: Comparison) -> list[Shown]:
             _or_none("{:.6f}", row["errors"][2]),
             _or_none("{:+.1f}", row["in_errors"][2]),
         )
-        for row in comparison.layers()
+        for row in comparison["layers"]
     ]
     sides: list[tuple[str, ...]] = [
-        (side, table.name + _or_none(" ({:,} pairs)", table.pairs))
-        for side, table in zip("AB", comparison.tables, strict=True)
+        (side, name + _or_none(" ({:,} pairs)", pairs))
+        for side, name, pairs in zip("AB", comparison["names"], comparison["pairs"], strict=True)
     ]
-    layer, measure, difference = comparison.largest
+    largest = comparison["largest_difference"]
     result: list[tuple[str, ...]] = [
-        ("largest difference", f"{difference:+.6f} ({measure}, layer {layer})"),
-        ("Spearman over layers", _or_none("{:.4f}", comparison.spearman) or "not defined"),
-        ("verdict", comparison.verdict),
+        (
+            "largest difference",
+            "{difference:+.6f} ({measure}, layer {layer})".format_map(largest),
+        ),
+        ("Spearman over layers", _or_none("{:.4f}", comparison["spearman"]) or "not defined"),
+        ("verdict", comparison["verdict"]),
     ]
     return [
-        Shown(comparison.title, ("", ""), sides),
+        Shown(comparison["title"], ("", ""), sides),
         Shown("Layers", columns, layers),
         Shown("Result", ("", ""), result),
     ]

@@ -32,7 +32,7 @@ CARDS = [
 JOBS = {
     "score": ["score"],
     "idf": ["idf"],
-    "baseline": ["fetch", "read", "sample", "pair", "score"],
+    "baseline": ["read", "sample", "pair", "score"],
 }
 SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts"}
 """The transform that scores, in each job that does."""

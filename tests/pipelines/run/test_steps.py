@@ -13,7 +13,7 @@ from tests.pipelines.run.test_portable import JOBS
 
 pytestmark = pytest.mark.job
 
-STEPS = {"extract_block", "fetch_lane", "find_keys", "group_part", "read_pieces"}
+STEPS = {"find_keys", "group_part", "read_lane", "read_pieces"}
 """Functions that are steps by themselves."""
 
 
