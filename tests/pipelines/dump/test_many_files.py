@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bertscore_beam.dump import Plan, Resources, plan_from_bytes, plan_to_bytes
-from tests.benchmarks.splits import make_files
+from tests.support.dumps import write_small_files
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket
 from tests.support.tables import plan_pairs
@@ -56,7 +56,7 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
-        make_files(f"{bucket}/dump", files)
+        write_small_files(f"{bucket}/dump", files)
         requests = faults[0].watch = Requests(IN_FLIGHT)
         got = plan(f"{bucket}/dump")
         assert len(got.splits) == files
@@ -70,12 +70,12 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
 def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with many files."""
     folder = tmp_path_factory.mktemp("many")
-    make_files(str(folder), FILES)
+    write_small_files(str(folder), FILES)
     return folder
 
 
 def test_the_launcher_holds_little_of_each_file(dump):
-    plan(str(dump / "00000"))  # imports and tables that are made once
+    plan(str(dump / "000000"))  # imports and tables that are made once
     tracemalloc.start()
     try:
         got = plan(str(dump))
