@@ -17,8 +17,7 @@ import yaml
 from google.cloud.dataflow_v1beta3 import TemplateMetadata
 from google.cloud.devtools.cloudbuild_v1 import Build
 
-from bertscore_beam.cli import main
-from bertscore_beam.options import ScoreOptions, declared, split_arguments
+from bertscore_beam.options import ScoreOptions, declared
 from bertscore_core.model import resolve
 from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
 
@@ -238,14 +237,6 @@ def test_template_tells_good_values_from_bad(name, good, bad):
     (regex,) = next(p["regexes"] for p in PARAMETERS if p["name"] == name)
     assert re.search(regex, good)
     assert not re.search(regex, bad)
-
-
-def test_template_offers_nothing_that_would_be_taken_for_beams():
-    given = [f"--{parameter['name']}=true" for parameter in PARAMETERS]
-    command = main.command("score", [*given, "--project=a-project"])
-    ours, beam = split_arguments(command)
-    assert beam == ["--project=a-project"]
-    assert [flag for flag in ours if flag.startswith("--config")] == ["--config=true"]
 
 
 def test_template_starts_the_file_that_is_copied(target):

@@ -40,7 +40,7 @@ def test_the_library_sets_it_whatever_is_used(use):
 
 
 def test_a_value_of_the_users_own_stays():
-    use = "import os; from bertscore_core import BertScorer"
+    use = "import os; from bertscore_core import ScorerConfig"
     assert said(f"{use}{SAY}", **{MKL_VARIABLE: "COMPATIBLE"}) == "COMPATIBLE"
 
 

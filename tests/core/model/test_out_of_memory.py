@@ -121,7 +121,7 @@ def printed(script, folder, backend, room):
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module", params=ROOM)
+@pytest.fixture(scope="module", params=["torch", pytest.param("openvino", marks=pytest.mark.long)])
 def outcome(request, wide_folder):
     return printed(SQUEEZED, wide_folder, request.param, ROOM[request.param])
 

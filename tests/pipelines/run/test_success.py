@@ -23,16 +23,11 @@ from bertscore_beam.run import (
 from bertscore_beam.score import finish_run, start_run
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
-from tests.support.faults import FaultRule, Faults
+from tests.support.faults import Faults
 from tests.support.jobs import job_options, prepare_score, run_job, run_options, start, with_folder
 from tests.support.s3 import s3_bucket
-from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
-
-
-LATE = 4.0
-"""Seconds that a put is on its way."""
 
 
 @pytest.fixture
@@ -103,16 +98,24 @@ def test_folder_is_lost_while_the_marker_is_on_its_way(tmp_path, quick):
                 except FolderLostError as error:
                     failed.append(error)
 
-            disturbed[0].set(
-                FaultRule(rate=1, kinds=("stall",), stall=LATE, method="PUT", path=SUCCESS_FILE)
-            )
+            on_its_way, arrives = threading.Event(), threading.Event()
+
+            def hold_up(request):
+                if request["REQUEST_METHOD"] == "PUT" and request["PATH_INFO"].endswith(
+                    SUCCESS_FILE
+                ):
+                    on_its_way.set()
+                    arrives.wait(60)
+
+            disturbed[0].watch = hold_up
             first = threading.Thread(target=finish)
             first.start()
-            wait_until(lambda: disturbed[0].happened["stall"])
+            assert on_its_way.wait(60)
             with hold(output, say=print, lost=print) as taken:
                 other = job_options(dump, output, num_layers=3, overwrite=True)
                 start_run(with_folder(prepare_score(other), OutputFolder(output, taken)))
                 assert first.is_alive()
+                arrives.set()
                 first.join()
                 assert len(failed) == 1
                 assert not exists(join(output, SUCCESS_FILE))

@@ -96,6 +96,7 @@ def test_a_mixed_run_equals_a_run_for_each_language(mixed):
         assert found["f1"] == pytest.approx(expected["f1"], abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("children")
 def test_two_worker_processes_score_each_row_by_its_language(mixed, tmp_path):
     folder, _, _, chosen, _ = mixed
