@@ -24,6 +24,7 @@ from unittest import mock
 
 import fsspec
 import numpy as np
+import pytest
 import torch
 
 from bertscore_beam.cli import main as cli
@@ -37,6 +38,7 @@ from bertscore_beam.run import (
     successful_run,
 )
 from tests.support.faulty_disk import WAYS, Disk, Fault, faulty_disk, faulty_store
+from tests.support.quick_beam import remember
 from tests.support.s3 import s3_environment, s3_process
 from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
 
@@ -312,6 +314,7 @@ def main(arguments: Sequence[str]) -> int:
     folder, place, every, *names = arguments
     torch.set_num_threads(1)
     with ExitStack() as stack:
+        remember(stack.enter_context(pytest.MonkeyPatch.context()))
         for patch in (
             mock.patch("bertscore_core.scorer.load_encoder", looked_up),
             mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no threads
