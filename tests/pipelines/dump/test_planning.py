@@ -176,7 +176,8 @@ def test_digest_does_not_depend_on_the_cut_or_the_place(dump):
 
 
 def test_digest_changes_with_name_content_version_and_columns(dump):
-    digests = [plan(dump).digest, plan(dump, reference_column="candidate").digest]
+    swapped = plan(dump, candidate_column="reference", reference_column="candidate")
+    digests = [plan(dump).digest, swapped.digest]
     digests.append(plan(dump, candidate_column=None).digest)
     os.utime(dump / "a.parquet", (1, 1))
     digests.append(plan(dump).digest)
