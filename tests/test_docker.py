@@ -1,6 +1,5 @@
 """The image's definition agrees with itself and with the project; Docker is not needed to tell."""
 
-import dataclasses
 import json
 import os
 import re
@@ -202,20 +201,6 @@ def test_template_offers_every_option_of_the_score_job_that_makes_sense_there():
     assert sorted(offered) == sorted((fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"})
     required = {name for name, option in fields.items() if option.is_needed}
     assert {p["name"] for p in PARAMETERS if not p.get("isOptional")} == required
-
-
-def test_template_accepts_the_defaults():
-    defaults = {field.name: field.default for field in dataclasses.fields(ScoreOptions)}
-    checked = 0
-    for parameter in PARAMETERS:
-        default = defaults.get(parameter["name"])
-        if default is None or default is dataclasses.MISSING:
-            continue
-        text = str(default).lower() if isinstance(default, bool) else str(default)
-        for regex in parameter.get("regexes", []):
-            assert re.search(regex, text), parameter["name"]
-            checked += 1
-    assert checked > 8
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from tests.benchmarks.first_contact.report import (
     read_findings,
     verdict,
 )
-from tests.support import tiny_models
 
 
 def test_part_fails_with_any_failure_and_passes_if_anything_was_seen(tmp_path):
@@ -103,13 +102,6 @@ def test_conclusion_says_rates_predictions_and_shares():
     assert conclusion({"card": parts["card"]}) == ""
 
 
-@pytest.mark.parametrize(("family", "kind"), [("gte", "gte"), ("bert", "bert")])
-def test_families_that_transformers_does_not_know_are_named(monkeypatch, family, kind):
-    assert tiny_models.lacks(family) == ""
-    monkeypatch.setattr(tiny_models, "CONFIG_MAPPING", {})
-    assert tiny_models.lacks(family).endswith(f"does not know {kind}")
-
-
 def test_checkout_says_its_version_without_being_installed(tmp_path):
     gpu.write_metadata(tmp_path)
     (found,) = distributions(path=[str(tmp_path)])
@@ -142,19 +134,6 @@ def test_model_of_a_kit_comes_back_in_float32_nearly_as_it_was(tmp_path):
         assert torch.equal(found[name], weights[name])
     limit = weights["matrix"].abs().amax(dim=1, keepdim=True) / 254
     assert ((found["matrix"] - weights["matrix"]).abs() <= limit * 1.001).all()
-
-
-def test_kernels_are_sorted_by_their_names():
-    names = {
-        "void pytorch_flash::flash_fwd_kernel<...>": "attention",
-        "fmha_cutlassF_f32_aligned_64x64_rf_sm80": "attention",
-        "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n": "product",
-        "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT": "product",
-        "Memcpy HtoD (Pinned -> Device)": "copy",
-        "void at::native::vectorized_layer_norm_kernel<float>": "other",
-    }
-    assert {name: speed.kind_of(name) for name in names} == names
-    assert speed.shares({"aten::mm": 3.0, "aten::gelu": 1.0}) == {"product": 0.75, "other": 0.25}
 
 
 def test_idle_time_is_what_no_kernel_covers():
