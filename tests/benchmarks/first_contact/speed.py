@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity
 
 from bertscore_core import BertScorer
-from bertscore_core.match import matching_triton
 from bertscore_core.model import LastLayer, PackedBatch, load_encoder, packed_forward
 from bertscore_core.tokens import Work
 from tests.benchmarks import gemm
@@ -45,8 +43,6 @@ LEAST = 0.5
 """Share of the prediction below which something must be wrong."""
 
 BATCH_TOKENS = (2048, 4096, 8192, 16384, 32768, 65536)
-TILES = ((64, 2), (32, 2), (64, 4), (32, 4), (64, 1), (32, 1))
-"""Features at once and warps of the kernel that matches pairs; the first are those in use."""
 
 TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
 """How far F1 of the compiled forward pass may move."""
@@ -267,12 +263,6 @@ def sweep(checks: Checks, given: Given) -> None:
             rate = measure_variant(checks, name, scorer, pairs, default)
             default = default or rate
             del scorer
-    if not given.on_gpu:
-        checks.without_gpu("tiles of the matching kernel")
-        return
-    for depth, warps in TILES:
-        with checks.guarded(f"matching, {depth} features at once, {warps} warps"):
-            measure_matching(checks, given, depth, warps)
 
 
 def measure_variant(
@@ -299,33 +289,6 @@ def measure_variant(
         working_mb=(torch.cuda.max_memory_allocated() - before) / 1e6 if on_gpu else None,
     )
     return rate
-
-
-def measure_matching(checks: Checks, given: Given, depth: int, warps: int) -> None:
-    """Time the matching kernel on pairs of 28 and of 512 tokens, hidden size 1024."""
-    tile = {**matching_triton._TILE, "depth": depth}
-    with (
-        mock.patch.object(matching_triton, "_TILE", tile),
-        mock.patch.object(matching_triton, "_WARPS", warps),
-    ):
-        for tokens, pairs in ((28, 20_000), (512, 400)):
-            count = 2 * tokens * pairs
-            vectors = nn.functional.normalize(torch.randn(count, 1024, device=given.device), dim=1)
-            weights = torch.ones(count, device=given.device)
-            starts = torch.arange(pairs, device=given.device) * 2 * tokens
-            lengths = torch.full_like(starts, tokens)
-            match = partial(
-                matching_triton.greedy_match_ragged,
-                *(vectors, weights, starts, lengths, starts + tokens, lengths),
-                longest=tokens,
-            )
-            seconds = seconds_on_device(match, repeats=3)
-            checks.note(
-                f"matching, {depth} features at once, {warps} warps, {tokens} tokens",
-                tflops=2 * 1024 * tokens**2 * pairs / seconds / 1e12,
-                gb_per_second=4 * 1024 * count / seconds / 1e9,
-                nanoseconds_per_token=seconds / count * 1e9,
-            )
 
 
 class OneShape:
