@@ -23,7 +23,7 @@ from tests.benchmarks.table import read_results, to_markdown
 BUDGET_MINUTES = 15
 
 CASES = {
-    "commands": "comparisons job_memory nights splits",
+    "commands": "comparisons job_memory splits",
     "contest": "peer shapes",
     "gemm": "gemm",
     "host": "host",

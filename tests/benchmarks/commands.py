@@ -3,12 +3,10 @@
 Dumps and runs are made up; where scores are needed, the embedded model makes them.
 """
 
-import json
 import random
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -16,7 +14,6 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.run import SUCCESS_FILE
 from tests.benchmarks.harness import Recorder, run_command
-from tests.benchmarks.texts import Pairs, mixed
 from tests.support.dumps import write_small_files
 from tests.support.made_runs import made_run, many_rows
 
@@ -53,65 +50,6 @@ def write_short_pairs(folder: Path, rows: int, rows_per_file: int = 50_000) -> N
         }
         path = folder / f"shard-{start:09d}.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=10_000)
-
-
-def nights(
-    recorder: Recorder,
-    *,
-    rows: int = 8000,
-    mean_tokens: float = 60.0,
-    changed: Sequence[float] = (0.0, 0.1, 1.0),
-    rounds: int = 2,
-) -> None:
-    """What a night costs when most of its rows are those of the night before.
-
-    A first night without `--reuse`, then nights in which a share of the rows has other candidates,
-    in turns. The index is made, too. The ratio is to the first night.
-    """
-    pairs = mixed(rows, mean_tokens=mean_tokens)
-    others = mixed(rows, seed=1, mean_tokens=mean_tokens)
-    costs: dict[str, list[dict[str, float]]] = {}
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        for share in changed:
-            write_night(folder / f"day-{share}", with_changes(pairs, others, share))
-        write_night(folder / "day-first", pairs)
-        for turn in range(rounds):
-            for night in ("first", *changed):
-                out = folder / f"{night}-{turn}"
-                words = score_words(folder / f"day-{night}", out)
-                words += [] if night == "first" else ["--reuse", folder / f"first-{turn}"]
-                cost = run_command(words)
-                cost["reused"] = json.loads((out / "_summary.json").read_text()).get("reused", 0)
-                costs.setdefault(str(night), []).append(cost)
-    first = median(cost["seconds"] for cost in costs["first"])
-    for night, spent in costs.items():
-        seconds = [cost["seconds"] for cost in spent]
-        recorder.add(
-            what="first night" if night == "first" else f"{float(night):.0%} of the rows changed",
-            n=rows,
-            seconds=seconds,
-            ratio=first / median(seconds),
-            cpu_seconds=median(cost["cpu_seconds"] for cost in spent),
-            reused=spent[-1]["reused"],
-        )
-
-
-def write_night(folder: Path, pairs: Pairs, files: int = 4) -> None:
-    """Write a night as some files."""
-    folder.mkdir()
-    table = pa.table({"candidate": pairs.candidates, "reference": pairs.references})
-    size = -(-len(table) // files)
-    for number in range(files):
-        pq.write_table(table.slice(number * size, size), folder / f"shard-{number}.parquet")
-
-
-def with_changes(pairs: Pairs, others: Pairs, share: float) -> Pairs:
-    """Return pairs of which a share has other candidates, spread evenly at random."""
-    candidates = list(pairs.candidates)
-    for row in random.Random(7).sample(range(len(pairs)), round(share * len(pairs))):
-        candidates[row] = others.candidates[row]
-    return Pairs(candidates, pairs.references)
 
 
 def comparisons(recorder: Recorder, *, rows: int = 10_000_000) -> None:
