@@ -38,7 +38,7 @@ LEAST_ROWS = 4
 FEW_CARRIERS = 5.0
 """Fewer rows that carry the variance are few, if they are less than a fifth of all as well. Where
 intervals of simulated groups held the mean in less than 93%, this was so for 17% to 82% of them; of
-normal scores for 1% at most (`python -m tests.benchmarks coverage`)."""
+normal scores for 1% at most (`coverage` in tests/support/nights.py)."""
 
 _STEPS = 32
 # In bins. A narrower histogram says nothing about the shape.

@@ -54,7 +54,7 @@ SETTINGS = {
 }
 WAYS = [
     *(("bert", way) for way in ("padded", "piecewise", "packed", "openvino")),
-    *(("t5", way) for way in ("padded", "piecewise", "openvino")),
+    *(("t5", way) for way in ("padded", "openvino")),
     ("prophetnet", "padded"),  # an empty text is a separator alone, without weight
 ]
 """Families, and ways to their scores. The fused kernel is compared in test_matching_triton.py."""

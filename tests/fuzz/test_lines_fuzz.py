@@ -1,7 +1,7 @@
 """Any bytes under the name of a text file: rows that no cut changes, or an error."""
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tests.fuzz.oracles import read_any_text, text_seeds
 
@@ -27,6 +27,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
+@settings(max_examples=50)
 @given(damaged(), st.integers(1, 100))
 @example(b'\n"open\n', 1)  # no header, and the bad line is another one
 def test_damaged_text_gives_the_same_rows_in_any_cut(data, size):

@@ -23,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 import torch
 
 from bertscore_beam.cli import main as cli
@@ -36,6 +37,7 @@ from bertscore_beam.run import (
     successful_run,
 )
 from tests.support.faulty_disk import WAYS, Fault, faulty_disk
+from tests.support.quick_beam import remember
 from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
 
 TIMED = ("seconds", "started", "pairs_per_second")
@@ -243,6 +245,7 @@ def main(arguments: Sequence[str]) -> int:
     folder, every, *names = arguments
     torch.set_num_threads(1)
     with ExitStack() as stack:
+        remember(stack.enter_context(pytest.MonkeyPatch.context()))
         for patch in (
             mock.patch("bertscore_core.scorer.load_encoder", looked_up),
             mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no threads

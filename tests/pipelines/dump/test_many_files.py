@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertscore_beam.dump import Plan, Resources
-from tests.benchmarks.splits import make_files
+from tests.support.dumps import write_small_files
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket
 from tests.support.tables import plan_pairs
@@ -53,7 +53,7 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
-        make_files(f"{bucket}/dump", files)
+        write_small_files(f"{bucket}/dump", files)
         requests = faults[0].watch = Requests(IN_FLIGHT)
         got = plan(f"{bucket}/dump")
         assert len(got.splits) == files
