@@ -28,6 +28,7 @@ CASES = {
     "crawl": "baseline_job baseline_scale ingest",
     "gemm": "gemm",
     "host": "host",
+    "million": "million",
     "overhead": "overhead scaling",
     "roofline": "roofline",
     "scores": "company coverage formats host_errors idf_baseline index mixed_languages",
