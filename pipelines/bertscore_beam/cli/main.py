@@ -209,7 +209,11 @@ def launch(verb: str, arguments: Sequence[str]) -> int:
     An empty value counts as none: forms send one for each parameter that was not filled in. The
     values of a list are separated by blanks.
     """
-    return main(command(verb, arguments))
+    try:
+        given = command(verb, arguments)
+    except ConfigError as error:
+        return print_error(escape_text(str(error)), UNUSABLE)
+    return main(given)
 
 
 def command(verb: str, arguments: Sequence[str]) -> list[str]:
@@ -229,6 +233,10 @@ def command(verb: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _flag(option: Option, value: str) -> list[str]:
-    if option.hint is bool and value.lower() in ("true", "false"):
+    if option.hint is bool:
+        if value.lower() not in ("true", "false"):
+            raise ConfigError(
+                f"parameter {option.name} cannot be used: got {value!r}; expected true or false."
+            )
         return [option.word if value.lower() == "true" else f"--no-{option.word[2:]}"]
     return [option.word, *value.split()] if option.is_list else [f"{option.word}={value}"]

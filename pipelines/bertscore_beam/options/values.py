@@ -140,9 +140,9 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     """
     shown = mask_credentials(path)
 
-    def refused(why: str, got: object, expected: str) -> ConfigError:
+    def refused(why: str, got: object, expected: str, cure: str) -> ConfigError:
         words = f"got {str(got)[:_MOST_SHOWN]}; expected {expected}"
-        return ConfigError(f"the config file {shown!r} {why}: {words}. Check --{option}.")
+        return ConfigError(f"the config file {shown!r} {why}: {words}. {cure}")
 
     try:
         with reaching(option, path):
@@ -151,18 +151,22 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     except NoFileError as error:
         raise ConfigError(f"the config file {error} Check --{option}.") from error
     except OSError as error:
-        raise refused("cannot be read", type(error).__name__, "a file of YAML") from error
+        got = type(error).__name__
+        raise refused("cannot be read", got, "a file of YAML", f"Check --{option}.") from error
     except yaml.YAMLError as error:
-        raise refused("is not valid", error, "YAML with `key: value` lines") from error
+        expected = "YAML with `key: value` lines"
+        raise refused("is not valid", error, expected, "Correct that line.") from error
     except ConfigError:  # it is a ValueError
         raise
     except (TypeError, ValueError, RecursionError) as error:  # TypeError: a list as a key
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
         got = f"{found} beyond what can be read ({error})"
-        raise refused("is not valid", got, "short YAML lines `key: value`") from error
+        expected = "short YAML lines `key: value`"
+        raise refused("is not valid", got, expected, "Correct it.") from error
     if isinstance(content, dict | None):
         return content or {}
-    raise refused("has the wrong shape", f"a {type(content).__name__}", "`key: value` lines")
+    got = f"a {type(content).__name__}"
+    raise refused("has the wrong shape", got, "`key: value` lines", f"Check --{option}.")
 
 
 class _StrictLoader(yaml.SafeLoader):
