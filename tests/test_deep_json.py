@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,6 @@ from bertscore_core.baseline import read_made_with
 from bertscore_core.errors import load_json
 from bertscore_core.model import read_json, resolve_model
 from bertscore_core.registry import parse_layers
-from bertscore_core.stats import ScoreStatistics
 
 DEEP = b"[" * 200_000
 ROOT = Path(__file__).parents[1]
@@ -96,11 +94,6 @@ DAMAGED = {
     "an idf table": (lambda _: IdfTables.from_bytes(in_arrays()), IdfError, "is not an idf table"),
     "a count": (lambda _: count_from_bytes(in_arrays()), IdfError, "a count is damaged"),
     "sums of scores": (lambda _: Moments.from_bytes(in_arrays()), InputError, "holds no sums"),
-    "statistics of a group": (
-        lambda _: ScoreStatistics.from_bytes(zlib.compress(DEEP)),
-        InputError,
-        "cannot be read",
-    ),
     "a plan": (
         lambda _: plan_from_bytes(in_parquet("bertscore.plan"), "x"),
         InputError,

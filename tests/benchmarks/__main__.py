@@ -27,6 +27,7 @@ CASES = {
     "contest": "peer shapes",
     "gemm": "gemm",
     "host": "host",
+    "million": "million",
     "overhead": "overhead scaling",
     "roofline": "roofline",
 }

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
 from bertscore_core.model import resolve_model
 from tests.benchmarks.harness import Shape
 from tests.benchmarks.texts import WORDS
-from tests.support.tiny_tokenizers import byte_alphabet, write_json
+from tests.support.tiny_tokenizers import write_json
 
 FOLDER = Path("build/bench-models")
 
@@ -132,8 +133,7 @@ def write_word_bpe(folder: Path, words: tuple[str, ...]) -> None:
 
     Merges grow every word from its space on, letter by letter, so no two of them compete.
     """
-    alphabet = byte_alphabet()
-    space = alphabet[ord(" ")]
+    alphabet, space = pre_tokenizers.ByteLevel.alphabet(), "Ġ"
     merges: dict[tuple[str, str], None] = {}
     for word in words:
         piece = space

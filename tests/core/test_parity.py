@@ -99,17 +99,6 @@ def _different_pairs(
     return different
 
 
-def _needs(family: str, folder: Path) -> None:
-    """Skip where the tokenizer of a family needs a package that is not here, or not in order."""
-    if family == "xlm":
-        pytest.importorskip("sacremoses")
-    if any(folder.glob("*.model")):
-        try:
-            from sentencepiece import sentencepiece_model_pb2  # noqa: F401
-        except Exception as error:  # protobuf's VersionError, by any of its names
-            pytest.skip(f"sentencepiece and protobuf do not fit each other: {error}")
-
-
 def _embedded_cases() -> Iterator[tuple[str, str]]:
     """Pair every case with torch, and two with OpenVINO: weights and rescaling know no backend."""
     for case in EMBEDDED["scores"]:
@@ -257,7 +246,6 @@ class TestFamilies:
     @pytest.mark.filterwarnings("ignore:This sequence already has </s>:UserWarning")  # ByT5
     @pytest.mark.parametrize("family", FAMILIES)
     def test_token_ids_equal_the_slow_tokenizer(self, family, tiny_folder):
-        _needs(family, tiny_folder(family))
         golden = GOLDENS[family]
         tokenizer = load_tokenizer(resolve_model(str(tiny_folder(family))), max_length="reference")
         assert tokenizer.max_length == golden["max_length"]
@@ -307,8 +295,6 @@ class TestFamilies:
     @pytest.mark.filterwarnings("ignore:This sequence already has </s>:UserWarning")  # ByT5
     @pytest.mark.parametrize("family", FAMILIES)
     def test_scores_from_text(self, family, tiny_folder):
-        """On OpenVINO, where that can run the family."""
-        _needs(family, tiny_folder(family))
         config = ScorerConfig(
             model=str(tiny_folder(family)), num_layers=3, max_length="reference", device="cpu"
         )

@@ -69,7 +69,7 @@ class Disk:
             way = self.goes_wrong(name, path[len(self.root) :])
             done = do() if way != "before" else None
             if way is not None:
-                raise error()
+                raise OSError(errno.EIO, "made up by a test")
             return done
 
     def goes_wrong(self, name: str, path: str) -> Way | None:
@@ -89,11 +89,6 @@ class Disk:
         if self.notes is not None:
             told = {"changes": self.changes, "happened": self.happened}
             self.notes.write_text(json.dumps(told))
-
-
-def error() -> OSError:
-    """Return an error as a disk gives it."""
-    return OSError(errno.EIO, "made up by a test")
 
 
 def _changes(name: str, path: str) -> bool:

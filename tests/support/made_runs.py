@@ -125,6 +125,8 @@ def made_run(
     by_language = {} if isinstance(signature, Signature) else dict(signature)
     first = next(iter(by_language.values())) if by_language else signature
     identity = {**first.fields(), "candidate_column": "candidate", "reference_column": "reference"}
+    if by_language:
+        identity["language_column"] = "language"
     stated = None if by_language else first.format()
     signatures = {language: one.format() for language, one in by_language.items()}
     records = []

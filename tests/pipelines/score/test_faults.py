@@ -4,11 +4,6 @@
 """
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -24,14 +19,10 @@ from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
 from tests.soak import differences, main as soak, rows_that_differ
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults
-from tests.support.processes import kill_session
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
-from tests.support.waiting import wait_until
 
 ROWS = 120
-PARTS = 24
-PROMISE = "the same command continues from there"
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 
@@ -67,40 +58,6 @@ def score(dump, output, model, *more) -> list[str]:
     return ["score", *map(str, flags)]
 
 
-class Command:
-    """The command in a process of its own; whatever it started is killed when the body ends."""
-
-    def __init__(self, words: list[str], *, before: tuple[str, ...] = (), **environment: str):
-        self.process = subprocess.Popen(
-            [*before, sys.executable, "-m", "bertscore_beam", "score", *words[1:]],
-            env={**os.environ, **environment},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def __enter__(self) -> "Command":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        kill_session(self.process.pid)
-        self.process.communicate()
-
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 120) -> None:
-        """Wait until something is true, and fail if the command ends before."""
-        wait_until(condition, seconds, self.process)
-
-    def end(self, seconds: float = 120) -> tuple[int, str]:
-        """Wait for the end; return the status and what was said."""
-        said = self.process.communicate(timeout=seconds)[1]
-        return self.process.returncode, said
-
-
-def parts_of(output: Path) -> list[Path]:
-    return sorted(output.glob("shard-*/part-*.parquet"))
-
-
 def assert_whole(output: Path, expected) -> None:
     """Every row once, in order, with its scores; nothing torn, nothing left behind."""
     found = read_output(output)
@@ -134,88 +91,6 @@ def test_store_that_errs_now_and_then_costs_nothing_but_time(tmp_path, dump, und
         faults.set(FaultRule(rate=0.0))
         assert faults.happened.total() >= 3
         assert_whole(fetch(f"{url}/out", tmp_path / "out"), undisturbed)
-
-
-@pytest.mark.long
-def test_store_that_stalls_is_asked_again_and_one_that_is_down_ends_the_run(
-    tmp_path, dump, undisturbed, model
-):
-    """How long to wait and how often to ask is set as users would set it."""
-    patience = {"config_kwargs": {"read_timeout": 1, "retries": {"max_attempts": 4}}}
-    disturbed: list[Faults] = []
-    with s3_bucket(disturbed) as url:
-        faults = disturbed[0]
-        observed = fsspec.filesystem("s3")
-        client = "victim"
-        faults.set(FaultRule(rate=0.3, kinds=("stall",), stall=3, client=client))
-        words = score(dump, f"{url}/out", model)
-
-        def has_parts() -> bool:
-            observed.invalidate_cache()
-            return bool(observed.glob(f"{url}/out/shard-*/part-*.parquet"))
-
-        settings = {"FSSPEC_S3": json.dumps(patience), "AWS_ACCESS_KEY_ID": client}
-        with Command(words, **settings) as command:
-            command.wait_for(lambda: faults.happened["stall"] > 1)
-            faults.set(FaultRule(rate=0.0, client=client))
-            command.wait_for(has_parts)
-            faults.set(FaultRule(rate=1, kinds=("500", "503"), client=client))
-            status, said = command.end(240)
-        assert status == cli.BROKEN
-        assert PROMISE in said
-        assert "made up by a test" in said.splitlines()[-2]
-        faults.set(FaultRule(rate=0.0, client=client))
-        assert not observed.exists(f"{url}/out/{SUCCESS_FILE}")
-        assert cli.main(words) == cli.DONE
-        assert_whole(fetch(f"{url}/out", tmp_path / "out"), undisturbed)
-
-
-FULL_DISK = """\
-set -e
-mount -t tmpfs -o size=2m none "$OUT"
-head -c 1900000 /dev/zero > "$OUT/filler"
-set +e
-"$@"; echo $? > "$RESULT/status"
-set -e
-cp -r "$OUT/scores" "$RESULT/torn"
-rm "$OUT/filler"
-set +e
-"$@"; echo $? >> "$RESULT/status"
-cp -r "$OUT/scores" "$RESULT/whole"
-"""
-"""Makes a small disk that nobody else sees, scores until it is full, makes room, scores again."""
-
-
-def may_unshare(*flags: str) -> bool:
-    """Tell whether this system lets us make namespaces of our own."""
-    if shutil.which("unshare") is None:
-        return False
-    return (
-        subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False).returncode
-        == 0
-    )
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not may_unshare("-Urm"), reason="needs user and mount namespaces")
-def test_full_disk_ends_the_run_by_name_and_the_rest_is_done_once_there_is_room(
-    tmp_path, dump, undisturbed, model
-):
-    disk, result = tmp_path / "disk", tmp_path / "result"
-    disk.mkdir()
-    result.mkdir()
-    words = score(dump, disk / "scores", model)
-    prefix = ("unshare", "-Urm", "sh", "-c", FULL_DISK, "sh")
-    with Command(words, before=prefix, OUT=str(disk), RESULT=str(result)) as command:
-        _, said = command.end()
-    assert (result / "status").read_text().split() == [str(cli.BROKEN), str(cli.DONE)], said
-    assert "No space left on device" in said
-    assert PROMISE in said
-    torn = parts_of(result / "torn")
-    assert 0 < len(torn) < PARTS
-    assert all(pq.read_table(part).num_rows == 5 for part in torn)
-    assert not (result / "torn" / SUCCESS_FILE).exists()
-    assert_whole(result / "whole", undisturbed)
 
 
 def part(ids, f1=0.5):

@@ -1,3 +1,4 @@
+from .arrays import infer_schema as infer_schema
 from .parsers import (
     LINE_COLUMN as LINE_COLUMN,
     LINE_TYPE as LINE_TYPE,
@@ -7,10 +8,10 @@ from .parsers import (
     BadLine as BadLine,
     Lines as Lines,
     fewer_names as fewer_names,
-    infer_schema as infer_schema,
+    lines_of as lines_of,
     parse_refused as parse_refused,
+    read_records as read_records,
     take_lines as take_lines,
 )
-from .text_records import read_records as read_records
 from .text_source import open_text as open_text
 from .to_parquet import read_columns as read_columns, to_table as to_table

@@ -1,6 +1,6 @@
 """Files with a text a line, candidates in one and references in others, become Parquet files."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import PurePath
 
@@ -9,14 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.inputs import Format, format_of
-from bertscore_beam.dump.text.parsers import LINE_COLUMN, PARSER, PARSER_KEY, SOURCE_KEY
+from bertscore_beam.dump.text.parsers import (
+    LINE_COLUMN,
+    MAX_RECORD_BYTES,
+    PARSER,
+    PARSER_KEY,
+    SOURCE_KEY,
+    lines_of,
+)
 from bertscore_beam.dump.text.text_source import TextFile, open_text
 from bertscore_beam.dump.text.to_parquet import ROWS, with_line_column
 from bertscore_beam.files import absolute, join, mask_credentials
 from bertscore_core.errors import InputError
-
-_MARK = "\ufeff"
-"""The byte order mark, which some programs write first."""
 
 
 def write_line_files(
@@ -95,25 +99,17 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     text = TextFile(
         path=absolute(path), size=0, version="", kind=Format.LINES, codec=codec, columns=()
     )
-    start = 0
     with open_text(text) as stream:
-        for number, line in enumerate(_cut(stream.blocks()), 1):
+        for number, start, line in lines_of(stream.blocks()):
+            if line is None:
+                raise InputError(
+                    f"{mask_credentials(path)!r} has a line that is too long: got line {number:,}; "
+                    f"expected at most {MAX_RECORD_BYTES} bytes. Cut it."
+                )
             try:
-                decoded = line.removesuffix(b"\r").decode()
+                yield start, line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError:
                 raise InputError(
                     f"{mask_credentials(path)!r} is not UTF-8: got other bytes in line {number:,}; "
                     "expected UTF-8. Convert it, such as with iconv."
                 ) from None
-            yield start, decoded.removeprefix(_MARK) if number == 1 else decoded
-            start += len(line) + 1
-
-
-def _cut(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines without their LF; the last one need not have any."""
-    rest = b""
-    for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest

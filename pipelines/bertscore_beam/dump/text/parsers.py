@@ -1,6 +1,9 @@
-"""Parse rows of JSON lines, CSV and TSV, each with the place where it stood.
+"""Read the records of JSON lines, CSV and TSV, each with the place where it stood.
 
-A record whose quotes are wrong is its first line alone: the next begins on the next line.
+    blocks of bytes --lines_of--> lines --read_records--> records
+
+What a record holds does not depend on how the bytes arrive. A record whose quotes are wrong is its
+first line alone: the next begins on the next line.
 """
 
 import csv
@@ -10,10 +13,11 @@ import json
 import math
 import platform
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +25,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam.dump.inputs import Format
 from bertscore_beam.dump.texts import Reason
-from bertscore_beam.files import is_utf8
 
 # Where each row of a text file stood, and which are no rows: a column beside its rows.
 #
@@ -145,129 +149,56 @@ def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class Records:
-    """Some records of a file, one after the other. Blank ones are left out.
+# Cut a file into lines, and lines into records, in bounded memory.
 
-    Attributes:
-        rows: Of each record its object, or the number of its fields; None for one that is no row.
-        cells: The fields of all records of CSV, one after the other.
-        bad: Why records are no rows, by position.
-        lines: Position of the first line of each, in the parsed data.
-        taken: Lines that these records take; what follows is to be parsed again with more.
-        offsets: First byte of each in the file, decompressed. Shape (records,).
-        numbers: Number of its first line, from 1. Shape (records,).
-        data: The bytes, also of blank lines.
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+"""Size of the largest record that is read. A larger one is a rejected row."""
+
+_BOM = b"\xef\xbb\xbf"
+
+Line: TypeAlias = tuple[int, int, bytes | None]
+"""The number of a line, from 1; its first byte; and the line with its end, None if too long."""
+Record: TypeAlias = tuple[int, int, dict[str, Any] | list[str] | BadLine]
+"""The number of its first line, its first byte, and what it holds: an object of JSON, the fields of
+CSV, or why it is no row."""
+
+
+def lines_of(blocks: Iterable[bytes], number: int = 1, start: int = 0) -> Iterator[Line]:
+    """Yield the lines of a file, without the mark of UTF-8 at its start.
+
+    Only LF ends a line. `number` and `start` are those of the first line.
     """
-
-    rows: list[Any] = field(default_factory=list)
-    cells: list[str] = field(default_factory=list)
-    bad: dict[int, BadLine] = field(default_factory=dict)
-    lines: list[int] = field(default_factory=list)
-    taken: int = 0
-    offsets: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-    numbers: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-    data: bytes = b""
-
-    def add(self, row: Any) -> None:
-        """Add what the next line holds: an object, the fields of CSV, or a bad line; or None."""
-        if row is not None:
-            if isinstance(row, BadLine):
-                self.bad[len(self.rows)], row = row, None
-            elif isinstance(row, list):
-                self.cells += row
-                row = len(row)
-            self.rows.append(row)
-            self.lines.append(self.taken)
-        self.taken += 1
+    end, parts = start, list[bytes]()
+    for part in chain(chain.from_iterable(map(io.BytesIO, blocks)), [b""]):
+        end += len(part)
+        if end - start <= MAX_RECORD_BYTES:
+            parts.append(part)
+        else:
+            parts.clear()
+        if part.endswith(b"\n") or (not part and end > start):
+            line = b"".join(parts) if parts else None
+            if start == 0 and line is not None and line.startswith(_BOM):
+                start, line = len(_BOM), line.removeprefix(_BOM)
+            yield number, start, line
+            number, start = number + 1, end
+            parts.clear()
 
 
-# Types of JSON columns, found in the first rows.
-
-SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
-LARGEST_UNSIGNED = (1 << 64) - 1
-# Arrow cannot read a schema back that nests deeper than about 60 levels.
-_MAX_DEPTH = 24
-_TOO_DEEP = "too deep"
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What the values of one place have been so far: the first kind that is not null."""
-
-    kind: str = ""
-    item: "_Seen | None" = None
-    fields: dict[str, "_Seen"] = field(default_factory=dict)
-
-
-def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
-    """Return the columns of some rows, in the order in which they first appear.
-
-    Where values disagree the first one decides, except that numbers with and without a fraction
-    are float64. A column of nulls alone is string. An object that is always empty has no column,
-    nor has what is nested deeper than 24 levels.
-    """
-    whole = _Seen(kind="object")
-    for row in rows:
-        _look(whole, row)
-    return pa.schema(_fields(whole))
-
-
-def in_words(value: Any) -> str:
-    """Name the kind of a value without showing it."""
-    kind = _kind(value)
-    return {"object": "an object", "list": "a list", "bool": "a boolean", "str": "a string"}.get(
-        kind, "a number"
-    )
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, int) and not isinstance(value, bool):
-        if SMALLEST <= value <= LARGEST:
-            return "int"
-        return "uint" if 0 <= value <= LARGEST_UNSIGNED else "float"
-    return type(value).__name__
-
-
-_NUMBERS = {
-    frozenset(("int", "float")): "float",
-    frozenset(("int", "uint")): "uint",
-    frozenset(("uint", "float")): "float",
-}
-
-
-def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
-    if value is None:
+def read_records(lines: Iterable[Line], kind: Format) -> Iterator[Record]:
+    """Yield the records of a file that are not blank."""
+    if kind.is_quoted:
+        yield from _Csv(iter(lines), kind.delimiter).records()
         return
-    kind = _kind(value) if depth <= _MAX_DEPTH else _TOO_DEEP
-    seen.kind = _NUMBERS.get(frozenset((seen.kind, kind)), seen.kind or kind)
-    if seen.kind == kind == "object":
-        for name, inner in value.items():
-            _look(seen.fields.setdefault(name, _Seen()), inner, depth + 1)
-    elif seen.kind == kind == "list":
-        seen.item = seen.item or _Seen()
-        for item in value:
-            _look(seen.item, item, depth + 1)
+    parse = _json_row if kind is Format.JSONL else _raw_row
+    for number, start, line in lines:
+        row = _too_long() if line is None else parse(line)
+        if row is not None:
+            yield number, start, row
 
 
-def _fields(seen: _Seen) -> list[pa.Field]:
-    typed = [(name, _type(inner)) for name, inner in seen.fields.items() if is_utf8(name)]
-    return [pa.field(name, kind) for name, kind in typed if kind is not None]
-
-
-def _type(seen: _Seen) -> pa.DataType | None:
-    if seen.kind == _TOO_DEEP:
-        return None
-    if seen.kind == "object":
-        fields = _fields(seen)
-        return pa.struct(fields) if fields else None
-    if seen.kind == "list":
-        item = _type(seen.item or _Seen())
-        return None if item is None else pa.list_(item)
-    simple = {"bool": pa.bool_(), "int": pa.int64(), "uint": pa.uint64(), "float": pa.float64()}
-    return simple.get(seen.kind, pa.string())
+def _too_long() -> BadLine:
+    message = f"expected at most {MAX_RECORD_BYTES} bytes"
+    return BadLine(reason=Reason.LINE_TOO_LONG, message=message)
 
 
 # Parse lines of JSON, each on its own.
@@ -282,22 +213,14 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _IS_OPENING = np.isin(np.arange(256), list(b"[{"))
 
 
-def parse_json(data: bytes) -> Records:
-    """Parse whole lines: each is an object, of equal keys the last, or bad, or blank."""
-    records = Records()
-    for line in data.removesuffix(b"\n").split(b"\n"):
-        records.add(parse_line(line))
-    return records
-
-
-def parse_line(line: bytes) -> dict[str, Any] | BadLine | None:
-    """Return the object on a line, why it is none, or None if the line is blank."""
+def _json_row(line: bytes) -> dict[str, Any] | BadLine | None:
+    """Return the object on a line, of equal keys the last, or why it is none; None if blank."""
     if len(line) > MAX_NESTING and _nests_deep(line):
         return BadLine(reason=Reason.BAD_LINE, message=f"it nests deeper than {MAX_NESTING} levels")
     try:
         row = orjson.loads(line)
     except ValueError:
-        if not line.strip(b" \t\r"):
+        if not line.strip(b" \t\r\n"):
             return None
         row = parse_refused(line)
     if isinstance(row, dict | BadLine):
@@ -339,75 +262,87 @@ _INVALID = re.compile("[\udc80-\udcff]")
 _NOT_UTF8 = BadLine(reason=Reason.INVALID_UTF8)
 
 
-def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> Records:
-    """Parse records with quotes, from whole lines from the beginning of a record on.
-
-    Unless the file ends here, a record that does not end here is not taken; but the first one is if
-    the data are as long as a record may be (`is_full`).
-    """
-    if csv.field_size_limit() < _LONGEST_FIELD:  # of this process: anyone may have changed it
-        csv.field_size_limit(_LONGEST_FIELD)
-    # A stream of bytes shares them, where one of text would be a copy of four bytes a character.
-    stream = io.BytesIO(data)
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    records = Records()
-    while records.taken < lines:
-        failed = _parse_until_wrong(stream, delimiter, records)
-        if failed is None:
-            break
-        if failed == lines and not is_last and (records.taken or not is_full):
-            break  # its quotes may be closed by what follows
-        records.add(_why(_decode(stream.readline())))
-        # A line that leaves a quote open leads to where the record failed, and fails there too.
-        while records.taken < failed - 1:
-            records.add(_alone(_decode(stream.readline()), delimiter))
-    return _without_invalid(records, data)
+def _raw_row(line: bytes) -> list[str] | BadLine | None:
+    """Return the fields of a line without quotes, separated by tabs; None for a blank line."""
+    bare = _decode(line.removesuffix(b"\n").removesuffix(b"\r"))
+    if not bare.strip("\r"):
+        return None
+    return _RETURN if "\r" in bare else _valid(bare.split("\t"))
 
 
-def parse_raw(data: bytes, delimiter: str) -> Records:
-    """Parse lines without quotes."""
-    records = Records()
-    for line in _decode(data).removesuffix("\n").split("\n"):
-        bare = line.removesuffix("\r")
-        if not bare.strip("\r"):
-            records.add(None)
-        else:
-            records.add(_RETURN if "\r" in bare else bare.split(delimiter))
-    return _without_invalid(records, data)
+class _Csv:
+    """Parses records with quotes; `_held` are the lines of the one that is being read."""
+
+    def __init__(self, lines: Iterator[Line], delimiter: str) -> None:
+        if csv.field_size_limit() < _LONGEST_FIELD:  # of this process: anyone may have changed it
+            csv.field_size_limit(_LONGEST_FIELD)
+        self._lines = lines
+        self._delimiter = delimiter
+        self._again: deque[Line] = deque()
+        self._held = bytearray()
+        self._first: Line = (0, 0, None)
+
+    def records(self) -> Iterator[Record]:
+        while line := self._next():
+            if line[2] is None:
+                yield line[0], line[1], _too_long()
+                continue
+            self._again.appendleft(line)
+            try:
+                for fields in self._rows(self._texts()):
+                    if fields:
+                        yield self._first[0], self._first[1], _valid(fields)
+                    self._held.clear()
+            except csv.Error:
+                yield from self._apart()
+
+    def _next(self) -> Line | None:
+        return self._again.popleft() if self._again else next(self._lines, None)
+
+    def _rows(self, texts: Iterable[str]) -> "Iterator[list[str]]":
+        return csv.reader(texts, delimiter=self._delimiter, strict=True)
+
+    def _texts(self) -> Iterator[str]:
+        held = self._held
+        for line in iter(self._next, None):
+            data = line[2]
+            if data is None or len(held) + len(data) > MAX_RECORD_BYTES:
+                self._again.appendleft(line)
+                return  # as if the file ended here: what is held leaves a quote open
+            if not held:
+                self._first = line
+            held += data
+            yield data.decode("utf-8", "surrogateescape")
+
+    def _apart(self) -> Iterator[Record]:
+        """Yield the lines of a record that is wrong as records of their own, but for the last.
+
+        One that leaves a quote open leads to the line where the record failed, and fails there too.
+        """
+        data = bytes(self._held)
+        self._held.clear()
+        first, begin, _ = self._first
+        last = first + data.removesuffix(b"\n").count(b"\n")
+        for number, start, line in lines_of([data], first, begin):
+            text = _decode(line or b"")
+            if number == first:
+                yield number, start, _why(text)
+            elif number == last:
+                self._again.appendleft((number, start, line))
+            elif row := self._alone(text):
+                yield number, start, row
+
+    def _alone(self, text: str) -> list[str] | BadLine | None:
+        try:
+            fields = next(self._rows([text]))
+        except csv.Error:
+            return _why(text)
+        return _valid(fields) if fields else None
 
 
 def _decode(data: bytes) -> str:
     """Return some text; of bytes that are not UTF-8, halves of surrogate pairs are in it."""
     return data.decode("utf-8", "surrogateescape")
-
-
-def _parse_until_wrong(stream: io.BytesIO, delimiter: str, records: Records) -> int | None:
-    """Add the records up to one that is wrong; return the number of the line where it fails."""
-    start, end = stream.tell(), 0
-    reader = csv.reader(map(_decode, stream), delimiter=delimiter, strict=True)
-    failed = None
-    try:
-        # A list for each row would keep the garbage collector busy.
-        for fields in reader:
-            if fields:
-                records.lines.append(records.taken + end)
-                records.rows.append(len(fields))
-                records.cells += fields
-            end = reader.line_num
-    except csv.Error:
-        failed = records.taken + reader.line_num
-        stream.seek(start)
-        for _ in range(end):
-            stream.readline()
-    records.taken += end
-    return failed
-
-
-def _alone(line: str, delimiter: str) -> list[str] | BadLine | None:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True)) or None
-    except csv.Error:
-        return _why(line)
 
 
 def _why(line: str) -> BadLine:
@@ -418,17 +353,6 @@ def _why(line: str) -> BadLine:
     return _QUOTE
 
 
-def _without_invalid(records: Records, data: bytes) -> Records:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        start, cells = 0, []
-        for row, width in enumerate(records.rows):
-            fields = records.cells[start : start + (width or 0)]
-            start += len(fields)
-            if _INVALID.search("".join(fields)):
-                records.rows[row], records.bad[row] = None, _NOT_UTF8
-            else:
-                cells += fields
-        records.cells = cells
-    return records
+def _valid(fields: list[str]) -> list[str] | BadLine:
+    text = "".join(fields)
+    return fields if text.isascii() or not _INVALID.search(text) else _NOT_UTF8

@@ -1,8 +1,8 @@
 """Write a text file as Parquet, streamed once from its start to its end, in bounded memory."""
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby, takewhile, tee
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from bertscore_beam.dump.columns import text_field
 from bertscore_beam.dump.inputs import Format
 from bertscore_beam.dump.splits import RowGroup
-from bertscore_beam.dump.text.arrays import object_arrays, text_arrays
+from bertscore_beam.dump.text.arrays import infer_schema, object_arrays, text_arrays
 from bertscore_beam.dump.text.parsers import (
     LINE_COLUMN,
     LINE_TYPE,
@@ -20,17 +20,19 @@ from bertscore_beam.dump.text.parsers import (
     PARSER,
     PARSER_KEY,
     BadLine,
-    Records,
-    infer_schema,
+    Record,
+    lines_of,
+    read_records,
 )
-from bertscore_beam.dump.text.text_records import read_records
-from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
+from bertscore_beam.dump.text.text_source import PACKED, TextFile, TextStream, open_text
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import mask_credentials
 from bertscore_core.errors import InputError
 
 SAMPLE_BYTES = 1024 * 1024
 """Bytes of a file, decompressed, in which its columns and their types are found."""
+PIECE_BYTES = 256 * 1024
+"""About the bytes that become arrays at a time."""
 ROWS = 20_000
 """Most rows of a row group."""
 GROUP_BYTES = 32 * 1024 * 1024
@@ -52,15 +54,11 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
         OSError: It cannot be reached.
     """
     with open_text(text) as stream:
-        blocks = stream.blocks()
-        sample: list[bytes] = []
-        schema = _columns(text, _first_records(text, _noted(blocks, sample)))
-        records = read_records(chain(sample, blocks), text.kind)
-        tables: Iterator[pa.Table] = (to_table(piece, schema, text.kind) for piece in records)
+        schema, _, records = _begun(text, stream)
         if text.kind.has_header:
-            tables = chain([next(tables).slice(1)], tables)
+            next(records)
         with _writer(sink, schema) as writer:
-            for group in _groups(tables):
+            for group in _groups(_tables(records, schema, text.kind)):
                 writer.write_table(group, row_group_size=ROWS)
                 if told is not None:
                     told(stream.count)
@@ -72,30 +70,27 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     The estimate is 0 where the size of the file is not known.
     """
     with open_text(text) as stream:
-        first = _first_records(text, stream.blocks())
-        schema = _columns(text, first)
-        text_bytes = (stream.size or 0) * (PACKED if text.codec else 1)
-    mean_bytes = max(1.0, len(first.data) / max(1, len(first.rows))) if first else 1.0
-    rows = math.ceil(text_bytes / mean_bytes)
-    return schema, RowGroup(num_rows=rows, num_bytes=math.ceil(rows * mean_bytes))
+        schema, sample, _ = _begun(text, stream)
+        num_bytes = (stream.size or 0) * (PACKED if text.codec else 1)
+    rows = min(num_bytes, 1)
+    if len(sample) > 1:
+        rows = math.ceil(num_bytes * (len(sample) - 1) / (sample[-1][1] - sample[0][1]))
+    return schema, RowGroup(num_rows=rows, num_bytes=num_bytes)
 
 
-def _noted(blocks: Iterator[bytes], sample: list[bytes]) -> Iterator[bytes]:
-    for block in blocks:
-        sample.append(block)
-        yield block
-
-
-def _first_records(text: TextFile, blocks: Iterator[bytes]) -> Records | None:
-    pieces = read_records(blocks, text.kind, SAMPLE_BYTES)
-    return next((piece for piece in pieces if piece.rows), None)
-
-
-def _columns(text: TextFile, first: Records | None) -> pa.Schema:
+def _begun(text: TextFile, stream: TextStream) -> tuple[pa.Schema, list[Record], Iterator[Record]]:
+    """Return the columns of a file, its first records, and all of them."""
+    blank = b" \t\r\n" if text.kind is Format.JSONL else b"\r\n"
+    lines = lines_of(stream.blocks())
+    full = (line for line in lines if line[2] is None or line[2].strip(blank))
+    first = next(full, None)
+    records, ahead = tee(read_records(lines if first is None else chain([first], lines), text.kind))
+    end = SAMPLE_BYTES + (first[1] if first else 0)
+    sample = list(takewhile(lambda record: record[1] < end, ahead))
     if text.kind.has_header:
-        schema = _header_schema(text, first)
+        schema = _header_schema(text, sample)
     elif first is not None:
-        schema = _json_schema(text, first)
+        schema = _json_schema(text, (first[2] or b"").strip(), sample)
     else:
         schema = pa.schema([text_field(column) for column in text.columns])
     taken = [name for name in schema.names if name.partition(".")[0] == LINE_COLUMN]
@@ -104,22 +99,22 @@ def _columns(text: TextFile, first: Records | None) -> pa.Schema:
             f"{mask_credentials(text.path)!r} has a column of a name that is ours: got "
             f"{taken[0]!r}; expected other names than {LINE_COLUMN!r}. Rename it."
         )
-    return schema
+    return schema, sample, records
 
 
-def _header_schema(text: TextFile, first: Records | None) -> pa.Schema:
-    header = first if first is not None and first.numbers[0] == 1 else Records()
-    names = header.cells[: header.rows[0] or 0] if header.rows else []
+def _header_schema(text: TextFile, sample: Sequence[Record]) -> pa.Schema:
+    header = sample[0][2] if sample and sample[0][0] == 1 else []
     shown = mask_credentials(text.path)
-    if not names:
+    if isinstance(header, BadLine) or not header:
         got = "an empty first line"
-        if bad := header.bad.get(0):
-            is_long = bad.reason is Reason.LINE_TOO_LONG
-            got = "a line that is too long" if is_long else bad.message or "no valid first line"
+        if isinstance(header, BadLine):
+            is_long = header.reason is Reason.LINE_TOO_LONG
+            got = "a line that is too long" if is_long else header.message or "no valid first line"
         raise InputError(
             f"{shown!r} has no header: got {got}; expected a first line of {text.kind} with the "
             "names of the columns, in UTF-8. Write one."
         )
+    names = list(header)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(
             f"the header of {shown!r} names columns twice: got {twice}; expected each once. "
@@ -128,10 +123,9 @@ def _header_schema(text: TextFile, first: Records | None) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def _json_schema(text: TextFile, first: Records) -> pa.Schema:
-    rows = [row for row in first.rows if row is not None]
-    start = first.data.lstrip()[:2]
-    if rows and start not in (b"[\n", b"[\r"):  # an array with an object a line
+def _json_schema(text: TextFile, start: bytes, sample: Sequence[Record]) -> pa.Schema:
+    rows = [row for _, _, row in sample if isinstance(row, dict)]
+    if rows and start not in (b"", b"["):  # too long; an array with an object a line
         return infer_schema(rows)
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
@@ -178,35 +172,31 @@ def with_line_column(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(LINE_COLUMN, LINE_TYPE, nullable=False))
 
 
-def to_table(records: Records, schema: pa.Schema, kind: Format) -> pa.Table:
+def _tables(records: Iterable[Record], schema: pa.Schema, kind: Format) -> Iterator[pa.Table]:
+    for _, some in groupby(records, lambda record: record[1] // PIECE_BYTES):
+        yield to_table(list(some), schema, kind)
+
+
+def to_table(records: Sequence[Record], schema: pa.Schema, kind: Format) -> pa.Table:
     """Return a row for each record, with `LINE_COLUMN`."""
-    if kind is Format.JSONL:
-        arrays, found = object_arrays(records.rows, schema)
-    else:
-        arrays, found = text_arrays(records.rows, records.cells, schema)
-    lines = _line_array(records, records.bad | found.bad, found.dropped)
+    numbers, starts, rows = zip(*records, strict=True)
+    arrays, found = (object_arrays if kind is Format.JSONL else text_arrays)(rows, schema)
+    reasons, messages, names = (
+        pa.nulls(len(rows), LINE_TYPE.field(part).type) for part in ("reason", "message", "dropped")
+    )
+    if found.bad:
+        told = [found.bad.get(row) for row in range(len(rows))]
+        reasons = pa.array([line and str(line.reason) for line in told], pa.string())
+        messages = pa.array([line and line.message for line in told], pa.string())
+    if found.dropped:
+        dropped = map(found.dropped.get, range(len(rows)))
+        names = pa.array([line and _names(line) for line in dropped], names.type)
+    lines = pa.StructArray.from_arrays(
+        [pa.array(starts), pa.array(numbers), reasons, messages, names], fields=list(LINE_TYPE)
+    )
     return pa.Table.from_arrays([*arrays, lines], schema=with_line_column(schema))
 
 
-def _line_array(
-    records: Records, bad: dict[int, BadLine], dropped: dict[int, set[str]]
-) -> pa.Array:
-    count = len(records.rows)
-    reasons, messages, names = (pa.nulls(count, LINE_TYPE.field(part).type) for part in (2, 3, 4))
-    if bad:
-        told = [bad.get(row) for row in range(count)]
-        reasons = pa.array([line and str(line.reason) for line in told], pa.string())
-        messages = pa.array([line and line.message for line in told], pa.string())
-    if dropped:
-        names = pa.array([_names(dropped.get(row)) for row in range(count)], names.type)
-    return pa.StructArray.from_arrays(
-        [pa.array(records.offsets), pa.array(records.numbers), reasons, messages, names],
-        fields=list(LINE_TYPE),
-    )
-
-
-def _names(dropped: set[str] | None) -> list[str] | None:
-    if dropped is None:
-        return None
+def _names(dropped: set[str]) -> list[str]:
     first = sorted(dropped)[:MOST_DROPPED]
     return first + [OTHER_FIELDS] * (len(dropped) - len(first))

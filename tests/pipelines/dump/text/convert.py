@@ -2,13 +2,22 @@
 
 import io
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import Format, InputFile, TextFile, write_rows
-from bertscore_beam.dump.text import PARSER, PARSER_KEY, Lines, read_records, take_lines, to_table
+from bertscore_beam.dump.text import (
+    PARSER,
+    PARSER_KEY,
+    Lines,
+    lines_of,
+    read_records,
+    take_lines,
+    to_table,
+)
 
 
 def text_file(
@@ -40,8 +49,9 @@ def parse(
     data: bytes, kind: Format, schema: pa.Schema, *, block: int = 1 << 22, piece: int = 1 << 18
 ) -> tuple[pa.Table, Lines]:
     """Return the rows of some bytes, without a file; the header counts as one."""
-    records = read_records(in_blocks(data, block), kind, piece)
-    tables = [to_table(some, schema, kind) for some in records]
+    records = read_records(lines_of(in_blocks(data, block)), kind)
+    pieces = groupby(records, lambda record: record[1] // piece)
+    tables = [to_table(list(some), schema, kind) for _, some in pieces]
     if not tables:
         return schema.empty_table(), Lines()
     table, lines = take_lines(

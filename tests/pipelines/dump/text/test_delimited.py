@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump import Format
-from bertscore_beam.dump.text import text_records
+from bertscore_beam.dump.text import parsers
 from tests.pipelines.dump.text.convert import parse
 
 SCHEMA = pa.schema({"a": pa.string(), "b": pa.string()})
@@ -88,27 +88,6 @@ def test_record_gives_the_same_alone_and_between_others(data, expected, end):
             assert len(table) == 3 + len(expected)
 
 
-@pytest.mark.parametrize("kind", [Format.CSV, Format.TSV])
-def test_all_of_the_table_in_one_file_with_places(kind):
-    data = b"h,h\n" + b"\n".join([one for lines, _ in HOSTILE for one in (lines, *BLANK)])
-    told = [["h", "h"], *(one for _, expected in HOSTILE for one in expected)]
-    if kind is Format.TSV:
-        data = data.replace(b"x,1", b"x;1").replace(b",", b"\t")
-        told = [
-            [cell.replace("x,1", "x;1").replace(",", "\t") for cell in one]
-            if isinstance(one, list)
-            else one
-            for one in told
-        ]
-    for piece in (1 << 20, 100, 1):
-        table, lines = parse(data, kind, SCHEMA, piece=piece)
-        assert len(table) == len(told)
-        check(table, lines.bad, 0, told)
-        for place, number in zip(lines.offsets.tolist(), lines.numbers.tolist(), strict=True):
-            assert data[:place].count(b"\n") + 1 == number
-            assert place == 0 or data[place - 1 : place] == b"\n"
-
-
 def test_raw_tsv_takes_quotes_as_they_are():
     cases = [
         (b'"x\ty"', ['"x', 'y"']),
@@ -185,7 +164,7 @@ def test_each_record_is_the_longest_that_the_csv_module_takes_or_one_bad_line(te
 
 @pytest.mark.parametrize("limit", [1 << 26, 50_000])
 def test_lines_that_all_leave_a_quote_open_take_linear_time(monkeypatch, limit):
-    monkeypatch.setattr(text_records, "MAX_RECORD_BYTES", limit)
+    monkeypatch.setattr(parsers, "MAX_RECORD_BYTES", limit)
     data = b"h,h\n" + b'x","y\n' * 100_000 + b"u,v\n"
     started = time.process_time()
     table, lines = parse(data, Format.CSV, SCHEMA)
@@ -193,13 +172,3 @@ def test_lines_that_all_leave_a_quote_open_take_linear_time(monkeypatch, limit):
     assert len(table) == 100_002
     assert len(lines.bad) == 100_000
     assert table.to_pylist()[-1] == {"a": "u", "b": "v"}
-
-
-def test_a_limit_of_the_csv_module_that_others_have_set_changes_nothing():
-    before = csv.field_size_limit(1000)
-    try:
-        table, lines = parse(b"h,h\n" + b"x" * 5000 + b",y\n", Format.CSV, SCHEMA)
-    finally:
-        csv.field_size_limit(max(before, 1 << 30))
-    assert not lines.bad
-    assert len(table["a"][1].as_py()) == 5000

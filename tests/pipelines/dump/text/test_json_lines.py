@@ -47,41 +47,26 @@ def nested(depth: int) -> bytes:
 HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'{"s": "x", "f": NaN}', {"s": "x", "f": math.nan}),
     (b'{"f": Infinity}', {"f": math.inf}),
-    (b'{"f": -Infinity}', {"f": -math.inf}),
     (b'{"o": {"x": NaN, "t": "a"}}', {"o": {"x": math.nan, "t": "a"}}),
     (b'{"f": -NaN}', NOT_JSON),
-    (b'{"f": Inf}', NOT_JSON),
-    (b'{"f": nan}', NOT_JSON),
     (b'{"f": 1e400}', NOT_JSON),
-    (b'{"f": -1e400}', NOT_JSON),
     (b'{"new": 1e400}', NOT_JSON),
-    (b'{"f": 1.7976931348623159e308}', NOT_JSON),
     (b'{"f": 1.7976931348623157e308}', {"f": 1.7976931348623157e308}),
-    (b'{"f": 1e-400}', {"f": 0.0}),
     (b'{"f": 5e-324}', {"f": 5e-324}),
     (b'{"f": -0.0}', {"f": -0.0}),
     (b'{"f": 9007199254740993}', {"f": 9007199254740992.0}),
-    (b'{"f": 9007199254740995}', {"f": 9007199254740996.0}),
-    (b'{"f": 1460000000000000001}', {"f": 1460000000000000001.0}),
-    (b'{"f": -18446744073709551617}', {"f": -18446744073709551616.0}),
     (b'{"f": 18446744073709551615}', {"f": 18446744073709551616.0}),
-    (b'{"f": 1' + b"0" * 300 + b"}", {"f": 1e300}),
     (b'{"f": ' + b"9" * 400 + b"}", drift("f", "a number", "double")),
     (b'{"f": ' + b"9" * 5000 + b"}", NOT_JSON),
     (b'{"s": "x", "new": ' + b"9" * 400 + b"}", {"s": "x"}),
     (b'{"f": 0.' + b"3" * 4000 + b"}", {"f": 1 / 3}),
-    (b'{"i": 9007199254740993}', {"i": 9007199254740993}),
     (b'{"i": 9223372036854775807}', {"i": 9223372036854775807}),
     (b'{"i": 9223372036854775808}', drift("i", "a number", "int64")),
     (b'{"i": -9223372036854775808}', {"i": -9223372036854775808}),
-    (b'{"i": -9223372036854775809}', drift("i", "a number", "int64")),
     (b'{"i": ' + b"9" * 400 + b"}", drift("i", "a number", "int64")),
     (b'{"i": 1.0}', drift("i", "a number", "int64")),
-    (b'{"i": 1e2}', drift("i", "a number", "int64")),
     (b'{"i": -0}', {"i": 0}),
     (b'{"i": 01}', NOT_JSON),
-    (b'{"i": +1}', NOT_JSON),
-    (b'{"i": 1_000}', NOT_JSON),
     (b'{"i": true}', drift("i", "a boolean", "int64")),
     (b'{"i": "1"}', drift("i", "a string", "int64")),
     (b'{"u": 18446744073709551615}', {"u": 18446744073709551615}),
@@ -91,37 +76,27 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'{"b": false}', {"b": False}),
     (b'{"s": 1}', drift("s", "a number", "string")),
     (b'{"s": []}', drift("s", "a list", "string")),
-    (b'{"s": NaN}', drift("s", "a number", "string")),
     (b'{"s": "2026-01-01"}', {"s": "2026-01-01"}),
     (b'{"s": "\\ud800"}', half("s")),
     (b'{"s": "\\ud83d\\ude00"}', {"s": "\U0001f600"}),
-    (b'{"s": "\\ude00\\ud83d"}', half("s")),
     (b'{"o": {"t": "\\udfff"}}', half("o.t")),
     (b'{"s": "x", "new": "\\ud800"}', {"s": "x"}),
-    (b'{"s": "x", "\\ud800": 1}', {"s": "x"}),
     (b'{"s": "\xff"}', NOT_UTF8),
     (b'{"s": "\xed\xa0\x80"}', NOT_UTF8),
-    (b'{"new": "\xc0\x80"}', NOT_UTF8),
     (b'{"s": "x"} \xff', NOT_UTF8),
     (b'{"s": "a\x00"}', NOT_JSON),
-    (b'{"s": "a\tb"}', NOT_JSON),
     (b'{"s": "a\\u0000b"}', {"s": "a\0b"}),
     (b'{"s": "\x7f\xc2\x85\xe2\x80\xa8"}', {"s": "\x7f\x85\u2028"}),
     (b'{"s": "\\x41"}', NOT_JSON),
-    (b'\x00{"s": "a"}', NOT_JSON),
     (b'{"s": "a"}\x00', NOT_JSON),
     (b'{"s": "\xef\xbb\xbfa"}', {"s": "\ufeffa"}),
     (b'\xef\xbb\xbf{"s": "a"}', NOT_JSON),
     (b'{"s": "a"}{"s": "b"}', NOT_JSON),
-    (b'{"s": "a"} {"s": "b"}', NOT_JSON),
-    (b'{"s": "a"},', NOT_JSON),
     (b'{"s": "a"} x', NOT_JSON),
     (b'{"s": "a",}', NOT_JSON),
     (b'{"s": "a"', NOT_JSON),
     (b"{'s': 'a'}", NOT_JSON),
-    (b'{"s": "a"} // x', NOT_JSON),
     (b'{"s": "a", "s": "b"}', {"s": "b"}),
-    (b'{"s": 1, "s": "b"}', {"s": "b"}),
     (b'{"s": NaN, "s": "b"}', {"s": "b"}),
     (b'{"o": {"x": 1}, "o": {"t": "b"}}', {"o": {"x": None, "t": "b"}}),
     (b"{}", {}),
@@ -132,17 +107,13 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'{"o": [1]}', drift("o", "a list", "struct<x: double, t: string>")),
     (b"[1]", NO_OBJECT),
     (b"null", NO_OBJECT),
-    (b'"text"', NO_OBJECT),
     (b"NaN", NO_OBJECT),
-    (b"1", NO_OBJECT),
     (b'{"s": "a\rb"}', NOT_JSON),
     (b'{"s": "a"}\r{"s": "b"}', NOT_JSON),
     (b'\r {"s": "a"}\t\r', {"s": "a"}),
     (b'\x0b{"s": "a"}', NOT_JSON),
-    (nested(50), {}),
     (nested(MAX_NESTING), {}),
     (nested(MAX_NESTING + 1), TOO_DEEP),
-    (nested(1000), TOO_DEEP),
     (nested(200_000), TOO_DEEP),
     (b'{"f": NaN, ' + nested(MAX_NESTING)[1:], {"f": math.nan}),
     (b'{"f": NaN, ' + nested(1000)[1:], TOO_DEEP),
@@ -177,43 +148,11 @@ def test_line_gives_the_same_alone_and_between_others(line, expected):
         check(beside, told.bad, 1, expected)
 
 
-def test_all_of_the_table_in_one_file_with_places():
-    data = b"\r\n".join([one for line, _ in HOSTILE for one in (line, *BLANK, GOOD)])
-    for piece in (1 << 30, 1 << 18, 1 << 14):
-        table, lines = parse(data, Format.JSONL, SCHEMA, piece=piece, block=piece)
-        assert len(table) == 2 * len(HOSTILE)
-        for number, (line, expected) in enumerate(HOSTILE):
-            check(table, lines.bad, 2 * number, expected)
-            check(table, lines.bad, 2 * number + 1, {"s": "good", "i": 1})
-            assert data.startswith(line, lines.offsets[2 * number])
-            assert data[: lines.offsets[2 * number]].count(b"\n") + 1 == lines.numbers[2 * number]
-
-
-def test_messages_never_hold_what_stands_in_a_line():
-    said = {told[1] for _, told in HOSTILE if isinstance(told, tuple)}
-    assert not [words for words in said if "999" in words or "text" in words]
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )
-
-
-@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.booleans())
-def test_both_readers_say_the_same_of_what_orjson_accepts(row, ascii_only):
-    line = to_jsonl([row], ascii_only=ascii_only)[:-1]
-    try:
-        first = orjson.loads(line)
-    except ValueError:
-        return
-    # Integers beyond 64 bits are floats of orjson: no column can tell.
-    schema = infer_schema([first])
-    assert schema == infer_schema([parse_refused(line)])
-    assert repr(parse(line, Format.JSONL, schema)[0].to_pylist()) == repr(
-        parse(line + b" ", Format.JSONL, schema)[0].to_pylist()
-    )
 
 
 @given(st.binary(max_size=30) | st.text(st.sampled_from('{}[]":,0123eE+-.ntf\\u d'), max_size=30))
