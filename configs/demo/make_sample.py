@@ -73,8 +73,11 @@ class Segment(NamedTuple):
     """One topic with its slots filled: what every system was asked to say.
 
     Attributes:
-        language: Whether white space separates words (`spaced`), the values that each of the
-            `slots` may take, and for each of the `topics` its sentences, the reference first.
+        code: That of the language.
+        language: What sentences.yaml has of it: whether white space separates words (`spaced`), the
+            values that each of the `slots` may take, and for each of the `topics` its sentences,
+            the reference first.
+        topic: Number of the topic.
         filling: The value of each slot.
     """
 
@@ -124,9 +127,8 @@ def truncated(segment: Segment, rng: random.Random) -> str:
     return segment.part(lambda units: units[: len(units) // 2])
 
 
-SYSTEMS: Sequence[Callable[[Segment, random.Random], str]] = (
-    *(paraphrase, careful, dropped, swapped, truncated),
-)
+SYSTEMS: Sequence[Callable[[Segment, random.Random], str]]
+SYSTEMS = (paraphrase, careful, dropped, swapped, truncated)
 
 
 def make_tables() -> dict[str, pa.Table]:

@@ -60,7 +60,8 @@ _CONTINUES = "Finished parts are kept, and the same command continues from there
 class Command(NamedTuple):
     """A command: its option class, and the function or the job that takes these options.
 
-    They are named by their places: what is not asked for is not imported.
+    They are named by their places: what is not asked for is not imported. Help of all
+    commands asks for the options of all.
     """
 
     options: str

@@ -10,7 +10,6 @@ from .census import (
     Group as Group,
     GroupColumns as GroupColumns,
     RowGroups as RowGroups,
-    TooManyGroupsError as TooManyGroupsError,
     check_number as check_number,
     first_splits as first_splits,
     groups_of as groups_of,

@@ -46,10 +46,6 @@ Group: TypeAlias = tuple[str | None, ...]
 MOST_GROUPS = 10_000
 
 
-class TooManyGroupsError(InputError):
-    """There are more groups than `MOST_GROUPS`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowGroups:
     """The groups of N rows.
@@ -118,14 +114,14 @@ def check_number(groups: Collection[Group], by: Sequence[str], option: str) -> N
         option: The option that names the columns, for the message.
 
     Raises:
-        TooManyGroupsError: There are more than `MOST_GROUPS`.
+        InputError: There are more than `MOST_GROUPS`.
     """
     if len(groups) <= MOST_GROUPS:
         return
     values = [len({group[place] for group in groups}) for place in range(len(by))]
     worst = max(range(len(by)), key=values.__getitem__)
     each = ", ".join(f"{name!r} {n:,}" for name, n in zip(by, values, strict=True))
-    raise TooManyGroupsError(
+    raise InputError(
         f"too many groups: got more than {MOST_GROUPS:,}; expected at most that. The column "
         f"{by[worst]!r} has the most values (values seen so far: {each}). Leave it out of {option}."
     )

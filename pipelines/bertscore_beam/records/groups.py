@@ -421,14 +421,14 @@ def write_groups(
 ) -> dict[str, Any]:
     """Write the table of groups into the folder of their run; return what the summary has of them.
 
-    Without a group nothing is written: a run that has been scored does not fail for its groups.
+    Nothing is written if there are too many: a run that has been scored does not fail for them.
 
     Args:
         folder: The folder.
         rows: All rows together first, then the groups in order.
         by: The group columns.
     """
-    if len(rows) < 2:
+    if not by or (len(rows) < 2 and rows[0].values["rows"]):
         return {}
     folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(rows, by)))
     return {"groups": _summary_of_groups(rows, by)}

@@ -25,6 +25,7 @@ import errno
 import hashlib
 import json
 import math
+import os
 import shutil
 import tempfile
 import threading
@@ -35,7 +36,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -422,7 +423,7 @@ class IndexFiles:
             if bucket not in self._fetched:
                 try:
                     self._fetched[bucket] = self._mapped(bucket)
-                except OSError:  # such as a disk that is full after all
+                except Exception:  # such as a disk that is full after all, or damage
                     with self._lock:
                         self._held.discard(bucket)
                     raise
@@ -444,17 +445,22 @@ class IndexFiles:
 
     def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)
-        if self._is_remote:
-            # Without a name, so that a killed worker leaves nothing on the disk.
-            with tempfile.TemporaryFile(prefix="bertscore-index-") as file:
+        if not self._is_remote:
+            check_is_regular(path)
+        # Without a name, so that a killed worker leaves nothing on the disk.
+        with _unnamed() if self._is_remote else open(path, "rb") as file:
+            if self._is_remote:
                 file.write(read_bytes(path))
                 file.flush()
-                entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
-        else:
-            check_is_regular(path)
-            entries = np.memmap(path, dtype=kind, mode="r")
-        if len(entries) != rows:
-            raise InputError(
-                f"{mask_credentials(path)!r} is damaged: got {len(entries)} rows; expected {rows}."
-            )
+            size = os.fstat(file.fileno()).st_size
+            if size != rows * kind.itemsize:
+                raise InputError(
+                    f"{mask_credentials(path)!r} is damaged: got {size} bytes; expected "
+                    f"{rows * kind.itemsize}."
+                )
+            entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
         return entries
+
+
+def _unnamed() -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="bertscore-index-")

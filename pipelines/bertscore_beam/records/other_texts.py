@@ -78,21 +78,23 @@ def check_same_texts(
     splits = Splits.of(plan.splits).table
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
-    wanted = earlier = now = _NONE  # rows of these parts, also of those near them, and of the input
+    wanted = matched = _NONE  # rows of these parts, and those that the input still has
     for record, near in compared:
         contents = folder.read_if_there(*(rows_file(part.part_name) for part in near))
         own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
             of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))
-            now = np.union1d(now, _rows_of(Splits(of_file), record, fields))
+            now = _rows_of(Splits(of_file), record, fields)
         except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
         unknown += 0 if len(own) else record.num_rows
-        wanted = np.union1d(wanted, own)
-        earlier = np.unique(np.concatenate([earlier, own, *others]))
-    # Rows that are in many parts or files, and a few rows next to many parts, count once.
-    matched = min(len(np.intersect1d(now, earlier)), len(wanted))
+        # Rows may have moved to parts nearby, but a part has no more of them than it adds itself.
+        found = np.setdiff1d(np.intersect1d(now, np.concatenate([own, *others])), matched)
+        is_own = np.isin(found, own)
+        added = len(np.setdiff1d(own, wanted))
+        taken = np.concatenate([found[is_own], found[~is_own]])[:added]
+        wanted, matched = np.union1d(wanted, own), np.union1d(matched, taken)
     rows = unknown + len(wanted)
     if unread and not rows:
         raise ConfigError(
@@ -100,10 +102,10 @@ def check_same_texts(
             f"parts were compared with the input ({unread}); expected some. Repair the input, "
             "choose another --output, or use --overwrite to replace the scores."
         )
-    if 2 * matched < rows:
+    if 2 * len(matched) < rows:
         raise ConfigError(
             f"the output folder holds the scores of other texts: got an input without "
-            f"{rows - matched:,} of {rows:,} rows that were compared, of parts such as "
+            f"{rows - len(matched):,} of {rows:,} rows that were compared, of parts such as "
             f"{compared[0][0].part_name!r}; expected one that has at least half of them. Choose "
             "another --output, or use --overwrite to replace the scores."
         )

@@ -130,8 +130,12 @@ class PartRecord:
             return np.full(self.num_rows, self.reused > 0, dtype=np.bool_)
         if not self.reused_rows:
             return None
-        bits = np.frombuffer(zlib.decompress(base64.b85decode(self.reused_rows)), dtype=np.uint8)
-        return np.unpackbits(bits, count=self.num_rows).astype(np.bool_)
+        try:
+            bits = np.frombuffer(zlib.decompress(base64.b85decode(self.reused_rows)), np.uint8)
+        except (ValueError, zlib.error):  # damaged
+            return None
+        chosen = np.unpackbits(bits, count=self.num_rows).astype(np.bool_)
+        return chosen if chosen.sum() == self.reused else None
 
     @property
     def rows_read(self) -> int:

@@ -150,7 +150,7 @@ class _Pace:
 
     def __init__(self, started: float) -> None:
         self._started = started
-        self._seen: list[tuple[float, int]] = []  # at the first look, and whenever it has grown
+        self._seen: list[tuple[float, int]] = []  # at the first look, the first growth and the last
 
     @property
     def done(self) -> int:
@@ -163,6 +163,7 @@ class _Pace:
     def note(self, amount: int) -> None:
         if not self._seen or amount > self.done:
             self._seen.append((time.time() if self._seen else self._started, amount))
+            del self._seen[2:-1]
 
     def line(self, planned: int, unit: str, words: str = "") -> str:
         shown = f"{self.done:,} of {planned:,} {unit}"

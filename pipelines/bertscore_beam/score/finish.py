@@ -77,6 +77,8 @@ from bertscore_beam.run import (
 )
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_core.errors import load_json
+from bertscore_core.stats import ScoreSummary
+from bertscore_core.tokens import Work
 
 # The parts of a run at its end: those that are there and valid, and the splits without one.
 
@@ -219,7 +221,7 @@ class _GroupRun(beam.PTransform):
         return (
             totals
             # PartRecord: of the parts, known when every split has been tried.
-            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
+            | "PartsOfRun" >> beam.FlatMap(_small_records, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> Spread()
             # PartStatistics: of one part, and then of all.
             | "GroupPart" >> beam.ParDo(RunStep(step))
@@ -235,6 +237,13 @@ def _records(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
 ) -> Iterator[PartRecord]:
     return _parts_of_run(spec, idf).records()
+
+
+def _small_records(
+    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterator[PartRecord]:
+    for record in _records(totals, idf, packs, spec=spec):
+        yield replace(record, languages={}, dropped={}, summary=ScoreSummary(), work=Work())
 
 
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.

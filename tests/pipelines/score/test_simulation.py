@@ -131,7 +131,7 @@ def with_stale_parts_that_stay(patch: pytest.MonkeyPatch) -> None:
     ("change", "seeds"),
     [
         pytest.param(without_checks, range(600), marks=pytest.mark.long),
-        (with_looks_that_last_too_long, range(60)),
+        (with_looks_that_last_too_long, range(155, 165)),
         (with_rare_heartbeats, range(200, 260)),
         (without_time_for_workers_to_begin, range(60)),
         (with_records_before_parts, range(60)),

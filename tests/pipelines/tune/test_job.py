@@ -189,16 +189,7 @@ def test_models_stand_side_by_side_and_one_that_is_not_there_is_left_out(
     judgements, tiny_folder, tmp_path, capsys
 ):
     tiny, absent = tiny_folder("bert"), "xlm-mlm-100-1280"
-    words = (
-        "--models",
-        "all-MiniLM-L6-v2",
-        str(tiny),
-        absent,
-        "--idf",
-        "none",
-        "--metrics",
-        "none",
-    )
+    words = ("--models", "all-MiniLM-L6-v2", str(tiny), absent, "--idf", "none")
     more = ("--metrics", "none", "--resamples", "100", "--registry", str(tmp_path / "layers.json"))
     assert tune(judgements, tmp_path / "out", *words, *more) == 0
     printed = capsys.readouterr()
