@@ -71,7 +71,6 @@ from .parquet import (
     read_layout as read_layout,
     read_part as read_part,
     write_part as write_part,
-    write_row_groups as write_row_groups,
 )
 from .plan import (
     Census as Census,

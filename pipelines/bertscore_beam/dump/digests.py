@@ -96,12 +96,15 @@ def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:
 
 def _feed_dictionary(streams: _Streams, name: str, array: pa.DictionaryArray) -> None:
     """Hash the values that the indices refer to, some at a time: spelled out they may be large."""
-    longest = 1
+    ends, start = np.arange(len(array)), 0
     if array.dictionary.type in _BINARY:
-        longest = pc.max(pc.binary_length(array.dictionary)).as_py() or 1
-    rows = max(1, _SPELLED_BYTES // longest)
-    for start in range(0, len(array), rows):
-        _feed(streams, name, array.slice(start, rows).dictionary_decode())
+        lengths = pc.binary_length(array.dictionary).take(array.indices).fill_null(0)
+        ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+    while start < len(array):
+        spelled = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, spelled + _SPELLED_BYTES, side="right")))
+        _feed(streams, name, array.slice(start, stop - start).dictionary_decode())
+        start = stop
 
 
 def _feed_lengths(streams: _Streams, name: str, lengths: pa.Array) -> None:
