@@ -10,7 +10,7 @@
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
-#   make fuzz     fuzz the readers of files and texts for ten minutes (Linux)
+#   make fuzz     fuzz the readers of files and texts with ten thousand examples each
 #   make clean    remove what these commands made, except the environment in .venv
 #
 # Variables, each given as in `make demo PYTHON=python3.12`:
@@ -49,6 +49,8 @@ demo: $(VENV)/.demo-stamp
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
 test quick check engines versions: export TOKENIZERS_PARALLELISM = false
 test quick check engines versions: export HF_HUB_OFFLINE = 1
+# As many processes as cores: more threads in each would only wait for one another.
+test quick engines versions: export OMP_NUM_THREADS = 1
 # Hundreds of processes import the project: none of them should compile it again.
 test quick check engines versions: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
@@ -96,9 +98,7 @@ bench: $(VENV)/.test-stamp $(GOLDEN_VENV)/.stamp
 fuzz: export TOKENIZERS_PARALLELISM = false
 fuzz: export HF_HUB_OFFLINE = 1
 fuzz: $(VENV)/.test-stamp
-	$(PIP_INSTALL) atheris==3.0.0
-	$(BIN)/python -m tests.fuzz.fuzz_parquet -max_total_time=300
-	$(BIN)/python -m tests.fuzz.fuzz_texts -max_total_time=300
+	$(BIN)/python -m pytest -n 0 tests/fuzz --hypothesis-profile fuzz
 
 clean:
 	rm -rf build dist *.egg-info .coverage htmlcov

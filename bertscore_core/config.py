@@ -212,13 +212,7 @@ def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
 
 def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextTokenizer) -> str:
     if config.backend == "auto":
-        return choose_backend(
-            files,
-            dtype=config.dtype,
-            device=config.device,
-            max_length=tokenizer.longest_input,
-            own_code=config.trust_remote_code,
-        )
+        return choose_backend(files, config, tokenizer.longest_input)
     if config.backend == "openvino":
         check_openvino(config.dtype, resolve_device(config.device))
     return config.backend

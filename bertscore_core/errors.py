@@ -20,6 +20,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 
@@ -65,6 +66,21 @@ class DeviceLostError(BertScoreError):
 
 class InputError(BertScoreError, ValueError):
     """The texts, pairs or files given cannot be scored."""
+
+
+def check_package(module: str, need: str, extra: str) -> None:
+    """Check that a module can be imported that what is asked for needs, and an extra brings.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{need} needs {module.partition('.')[0]} ({error}); expected the packages of the "
+            f"extra {extra!r}. In the checkout: pip install '.[{extra}]'."
+        ) from error
 
 
 # JSON of others, whose every fault is a `ValueError`.

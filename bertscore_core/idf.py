@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import IdfError, load_json
-from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
+from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts, summed_by_key
 
 FORMAT = "bertscore-idf/1"
 
@@ -73,21 +73,11 @@ class DocumentFrequencies:
     @classmethod
     def merge(cls, parts: Iterable["DocumentFrequencies"]) -> "DocumentFrequencies":
         """Add up the frequencies of any number of disjoint sets of documents."""
-        several = list(parts)
-        if not several:
-            return cls.zero()
-        # One sort of all parts, whatever their number.
-        ids, inverse = np.unique(
-            np.concatenate([part.ids for part in several]), return_inverse=True
-        )
-        counts = np.zeros(len(ids), dtype=np.int64)
-        # An id occurs in several parts: `counts[inverse] += ...` would add only one of them.
-        np.add.at(counts, inverse, np.concatenate([part.counts for part in several]))
-        return cls(
-            num_documents=sum(part.num_documents for part in several),
-            ids=ids.astype(np.int32),
-            counts=counts,
-        )
+        several = list(parts) or [cls.zero()]
+        columns = ([getattr(part, name) for part in several] for name in ("ids", "counts"))
+        ids, counts = summed_by_key(*map(np.concatenate, columns))
+        documents = sum(part.num_documents for part in several)
+        return cls(num_documents=documents, ids=ids, counts=counts)
 
     def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
         return self.merge((self, other))
@@ -159,8 +149,8 @@ class TokenWeights:
         Args:
             weights: Weight by token id. Keys that are not token ids, such as None, are ignored.
             default: Weight of all other ids; None if they have none.
-            num_ids: A mapping with `__missing__`, such as a Counter or a defaultdict, is asked for
-                the ids below this. A copy is asked, so the mapping does not change.
+            num_ids: A copy of a mapping with `__missing__`, such as a defaultdict, is asked for the
+                ids below this.
         """
         known = {int(key): value for key, value in weights.items() if _is_token(key)}
         if hasattr(weights, "__missing__"):
@@ -209,13 +199,8 @@ class CountedRows:
     without_key: int = 0
 
     def __add__(self, other: "CountedRows") -> "CountedRows":
-        return CountedRows(
-            key_columns=self.key_columns or other.key_columns,
-            rows=self.rows + other.rows,
-            duplicates=self.duplicates + other.duplicates,
-            conflicts=self.conflicts + other.conflicts,
-            without_key=self.without_key + other.without_key,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return CountedRows(**sums | {"key_columns": self.key_columns or other.key_columns})
 
 
 # Without slots, in which `cached_property` has no place to keep its value.
@@ -308,19 +293,19 @@ class IdfTable:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 head = load_json(_read_array(archive, "head").tobytes())
                 ids, counts = _read_array(archive, "ids"), _read_array(archive, "counts")
-            _check_head(head)
-            _check_counts(ids, counts, head["num_documents"])
-            return cls(
-                frequencies=DocumentFrequencies(
-                    num_documents=head["num_documents"],
-                    ids=ids.astype(np.int32),
-                    counts=counts.astype(np.int64),
-                ),
-                tokenizer=head["tokenizer"],
-                max_length=head["max_length"],
-                corpus=head["corpus"],
-                counted=_counted_rows(head.get("counted")),
+            if head["format"] != FORMAT:
+                raise ValueError(f"format {head['format']}")
+            documents = head["num_documents"]
+            if (counted := head.get("counted")) is not None:
+                counted = CountedRows(**counted | {"key_columns": tuple(counted["key_columns"])})
+            frequencies = DocumentFrequencies(
+                num_documents=documents, ids=ids.astype(np.int32), counts=counts.astype(np.int64)
             )
+            stated = {name: head[name] for name in ("tokenizer", "max_length", "corpus")}
+            table = cls(frequencies=frequencies, counted=counted, **stated)
+            _check_types(table)
+            _check_counts(ids, counts, documents)
+            return table
         except Exception as error:
             raise IdfError(
                 f"{source} is not an idf table of this project ({str(error)[:200]}); expected a "
@@ -338,29 +323,17 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _check_head(head: Mapping[str, object]) -> None:
-    if head["format"] != FORMAT:
-        raise ValueError(f"format {head['format']}")
-    documents, length = head["num_documents"], head["max_length"]
+def _check_types(table: IdfTable) -> None:
     # By `type`, since True is an `int`, too.
-    if type(documents) is not int or not 0 <= documents < _MOST_DOCUMENTS:
-        raise ValueError("num_documents is no number of documents")
-    if length is not None and (type(length) is not int or length < 1):
-        raise ValueError("max_length is no length")
-    if not isinstance(head["tokenizer"], str) or not isinstance(head["corpus"], str):
-        raise ValueError("tokenizer or corpus is no text")
-
-
-def _counted_rows(fields: Any) -> CountedRows | None:
-    if fields is None:
-        return None
-    counted = CountedRows(**fields | {"key_columns": tuple(fields["key_columns"])})
-    numbers = (counted.rows, counted.duplicates, counted.conflicts, counted.without_key)
-    if not all(type(number) is int and 0 <= number <= _MOST_DOCUMENTS for number in numbers):
-        raise ValueError("counted holds no numbers of rows")
-    if not all(isinstance(name, str) for name in counted.key_columns):
-        raise ValueError("counted names no columns")
-    return counted
+    length, counted = table.max_length, table.counted or CountedRows()
+    numbers = [table.frequencies.num_documents, 0 if length is None else length]
+    numbers += [counted.rows, counted.duplicates, counted.conflicts, counted.without_key]
+    if length == 0 or not all(
+        type(number) is int and 0 <= number < _MOST_DOCUMENTS for number in numbers
+    ):
+        raise ValueError("a number of documents or rows, or the length, is none")
+    if not all(type(text) is str for text in (table.tokenizer, table.corpus, *counted.key_columns)):
+        raise ValueError("the tokenizer, the corpus or a column is no text")
 
 
 def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: int) -> None:

@@ -63,27 +63,23 @@ def read_table(name: str) -> Iterator[dict[str, str]]:
 @cache
 def known_models() -> tuple[ModelSpec, ...]:
     """Return every row of the registry: bert-score's in its order, then the untuned models."""
-    tuned = (
-        ModelSpec(
-            name=row["name"],
-            num_layers=int(row["num_layers"]),
-            adds_prefix_space={"true": True, "false": False}.get(row["adds_prefix_space"]),
-            max_length=int(row["max_length"]) if row["max_length"] else None,
-            wmt16_pearson=float(row["wmt16_pearson"]) if row["wmt16_pearson"] else None,
-        )
-        for row in read_table("models.csv")
+    return tuple(map(_spec, (*read_table("models.csv"), *read_table("untuned.csv"))))
+
+
+def _spec(row: Mapping[str, str]) -> ModelSpec:
+    def number(name: str) -> int | None:
+        return int(row[name]) if row.get(name) else None
+
+    return ModelSpec(
+        name=row["name"],
+        num_layers=number("num_layers"),
+        adds_prefix_space={"true": True, "false": False}.get(row.get("adds_prefix_space", "")),
+        max_length=number("max_length"),
+        wmt16_pearson=float(row["wmt16_pearson"]) if row.get("wmt16_pearson") else None,
+        depth=number("depth"),
+        own_code=row.get("own_code") == "yes",
+        note=row.get("note", ""),
     )
-    untuned = (
-        ModelSpec(
-            name=row["name"],
-            num_layers=None,
-            depth=int(row["depth"]),
-            own_code=row["own_code"] == "yes",
-            note=row["note"],
-        )
-        for row in read_table("untuned.csv")
-    )
-    return (*tuned, *untuned)
 
 
 @cache

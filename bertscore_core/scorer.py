@@ -1,9 +1,9 @@
 """BertScorer: texts checked, tokenized, encoded, matched, and their scores rescaled."""
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,19 +71,20 @@ def _check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None
     if _all_are_texts(candidates, groups):
         return
     for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
-        references = group if _is_group(group) else [group]
-        texts = [candidate, *references]
-        if not all(isinstance(text, str) for text in texts):
-            raise _no_text(position, candidate, references)
-        if len(texts) == 1:
+        is_text = isinstance(group, (str, bytes))
+        references = list(group) if isinstance(group, Collection) and not is_text else [group]
+        for side, text in [("candidate", candidate), *(("reference", text) for text in references)]:
+            if not isinstance(text, str):
+                raise _no_text(position, side, text)
+            if not is_encodable(text):
+                raise InputError(
+                    f"pair {position} holds a lone surrogate, which is no character; expected "
+                    "valid Unicode. Decode the source with errors='replace'."
+                )
+        if not references:
             raise InputError(
                 f"pair {position} has an empty list of references; expected at least one. Leave "
                 "the pair out."
-            )
-        if not all(isinstance(text, str) and is_encodable(text) for text in texts):
-            raise InputError(
-                f"pair {position} holds a lone surrogate, which is no character; expected valid "
-                "Unicode. Decode the source with errors='replace'."
             )
 
 
@@ -100,13 +101,7 @@ def _all_are_texts(candidates: Sequence[Any], groups: Sequence[Any]) -> bool:
     return True
 
 
-def _is_group(group: object) -> TypeGuard[Collection[object]]:
-    return isinstance(group, Collection) and not isinstance(group, (str, bytes))
-
-
-def _no_text(position: int, candidate: object, references: Iterable[object]) -> InputError:
-    sides = [("candidate", candidate), *(("reference", text) for text in references)]
-    side, value = next((side, text) for side, text in sides if not isinstance(text, str))
+def _no_text(position: int, side: str, value: object) -> InputError:
     is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)  # missing, to pandas
     kind = type(value).__name__ + (" (nan)" if is_nan else "")
     missing = is_nan or value is None

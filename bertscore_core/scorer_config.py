@@ -10,7 +10,7 @@ from typing import Literal
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import ConfigError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
-from bertscore_core.tokens import EMPTY_RULES, REFERENCE_RULES, check_long_text
+from bertscore_core.tokens import EMPTY_RULES, LONG_TEXT_RULES, REFERENCE_RULES
 
 # The same order of sums for any number of threads, in torch's products on x86 CPUs.
 
@@ -20,33 +20,24 @@ MKL_VARIABLE = "MKL_CBWR"
 MKL_VALUE = "AUTO,STRICT"
 """This processor's own code, with an order of sums that does not depend on the threads."""
 
-
-def fix_order_of_sums() -> None:
-    """Make torch's products the same, to the bit, with one thread and with many.
-
-    Without it they differed by 3.6e-7 on an Intel Xeon with AMX. It has an effect only before the
-    first product of the process. A value that the user has set is kept. Processors with other
-    instructions may still round the last bit differently.
-
-    References:
-        "Conditional numerical reproducibility" in the developer guide of Intel's oneMKL.
-    """
-    # MKL reads the variable by itself, so torch need not be imported here.
-    os.environ.setdefault(MKL_VARIABLE, MKL_VALUE)
-
-
 # At import, not when a scorer is made: it has no effect after torch's first product in the process.
-fix_order_of_sums()
+# Without it products differed by 3.6e-7 on an Intel Xeon with AMX. A value of the user's own is
+# kept. Processors with other instructions may still round the last bit differently. See
+# "Conditional numerical reproducibility" in the developer guide of Intel's oneMKL.
+os.environ.setdefault(MKL_VARIABLE, MKL_VALUE)
 
 BACKENDS = ("torch", "openvino")
 """What can run the encoder."""
 
-SEMANTICS = ("hidden", "cut")
-"""What the rows of all layers are: hidden states, or what each layer gives if it is the last."""
-
-_DTYPES = ("auto", "float32", "bfloat16", "float16")  # and the keys of `encoder.DTYPES`
-
-_ATTENTION = ("auto", "sdpa")
+_CHOICES = {
+    "dtype": ("auto", "float32", "bfloat16", "float16"),  # and the keys of `encoder.DTYPES`
+    "layer_semantics": ("hidden", "cut"),
+    "long_text": LONG_TEXT_RULES,
+    "backend": ("auto", *BACKENDS),
+    "attention": ("auto", "sdpa"),
+    "references": REFERENCE_RULES,
+    "empty": (None, *EMPTY_RULES),
+}
 
 MaxLength = int | Literal["unlimited", "reference"] | None
 """Tokens a text is cut to, special ones included. None: the tokenizer's own, which must exist;
@@ -129,33 +120,19 @@ class ScorerConfig:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        if self.dtype not in _DTYPES:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                expected = ", ".join(choice for choice in choices if choice is not None)
+                raise ConfigError(
+                    f"unknown {name}: got {value!r}; expected one of {expected}. Leave it out for "
+                    "the default."
+                )
+        if self.long_text != "truncate" and self.max_length == "unlimited":
             raise ConfigError(
-                f"unknown dtype: got {self.dtype!r}; expected one of {', '.join(_DTYPES)}. Leave "
-                "it out for float32."
-            )
-        if self.layer_semantics not in SEMANTICS:
-            raise ConfigError(
-                f"unknown layer_semantics {self.layer_semantics!r}; expected "
-                f"{' or '.join(SEMANTICS)}."
-            )
-        check_long_text(self.long_text, self.max_length)
-        if self.backend not in ("auto", *BACKENDS):
-            raise ConfigError(
-                f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
-            )
-        if self.attention not in _ATTENTION:
-            raise ConfigError(
-                f"unknown attention: got {self.attention!r}; expected {' or '.join(_ATTENTION)}. "
-                "Leave it out: models that need another kind get it."
-            )
-        if self.references not in REFERENCE_RULES:
-            raise ConfigError(
-                f"unknown references {self.references!r}; expected {' or '.join(REFERENCE_RULES)}."
-            )
-        if self.empty not in (None, *EMPTY_RULES):
-            raise ConfigError(
-                f"unknown empty {self.empty!r}; expected one of {', '.join(EMPTY_RULES)}."
+                f"long_text {self.long_text} has no effect with max_length unlimited, under which "
+                "no text is too long; expected one of the two. Leave one out (--long-text, "
+                "--max-length)."
             )
         if self.baseline is not None and not self.rescale:
             raise ConfigError("a baseline was given without rescale; set rescale, or leave it out.")

@@ -102,13 +102,8 @@ def match(
 ) -> Array:
     """Score a pair, where each token of a text takes the most similar token of the other.
 
-    Special tokens may be taken, although as a rule they weigh 0 themselves.
-
-    Args:
-        candidate: Vectors of its tokens. Shape (C, H), C at least 1.
-        reference: The same. Shape (R, H).
-        candidate_weights: Shape (C,).
-        reference_weights: Shape (R,).
+    Special tokens may be taken, although as a rule they weigh 0 themselves. Shapes: the vectors of
+    the tokens (C, H) and (R, H), at least one of each, and their weights, (C,) and (R,).
 
     References:
         bert-score: a text whose weights add up to 0 has no precision or recall (NaN). F1 is 0 where

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import ConfigError, InputError
-
 IntArray = npt.NDArray[np.int64]
 TokenIds = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float32]
@@ -34,14 +32,6 @@ class TokenizedTexts:
     ids: TokenIds
     offsets: IntArray
     truncated: BoolArray
-
-    def __post_init__(self) -> None:
-        if len(self.offsets) != len(self.truncated) + 1 or self.offsets[-1] != len(self.ids):
-            raise InputError(
-                f"token offsets do not fit: got {len(self.offsets)} offsets ending at "
-                f"{self.offsets[-1]}, {len(self.truncated)} texts and {len(self.ids)} ids; "
-                "expected one offset more than texts, ending at the number of ids."
-            )
 
     def __len__(self) -> int:
         return len(self.truncated)
@@ -151,15 +141,9 @@ def plan_batches(
     """Group texts of similar length so that each batch stays within a token budget.
 
     Texts are taken from the longest to the shortest (ties in input order), so padding is small, the
-    largest batch comes first, and the plan depends on the lengths alone.
-
-    Args:
-        lengths: Tokens per text. Shape (N,).
-        max_batch_tokens: Largest size of a batch, in tokens. A longer text is a batch of its own.
-        layout: How they lie in a batch.
-
-    Returns:
-        Indices of the texts, one array for each batch; every index exactly once.
+    largest batch comes first, and the plan depends on the lengths alone. A longer text than the
+    budget is a batch of its own. Returns the indices of the texts of each batch; every index
+    exactly once.
 
     Example:
         >>> [batch.tolist() for batch in plan_batches([3, 9, 4, 4], max_batch_tokens=9)]
@@ -350,19 +334,6 @@ LONG_TEXT_RULES = ("truncate", "error", "windows")
 it in windows."""
 
 
-def check_long_text(rule: str, max_length: object) -> None:
-    """Check what is to be done with long texts."""
-    if rule not in LONG_TEXT_RULES:
-        raise ConfigError(
-            f"unknown long_text {rule!r}; expected one of {', '.join(LONG_TEXT_RULES)}."
-        )
-    if rule != "truncate" and max_length == "unlimited":
-        raise ConfigError(
-            f"long_text {rule} has no effect with max_length unlimited, under which no text is too "
-            "long; expected one of the two. Leave one out (--long-text, --max-length)."
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowShape:
     """The windows of long texts.
@@ -497,9 +468,8 @@ class Work:
 
     Attributes:
         batches: Forward passes.
-        planned_tokens: Tokens of the texts to encode. A text may be encoded again, so that `tokens`
-            may come to more.
-        tokens: Tokens encoded. A token in several windows of a long text is counted for each.
+        planned_tokens: Tokens of the texts to encode; some may be encoded again.
+        tokens: Tokens encoded, in each window of a long text.
         padded_tokens: The same with padding, which is computed, too.
         retries: Forward passes or blocks of pairs repeated in pieces because memory was too small.
         lowered_batches: Forward passes under a budget that was lowered because memory was too
@@ -507,10 +477,9 @@ class Work:
         busy_seconds: Time in which the device computed for the call.
         idle_seconds: Time in which the device waited before work of the call, after the work that
             it had before, of any scorer that shares its queue. 0 before the first.
-        late_seconds: Time in which the host queued work that a GPU had begun already. The GPU may
-            have waited for a part of this time, which `busy_seconds` has in it.
-        waited_seconds: Time in which the call waited for the device: for its turn to queue work,
-            and for results.
+        late_seconds: Time in which the host queued work that a GPU had begun already, and may have
+            waited for; `busy_seconds` has it, too.
+        waited_seconds: Time in which the call waited for its turn to queue work, and for results.
     """
 
     batches: int = 0
@@ -538,3 +507,17 @@ class Work:
     def padding(self) -> float:
         """Share of the computed tokens that are padding, 0 if there are none."""
         return 1 - self.tokens / self.padded_tokens if self.padded_tokens else 0.0
+
+
+# Sums by key, of the clusters of rows as well as of the tokens of documents.
+
+
+def summed_by_key(
+    keys: npt.NDArray[Any], *columns: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], ...]:
+    """Return the K different keys of N rows, ascending, and columns (N, ...) summed, (K, ...)."""
+    order = np.argsort(keys, kind="stable")
+    names, starts = np.unique(keys[order], return_index=True)
+    if len(names):  # `reduceat` adds up runs, such as those of equal keys; it refuses none
+        columns = tuple(np.add.reduceat(column[order], starts) for column in columns)
+    return names, *columns

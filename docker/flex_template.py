@@ -12,7 +12,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.options import ACCELERATOR, DEVICE, Option, ScoreOptions, declared
+from bertscore_beam.options import ACCELERATOR, DEVICE, Option, ScoreOptions, declared, summary_of
 
 TEMPLATE = Path(__file__).parent / "flex" / "score.json"
 
@@ -28,15 +28,10 @@ LEFT_OUT = {
 """Options that the template does not offer, with the reason."""
 
 _OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
-_COLUMNS = r"^\S+(\s+\S+)*$"
 _PATTERNS = {
     "input": r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$",
     "output": _OUTPUT_PATH,
-    "by": _COLUMNS,
     "candidate_column": r"^.+$",
-    "idf_key": _COLUMNS,
-    "idf_group": _COLUMNS,
-    "metrics": _COLUMNS,
     "languages": _OUTPUT_PATH,
     "registry": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",
@@ -44,15 +39,10 @@ _PATTERNS = {
 }
 """Texts that the template takes, where the type of the option does not say it."""
 
-_SEPARATED = "Separate several by blanks."
 _NOTES = {
     "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
     "blanks.",
-    "by": _SEPARATED,
     "candidate_column": "Several columns can only be named in `config`.",
-    "idf_key": _SEPARATED,
-    "idf_group": _SEPARATED,
-    "metrics": _SEPARATED,
     "model": "Workers have the models that are in their image.",
     "output": "A run that was interrupted continues in its folder.",
 }
@@ -75,7 +65,7 @@ def template() -> str:
     others = [_parameter(option) for option in options if not option.is_needed]
     content = {
         "name": "bertscore-beam score",
-        "description": (ScoreOptions.__doc__ or "").partition("\n")[0],
+        "description": summary_of(ScoreOptions),
         "parameters": [*needed, _CONFIG, *({**one, "isOptional": True} for one in others)],
     }
     return json.dumps(content, indent=2) + "\n"
@@ -83,7 +73,8 @@ def template() -> str:
 
 def _parameter(option: Option) -> dict[str, Any]:
     words = [f"{option.text}.".replace("`", "'")]
-    words += [_NOTES[option.name]] if option.name in _NOTES else []
+    note = "Separate several by blanks." if option.is_list else ""
+    words += filter(None, [_NOTES.get(option.name, note)])
     default = option.default
     if default not in (None, (), dataclasses.MISSING) and not isinstance(default, bool):
         words.append(f"By default: {' '.join(default) if option.is_list else default}.")
@@ -99,6 +90,8 @@ def _parameter(option: Option) -> dict[str, Any]:
 def _pattern_of(option: Option) -> str | None:
     """Return the regular expression that the type of an option gives, None if any text will do."""
     patterns: dict[object, str] = {bool: "true|false", int: "[0-9]+", float: r"[0-9]*\.?[0-9]+"}
+    if option.is_list:
+        return r"^\S+(\s+\S+)*$"
     if str in option.kinds:
         return None
     found = ["|".join(typing.get_args(kind)) or patterns.get(kind) for kind in option.kinds]

@@ -20,6 +20,7 @@ from tests.support.tiny_models import build_tiny_model, lacks
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 settings.load_profile("project")
 
 

@@ -1,6 +1,5 @@
 """The image's definition agrees with itself and with the project; Docker is not needed to tell."""
 
-import dataclasses
 import json
 import os
 import re
@@ -8,25 +7,39 @@ import runpy
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+import tomllib
+from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
-import torch
 import yaml
 from google.cloud.dataflow_v1beta3 import TemplateMetadata
 from google.cloud.devtools.cloudbuild_v1 import Build
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from bertscore_beam.cli import main
 from bertscore_beam.options import ScoreOptions, declared, split_arguments
 from bertscore_core.model import resolve
-from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
+from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
 
 STAGES = read_dockerfile()
 TARGETS = ("cpu", "gpu")
-flex_template = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "flex_template.py")))
-check_image = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "check_image.py")))
-PARAMETERS = json.loads((ROOT / "docker/flex/score.json").read_text())["parameters"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINS = dict(
+    line.split("==")
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+)
+CLOUD_BUILD = (ROOT / "docker/cloudbuild.yaml").read_text()
+lock, flex_template = (
+    SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / f"{name}.py")))
+    for name in ("lock", "flex_template")
+)
+PARAMETERS = {
+    parameter["name"]: parameter
+    for parameter in json.loads((ROOT / "docker/flex/score.json").read_text())["parameters"]
+}
 
 
 @pytest.fixture(params=TARGETS)
@@ -34,18 +47,12 @@ def target(request):
     return STAGES[request.param]
 
 
-def test_versions_of_packages_are_only_in_the_constraints(target):
-    for command in [*target.values("RUN"), *target.pairs("ARG").values()]:
-        assert not re.search(r"[=~<>]=\s*\d", command)
+def test_targets_install_by_hash_and_start_boot_without_rights_and_without_the_hub(target):
     installs = [command for command in target.values("RUN") if " install " in command]
     assert installs[0].startswith(
         "python -m pip install --no-deps --require-hashes -r docker/requirements.lock"
     )
-    assert installs[0].endswith("&& python -m pip install ${PIP_ARGS} ${TORCH}")
     assert installs[1:] == [command for command in installs if command.endswith('"${TORCH_CUDA}"')]
-
-
-def test_targets_start_boot_without_rights_and_without_the_hub(target):
     assert target.lines[-1] == ("ENTRYPOINT", '["/opt/apache/beam/boot"]')
     assert target.lines[-2] == ("USER", "${RUN_AS}")
     user = target.pairs("ARG")["RUN_AS"]
@@ -53,20 +60,23 @@ def test_targets_start_boot_without_rights_and_without_the_hub(target):
     assert any(f" {user} " in command for command in STAGES["base"].values("RUN"))
     environment = target.pairs("ENV")
     assert environment["HF_HUB_OFFLINE"] == "1"
-    assert not set(check_image.STOPS_THREADS) & environment.keys()
     assert environment["RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT"] == "1"
-    home = STAGES["base"].pairs("ENV")["HOME"]
-    assert not Path(environment["HF_HOME"]).is_relative_to(home)
+    # They would take the cores of a large machine from the tokenizers or from torch.
+    assert not {"TOKENIZERS_PARALLELISM", "RAYON_NUM_THREADS", "OMP_NUM_THREADS"} & {*environment}
+    place = environment["FLEX_TEMPLATE_PYTHON_PY_FILE"]
+    assert f"docker/flex/score.py {place}" in target.values("COPY")
 
 
 def test_targets_differ_in_base_and_source_of_torch_only():
     cpu, gpu = (STAGES[name] for name in TARGETS)
-    assert (cpu.base, gpu.base) == ("base", "cuda")
-    assert STAGES["cuda"].base == "base"
+    assert (cpu.base, gpu.base, STAGES["cuda"].base) == ("base", "cuda", "base")
     different = [pair for pair in zip(cpu.lines, gpu.lines, strict=True) if pair[0] != pair[1]]
     names = [name for line, _ in different for name in line[1].split("=")[:1]]
     assert names == ["PIP_ARGS", "TORCH", "TORCH_CUDA"]
     assert cpu.pairs("ARG")["TORCH_CUDA"] == ""
+    arguments = gpu.pairs("ARG")
+    assert arguments["TORCH"] == "--no-deps --require-hashes -r docker/torch.lock"
+    assert locked("torch")["cuda-toolkit"].startswith(f"{arguments['TORCH_CUDA']}.")
 
 
 def test_what_is_copied_is_in_the_context_whole_and_nothing_else(target):
@@ -86,49 +96,27 @@ def test_what_is_copied_is_in_the_context_whole_and_nothing_else(target):
     assert tracked <= files
 
 
-def test_an_image_with_another_build_of_torch_or_bound_threads_is_refused(monkeypatch):
-    built = torch.version.cuda or ""
-    for name in check_image.STOPS_THREADS:
-        monkeypatch.delenv(name, raising=False)
-    assert check_image.faults(built) == []
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    wrong, bound = check_image.faults("12.6" if built != "12.6" else "13.0")
-    assert re.match(rf"torch {re.escape(torch.__version__)} is built for CUDA .*: expected", wrong)
-    assert bound == "TOKENIZERS_PARALLELISM is set to 'false'"
-
-
-def test_models_are_fetched_as_the_package_looks_for_them(target):
-    fetch = (ROOT / "docker/fetch_models.py").read_text()
-    patterns = re.search(r"PATTERNS = (\[.+?\])", fetch)
-    assert json.loads(patterns[1]) == resolve._SAFE_PATTERNS
-    command = next(value for value in target.values("RUN") if "fetch_models.py" in value)
-    assert command.endswith(" ${MODELS}")
-    assert target.pairs("ARG")["MODELS"] == ""
-
-
-def fetch_models(home: Path, *models: str) -> "subprocess.CompletedProcess[str]":
-    """Run what bakes models in, without a network."""
-    environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(
-        [sys.executable, str(ROOT / "docker/fetch_models.py"), *models],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_model_that_cannot_be_baked_in_ends_the_build(tmp_path, tiny_folder):
+    """Models are fetched as the package looks for them."""
+    script = ROOT / "docker/fetch_models.py"
+    assert runpy.run_path(str(script))["PATTERNS"] == resolve._SAFE_PATTERNS
+
+    def fetch(*models):
+        environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+        return subprocess.run(
+            [sys.executable, script, *models], env=environment, capture_output=True, text=True
+        )
+
     commit = "0123456789" * 4
     cached = tmp_path / "hub/models--ours--tiny"
     shutil.copytree(tiny_folder("bert"), cached / "snapshots" / commit)
     (cached / "refs").mkdir()
     (cached / "refs/main").write_text(commit)
-    assert fetch_models(tmp_path).returncode == 0
-    assert fetch_models(tmp_path, "ours/tiny", f"ours/tiny@{commit}").returncode == 0
-    assert fetch_models(tmp_path, "ours/tiny", "ours/other").returncode != 0
+    assert fetch().returncode == 0
+    assert fetch("ours/tiny", f"ours/tiny@{commit}").returncode == 0
+    assert fetch("ours/tiny", "ours/other").returncode != 0
     next((cached / "snapshots" / commit).glob("model*.safetensors")).unlink()
-    done = fetch_models(tmp_path, "ours/tiny")
+    done = fetch("ours/tiny")
     assert done.returncode != 0
     assert "'ours/tiny' has no weights to bake in" in done.stderr
 
@@ -140,83 +128,123 @@ def test_compose_runs_the_command_on_all_gpus_and_opens_no_port():
     assert "ports" not in service
     target = STAGES[service["build"]["target"]]
     assert target.base == "cuda"
-    context = ROOT / "docker" / service["build"]["context"]
-    assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
     assert service["build"]["args"].keys() <= target.pairs("ARG").keys()
     data, models = service["volumes"]
     assert data["source"] == data["target"]
-    name, _, place = models.partition(":")
-    assert name in compose["volumes"]
-    assert place == target.pairs("ENV")["HF_HOME"]
+    assert models.endswith(f":{target.pairs('ENV')['HF_HOME']}")
     (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
-    assert devices["capabilities"] == ["gpu"]
-    assert devices["count"] == "all"
+    assert (devices["capabilities"], devices["count"]) == (["gpu"], "all")
 
 
-def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
-    text = (ROOT / "docker/cloudbuild.yaml").read_text()
-    build = Build.from_json(json.dumps(yaml.safe_load(text)))
-    steps = {step.id: list(step.args) for step in build.steps}
-    assert [arg for args in steps.values() for arg in args if arg.startswith("--target=")] == [
-        "--target=cpu",
-        "--target=gpu",
-        "--target=cpu",
-    ]
-    flags = dict(
-        arg[2:].split("=", 1) for args in steps.values() for arg in args if "=" in arg[:20]
-    )
-    for flag in ("file", "metadata-file"):
-        assert (ROOT / flags[flag]).is_file()
-    given = re.findall(r"--build-arg=(\w+)", text)
-    assert set(given) <= STAGES["gpu"].pairs("ARG").keys()
-    used = set(re.findall(r"(?<!\$)\$\{(_\w+)\}", text))
+def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets_by_digest():
+    build = Build.from_json(json.dumps(yaml.safe_load(CLOUD_BUILD)))
+    steps = {step.id: step for step in build.steps}
+    for name, target in (("cpu", "cpu"), ("gpu", "gpu"), ("launcher", "cpu")):
+        assert steps[name].entrypoint == "xargs"
+        assert steps[name].args[:3] == ["--arg-file=base-images", "docker", "build"]
+        assert f"--target={target}" in steps[name].args
+    assert 'test "$${by_digest}" -eq 3' in steps["smoke"].args[-1]
+    assert steps["push"].wait_for == ["smoke"]
+    assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
+    assert set(re.findall(r"--build-arg=(\w+)", CLOUD_BUILD)) <= STAGES["gpu"].pairs("ARG").keys()
+    used = set(re.findall(r"(?<!\$)\$\{(_\w+)\}", CLOUD_BUILD))
     assert used == build.substitutions.keys()
-    assert "bertscore-beam --version; python -m pip check" in steps["smoke"][-1]
     # A single dollar is a substitution of Cloud Build's.
-    assert not re.search(r"(?<!\$)\$(?![{$])", text.partition("steps:")[2])
+    assert not re.search(r"(?<!\$)\$(?![{$])", CLOUD_BUILD.partition("steps:")[2])
     # The versions of torch and of CUDA fit: the Dockerfile says so at its build for CUDA.
     assert build.substitutions["_GPU_CUDA"] == "12.6"
     assert build.substitutions["_GPU_PIP_ARGS"].endswith("/cu126")
-    assert 'gpu) cuda="${_GPU_CUDA}"' in steps["smoke"][-1]
-    # Every step waits for what it needs.
-    assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
 
 
-def test_template_is_what_the_options_give():
-    assert (ROOT / "docker/flex/score.json").read_text() == flex_template.template(), (
-        "run `make configs`"
+@pytest.mark.process
+def test_base_images_are_build_arguments_that_the_cloud_pins(tmp_path):
+    """The command of its first step, with a docker that tells a digest for each image."""
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\ntest "$1" = pull || echo "name@sha256:of-${4##*/}"\n')
+    docker.chmod(0o755)
+    first = yaml.safe_load(CLOUD_BUILD)["steps"][0]
+    place = tmp_path / "context"
+    shutil.copytree(ROOT / "docker", place / "docker")
+    subprocess.run(
+        ["bash", *first["args"][:1], first["args"][1].replace("$$", "$")],
+        cwd=place,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=True,
     )
+    lines = (place / "base-images").read_text().splitlines()
+    assert [line.partition("=")[2].partition("=")[0] for line in lines] == [
+        *("PYTHON_IMAGE", "BEAM_IMAGE", "LAUNCHER_IMAGE")
+    ]
+    for line in lines:
+        assert re.fullmatch(r"--build-arg=\w+=[\w./-]+:[\w.-]+@sha256:of-[\w.:@-]+", line)
+    beam = f"apache/beam_python{lock.PYTHON}_sdk:{PINS['apache-beam']}"
+    assert STAGES["beam"].base.partition("@")[0] == beam
+    assert STAGES["base"].base.startswith(f"python:{lock.PYTHON}-slim-bookworm@sha256:")
 
 
-def test_template_is_what_dataflow_takes():
-    metadata = TemplateMetadata.from_json((ROOT / "docker/flex/score.json").read_text())
-    assert len(metadata.parameters) == len(PARAMETERS)
-    assert all(re.fullmatch(r"[a-z][a-z_]*", parameter.name) for parameter in metadata.parameters)
-    assert all(parameter.label for parameter in metadata.parameters)
-    assert all(parameter.help_text.endswith(".") for parameter in metadata.parameters)
+def locked(name: str) -> dict[str, str]:
+    """Return the versions of a lock file by package; every line must have one hash."""
+    first, *lines = (ROOT / "docker" / f"{name}.lock").read_text().splitlines()
+    assert f" Python {lock.PYTHON}, " in first
+    assert f" extras {lock.EXTRAS}. " in first
+    pattern = r"([a-z0-9-]+)==(\S+) --hash=sha256:[0-9a-f]{64}"
+    found = dict(re.fullmatch(pattern, line).groups() for line in lines)
+    assert len(found) == len(lines)
+    return found
 
 
-def test_template_offers_every_option_of_the_score_job_that_makes_sense_there():
-    fields = {option.name: option for option in declared(ScoreOptions)}
-    offered = [parameter["name"] for parameter in PARAMETERS]
-    assert flex_template.LEFT_OUT.keys() <= fields.keys()
-    assert sorted(offered) == sorted((fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"})
-    required = {name for name, option in fields.items() if option.is_needed}
-    assert {p["name"] for p in PARAMETERS if not p.get("isOptional")} == required
+def test_lock_files_hold_the_versions_of_the_constraints():
+    pins = {canonicalize_name(name): version for name, version in PINS.items()}
+    packages, torch = locked("requirements"), locked("torch")
+    assert {name: pins.get(name) for name in packages} == packages
+    assert {"torch": pins["torch"], "triton": pins["triton"]}.items() <= torch.items()
+    # The CUDA libraries are no constraint, since each build of torch pins its own.
+    assert all(lock.OF_TORCH.fullmatch(name) for name in torch)
 
 
-def test_template_accepts_the_defaults():
-    defaults = {field.name: field.default for field in dataclasses.fields(ScoreOptions)}
-    checked = 0
-    for parameter in PARAMETERS:
-        default = defaults.get(parameter["name"])
-        if default is None or default is dataclasses.MISSING:
+def test_lock_files_are_whole():
+    """Everything that pyproject.toml asks for is there, and what that asks for in turn."""
+    packages = locked("requirements") | {"torch": PINS["torch"]}
+    optional = PROJECT["optional-dependencies"]
+    todo = [Requirement(text) for text in PROJECT["dependencies"]]
+    todo += [Requirement(text) for extra in lock.EXTRAS.split(",") for text in optional[extra]]
+    seen = set()
+    while todo:
+        needed = todo.pop()
+        name, extras = canonicalize_name(needed.name), ("", *sorted(needed.extras))
+        if (name, extras) in seen or lock.OF_TORCH.fullmatch(name):
             continue
-        text = str(default).lower() if isinstance(default, bool) else str(default)
-        for regex in parameter.get("regexes", []):
-            assert re.search(regex, text), parameter["name"]
-            checked += 1
-    assert checked > 8
+        seen.add((name, extras))
+        assert packages[name] in needed.specifier, needed
+        for text in metadata.requires(needed.name) or []:
+            below = Requirement(text)
+            if below.marker is None or any(below.marker.evaluate({"extra": e}) for e in extras):
+                todo.append(below)
+    assert len(seen) > 150
+
+
+def test_template_is_what_the_options_give_and_what_dataflow_takes():
+    """Every option that makes sense there is offered, and none would be taken for Beam's."""
+    text = (ROOT / "docker/flex/score.json").read_text()
+    assert text == flex_template.template(), "run `make configs`"
+    assert len(TemplateMetadata.from_json(text).parameters) == len(PARAMETERS)
+    fields = {option.name: option for option in declared(ScoreOptions)}
+    assert flex_template.LEFT_OUT.keys() <= fields.keys()
+    assert PARAMETERS.keys() == (fields.keys() - flex_template.LEFT_OUT.keys()) | {"config"}
+    for name, parameter in PARAMETERS.items():
+        assert parameter["label"]
+        assert parameter["helpText"].endswith(".")
+        option = fields.get(name)
+        assert ("isOptional" in parameter) != (option is not None and option.is_needed)
+        if option is not None and option.default not in (None, ()) and not option.is_needed:
+            default = " ".join(option.default) if option.is_list else str(option.default)
+            default = default.lower() if option.hint is bool else default
+            for regex in parameter.get("regexes", []):
+                assert re.search(regex, default), name
+    given = [f"--{name}=true" for name in PARAMETERS]
+    ours, beam = split_arguments(main.command("score", [*given, "--project=a-project"]))
+    assert beam == ["--project=a-project"]
+    assert [flag for flag in ours if flag.startswith("--config")] == ["--config=true"]
 
 
 @pytest.mark.parametrize(
@@ -225,29 +253,15 @@ def test_template_accepts_the_defaults():
         ("input", "gs://b/a.parquet s3://c/*.parquet", "/tmp/a"),
         ("output", "gs://bucket/scores", "https://host/scores"),
         ("max_length", "unlimited", "none"),
-        ("max_reject_fraction", "0.05", "5%"),
-        ("max_reject_fraction", ".5", "a half"),
-        ("max_truncated_fraction", "0.05", "5%"),
+        ("max_reject_fraction", ".5", "5%"),
         ("min_rows", "0", "-1"),
         ("device", "cuda:1", "gpu"),
         ("accelerator", "type:nvidia-l4;count:1;install-nvidia-driver", "nvidia-l4"),
         ("rescale", "true", "yes"),
+        ("by", "system language", " "),
     ],
 )
 def test_template_tells_good_values_from_bad(name, good, bad):
-    (regex,) = next(p["regexes"] for p in PARAMETERS if p["name"] == name)
+    (regex,) = PARAMETERS[name]["regexes"]
     assert re.search(regex, good)
     assert not re.search(regex, bad)
-
-
-def test_template_offers_nothing_that_would_be_taken_for_beams():
-    given = [f"--{parameter['name']}=true" for parameter in PARAMETERS]
-    command = main.command("score", [*given, "--project=a-project"])
-    ours, beam = split_arguments(command)
-    assert beam == ["--project=a-project"]
-    assert [flag for flag in ours if flag.startswith("--config")] == ["--config=true"]
-
-
-def test_template_starts_the_file_that_is_copied(target):
-    place = target.pairs("ENV")["FLEX_TEMPLATE_PYTHON_PY_FILE"]
-    assert f"docker/flex/score.py {place}" in target.values("COPY")

@@ -12,6 +12,8 @@ import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,13 +155,7 @@ def explain(
     *,
     idf: IdfTable | None = None,
 ) -> Explanation:
-    """Work out the scores of one candidate.
-
-    Args:
-        scorer: The scorer, of one layer.
-        candidate: A text.
-        references: Its reference, or all of them.
-        idf: As in `BertScorer.score`.
+    """Work out the scores of one candidate with its references; see `BertScorer.score`.
 
     Raises:
         InputError: A text is none, there is no reference, or two texts are too long together.
@@ -445,38 +441,16 @@ MOST_CELLS = 250_000
 
 _LEVELS = 10
 
-# The blue is laid over the background, so that it fits a light and a dark page. Black on the
-# strongest but one and white on the strongest have a contrast of more than 4.5.
-_STYLE = """
-.bse { font: 16px/1.5 system-ui, sans-serif; color: #111; max-width: 100%; }
-.bse h2 { font-size: 1.25em; } .bse h3 { font-size: 1.1em; } .bse h4 { font-size: 1em; }
-.bse table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-.bse .label { font-weight: 600; margin-bottom: .3em; }
-.bse th, .bse td { border: 1px solid #8886; padding: .1em .5em; text-align: end; }
-.bse th { font-weight: 600; } .bse th[scope=row] { text-align: start; }
-.bse .scroll { overflow: auto; max-height: 80vh; margin-bottom: 1em; }
-.bse .scroll:focus-visible { outline: 3px solid #2171b5; }
-.bse .matrix td { padding: .1em .5em; white-space: nowrap; }
-.bse .matrix b { font-size: .75em; margin-inline-start: .4em; }
-.bse .matrix td.m { outline: 2px solid currentColor; outline-offset: -2px; }
-.bse .written { white-space: pre-wrap; unicode-bidi: isolate; }
-.bse .tokens { line-height: 2; }
-.bse .tokens span { padding: .15em .2em; margin-inline-end: .15em; border-radius: .2em; }
-.bse p { overflow-wrap: anywhere; }
-.bse .none { font-style: italic; }
-.bse .s10 { color: #fff; }
-@media (prefers-color-scheme: dark) { .bse { color: #eee; } }
-@media print { .bse .scroll { overflow: visible; max-height: none; } }
-""" + "".join(
-    f".bse .s{level} {{ background: rgba(33, 113, 181, {level / _LEVELS}); }}\n"
-    for level in range(1, _LEVELS + 1)
-)
-
 _PAGE_STYLE = """
 :root { color-scheme: light dark; }
 body { margin: 1em auto; padding: 0 1em; max-width: 90em; background: #fff; }
 @media (prefers-color-scheme: dark) { body { background: #121212; } }
 """
+
+
+@cache
+def _style() -> str:
+    return resources.files("bertscore_core").joinpath("data", "explanation.css").read_text("utf-8")
 
 
 def page(sections: Sequence[tuple[str, Sequence[str], Explanation]], title: str) -> str:
@@ -489,7 +463,7 @@ def page(sections: Sequence[tuple[str, Sequence[str], Explanation]], title: str)
     parts = [
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-        f"<title>{_escape(title)}</title>\n<style>{_PAGE_STYLE}{_STYLE}</style>\n</head>\n<body>\n",
+        f"<title>{_escape(title)}</title>\n<style>{_PAGE_STYLE}{_style()}</style>\n</head>\n<body>\n",
         f'<main class="bse">\n<h1>{_escape(title)}</h1>\n',
     ]
     for heading, notes, explanation in sections:
@@ -504,7 +478,7 @@ def page(sections: Sequence[tuple[str, Sequence[str], Explanation]], title: str)
 def fragment(explanation: Explanation) -> str:
     """Return an explanation with its style, to be shown in a notebook."""
     body = "".join(_explanation(explanation))
-    return f'<style>{_STYLE}</style>\n<div class="bse">\n{body}</div>\n'
+    return f'<style>{_style()}</style>\n<div class="bse">\n{body}</div>\n'
 
 
 def _explanation(explanation: Explanation) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_core.errors import ConfigError, InputError, escape_text
+from bertscore_core.errors import InputError, check_package, escape_text
 from bertscore_core.explanations.explanation import (
     NO_MATCH,
     ExplainedPair,
@@ -38,9 +38,6 @@ def families_for(text: str) -> tuple[list[str], set[str]]:
         The families for matplotlib, in order, and the characters that none of them has.
     """
     families, missing = [_BASE], {character for character in text if not character.isspace()}
-    missing -= _characters(_path_of(_BASE))
-    if not missing:
-        return families, missing
     for name, path in _installed():
         new = missing & _characters(path)
         if new:
@@ -48,7 +45,7 @@ def families_for(text: str) -> tuple[list[str], set[str]]:
             missing -= new
         if not missing:
             break
-    return families, missing
+    return list(dict.fromkeys(families)), missing
 
 
 def drawable(text: str, missing: set[str]) -> str:
@@ -56,12 +53,6 @@ def drawable(text: str, missing: set[str]) -> str:
     return "".join(
         f"U+{ord(character):04X} " if character in missing else character for character in text
     ).strip()
-
-
-def _path_of(family: str) -> str:
-    from matplotlib.font_manager import findfont
-
-    return str(findfont(family))
 
 
 @cache
@@ -72,7 +63,7 @@ def _installed() -> tuple[tuple[str, str], ...]:
     for font in fontManager.ttflist:
         if font.style == "normal" and not font.name.startswith(_PLACEHOLDERS):
             paths.setdefault(font.name, font.fname)
-    return tuple(sorted(paths.items()))
+    return tuple(sorted(paths.items(), key=lambda font: (font[0] != _BASE, font)))
 
 
 @cache
@@ -130,14 +121,10 @@ def picture(explanation: Explanation, kind: str = "png", *, reference: int | Non
 def draw(
     explanation: Explanation, figure: Any, *, reference: int | None = None, any_font: bool = False
 ) -> None:
-    """Draw the candidate with one reference on an empty figure of matplotlib.
+    """Draw the candidate with one reference on an empty figure of matplotlib, which gets its size.
 
-    Args:
-        explanation: What to draw; the reference is as for `picture`.
-        figure: It gets the size that it needs.
-        reference: Which reference, from 0.
-        any_font: Whether the viewer chooses the fonts. Otherwise characters that the fonts of this
-            machine lack are shown by number.
+    The reference is as for `picture`. With `any_font` the viewer chooses the fonts; otherwise
+    characters that the fonts of this machine lack are shown by number.
 
     Raises:
         InputError: A text has no tokens.
@@ -163,13 +150,7 @@ def check_matplotlib() -> None:
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            "no picture can be drawn: matplotlib is not installed. In the checkout: "
-            "`pip install '.[plot]'`; HTML files do not need it."
-        ) from error
+    check_package("matplotlib.figure", "a picture", "plot")
 
 
 def _title(explanation: Explanation, number: int) -> str:
@@ -262,22 +243,12 @@ def _draw_parts(axes: Any, text: ExplainedText, name: str, *, upright: bool) -> 
 
 def _draw_key(axes: Any, missing: set[str]) -> None:
     axes.set_axis_off()
-    words = [
-        (_FAINT, "share of the weights"),
-        (_STRONG, "share x similarity"),
-        (_OF_PRECISION, "match of a candidate token"),
-        (_OF_RECALL, "match of a reference token"),
-    ]
-    for line, (color, text) in enumerate(words):
-        shape = "s" if line != 3 else "o"
-        face = color if line < 2 else "none"
-        axes.scatter(
-            [0.02], [0.95 - line * 0.25], marker=shape, s=60, facecolors=face, edgecolors=color
-        )
-        axes.text(0.1, 0.95 - line * 0.25, text, va="center", fontsize=8)
-    if missing:
-        axes.text(
-            0.0, -0.15, "No font here has some characters:\nthey are shown by number.", fontsize=8
-        )
-    axes.set_xlim(0, 1)
-    axes.set_ylim(-0.2, 1.1)
+    for shape, face, color, words in (
+        ("s", _FAINT, _FAINT, "share of the weights"),
+        ("s", _STRONG, _STRONG, "share x similarity"),
+        ("s", "none", _OF_PRECISION, "match of a candidate token"),
+        ("o", "none", _OF_RECALL, "match of a reference token"),
+    ):
+        axes.scatter([], [], marker=shape, s=60, facecolors=face, edgecolors=color, label=words)
+    note = "No font here has some characters:\nthey are shown by number." if missing else None
+    axes.legend(loc="upper left", frameon=False, fontsize=8, title=note, title_fontsize=8)

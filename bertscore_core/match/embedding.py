@@ -1,8 +1,7 @@
 """Unit-length token embeddings of many texts, laid end to end on the device.
 
-All index arithmetic is done on the host with numpy: a plan, made before the device is used, and the
-padding of each batch. A GPU gets them ahead of time: while it computes a batch, the host prepares
-the next.
+All index arithmetic is done on the host with numpy, ahead of time: while a GPU computes a batch,
+the host prepares the next.
 """
 
 from collections import deque
@@ -85,8 +84,7 @@ class EmbeddingPlan:
 
     Attributes:
         batches: The windows of each batch, numbered in the order in which they are laid out.
-        windows: W windows, in that order.
-        ids: Their token ids, laid end to end.
+        windows: W windows, in that order; `ids` are their token ids, laid end to end.
         id_ends: First id of each window, and the end. Shape (W + 1,).
         vector_ends: First vector of each window that is kept, and the end. Shape (W + 1,).
         weights, starts, lengths: As in `EmbeddedTexts`.
@@ -228,10 +226,8 @@ class _Running(NamedTuple):
 
     Attributes:
         place: Where the tokens that are kept go among all embeddings.
-        hidden: Waits for the hidden states and returns them. Shape (layers, B, S, H); B is 1 if
-            texts are laid end to end.
+        hidden: Waits for the hidden states, (layers, B, S, H); B is 1 if texts are laid end to end.
         positions: Positions of the tokens that are kept, among all B * S; or their range.
-        padded_tokens: B * S.
     """
 
     rows: IntArray

@@ -1,9 +1,7 @@
 """Scores of many pairs: every distinct text is encoded once, then pairs are matched in place.
 
-Pairs are processed in blocks whose embeddings fit a byte budget on the device. In a block, texts
-are encoded in batches of similar length, their unit-length embeddings are laid end to end without
-padding, and pairs are matched from there. The plan depends only on the pairs and the budget, so the
-same split gives the same bits on every worker.
+Pairs are processed in blocks whose embeddings fit a byte budget on the device. The plan depends
+only on the pairs and the budget, so the same split gives the same bits on every worker.
 """
 
 import logging
@@ -50,16 +48,11 @@ def score_pairs(
 ) -> FloatArray:
     """Score P pairs of texts with each of W weightings; they are encoded and matched once.
 
-    The blocks are queued one after the other, each in a turn of its own, and planned before it.
-    While one is computed on a GPU, the next is planned, by this thread or by another. Only at the
-    end does this thread wait for the scores.
-
+    Each block is planned, and queued in a turn of its own. While one is computed on a GPU, the next
+    is planned, by this thread or by another. Only at the end does this thread wait for the scores.
     If memory is too small for the engine's budget, batches and blocks are halved and the budget is
-    lowered. This changes scores only by rounding: by at most 1e-6 in float32, by far more in
-    bfloat16 and float16 (1.9e-3 was measured).
-
-    Forward passes are counted in `work`. With `optimal`, tokens are matched by the best assignment,
-    and not greedily.
+    lowered, which moves scores by at most 1e-6 in float32, by far more in 16 bits (1.9e-3 was
+    measured). With `optimal`, tokens are matched by the best assignment.
 
     Returns:
         Precision, recall and F1. Shape (W, layers, P, 3), float32; layers is 1, or L + 1 if the
@@ -112,9 +105,8 @@ def _queue_block(
 def _blocks(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
     """Cut the pairs into blocks whose texts fit the budget; equal references stay together.
 
-    All layers of a text take much memory, so blocks of all layers have few batches. They are
-    filled with pairs of similar length, since a batch is padded to its longest text and only texts
-    of the same block can share a batch.
+    All layers of a text take much memory, so their blocks have few batches. They are filled with
+    pairs of similar length, since only texts of the same block can share a batch.
     """
     bytes_per_token = _bytes_per_token(encoder)
     lengths, candidates, references = pairs.texts.lengths, pairs.candidates, pairs.references

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import check_package
 from bertscore_core.tokens import EMPTY_LENGTH
 
 
@@ -45,10 +45,11 @@ def greedy_match(
     Args:
         candidate: Unit-length token embeddings, right-padded. Shape (B, C, H).
         reference: The same for the references. Shape (B, R, H).
-        candidate_lengths: Tokens per candidate. Shape (B,), at least 1.
-        reference_lengths: Tokens per reference. Shape (B,), at least 1.
+        candidate_lengths: Tokens per candidate. Shape (B,), at least 1; so are those of the
+            references.
+        reference_lengths: Shape (B,).
         candidate_weights: Token weights, 0 on padding. Shape (B, C), float32.
-        reference_weights: Token weights, 0 on padding. Shape (B, R), float32.
+        reference_weights: The same. Shape (B, R).
 
     Returns:
         Precision, recall and F1. Shape (B,) each, float32 (float64 for such embeddings), within
@@ -56,8 +57,7 @@ def greedy_match(
 
     References:
         Zhang et al. 2020, section 3. bert-score 0.3.13, `greedy_cos_idf`, which multiplies padded
-        similarities by 0 instead, so a token whose best cosine is negative scores 0 there in a
-        padded batch. At batch size 1 both are equal.
+        similarities by 0 instead; at batch size 1 both are equal.
     """
     lengths = candidate_lengths, reference_lengths
     best = best_matches(candidate, reference, *lengths)
@@ -98,13 +98,8 @@ def average(
 def best_matches_in_tiles(candidate: Tensor, reference: Tensor, *, side: int) -> BestMatches:
     """Match one pair whose C x R similarities need not be in memory at the same time.
 
-    The matches are those of `best_matches` up to the rounding of single similarities: a maximum
-    over tiles is the maximum over all.
-
-    Args:
-        candidate: Unit-length token embeddings. Shape (C, H), C at least 1.
-        reference: The same. Shape (R, H), R at least 1.
-        side: Most tokens of either text in a tile.
+    The matches are those of `best_matches` up to the rounding of single similarities. Texts are
+    unit vectors, (C, H) and (R, H); a tile has at most `side` tokens of either.
     """
     lowest, device = float("-inf"), candidate.device
     row_best = torch.full((len(candidate),), lowest, device=device)
@@ -164,24 +159,14 @@ def check_optimal() -> None:
     Raises:
         ConfigError: scipy is not installed.
     """
-    try:
-        import scipy.optimize  # noqa: F401  only to know
-    except ImportError as error:
-        raise ConfigError(
-            f"optimal matching needs scipy ({error}); expected the packages of the extra 'tune'. "
-            "In the checkout: pip install '.[tune]'."
-        ) from error
+    check_package("scipy.optimize", "optimal matching", "tune")
 
 
 def optimal_matches(candidate: Tensor, reference: Tensor) -> BestMatches:
     """Assign the tokens of one pair so that the sum of their similarities is largest.
 
     All tokens take part, special ones included. min(C, R) of each side are assigned; the others
-    have similarity 0, as if they were compared with nothing.
-
-    Args:
-        candidate: Unit-length token embeddings. Shape (C, H), C at least 1.
-        reference: The same. Shape (R, H), R at least 1.
+    have similarity 0. Texts are unit vectors, (C, H) and (R, H), of at least one token.
 
     References:
         Zhang et al. 2020, section 7, names it; scipy's `linear_sum_assignment` computes it.

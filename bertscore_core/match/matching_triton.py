@@ -6,20 +6,9 @@ Nothing is gathered or padded, and similarities never leave the chip. The rules 
 One program takes a pair: it computes each similarity once and takes both maxima from it, that of
 the row and that of the column.
 
-What it costs, for texts of C and R tokens in float32, counted in the code that the compiler makes:
-
-- 2 C R H operations; each text is filled up to a multiple of 32, so 28 tokens cost as 32.
-- A tile of 32 x 32 similarities reads 2 x 32 x 4 H bytes of embeddings and does 2,048 H operations:
-  8 operations for each byte. Texts of one tile are read once, from memory. Of longer ones each tile
-  of rows is read once for every tile of columns, for the most part from the cache.
-- For 64 features a thread does 1,024 multiply-adds and reads shared memory 128 times, 16 bytes
-  each. A warp's reads take up to 512 cycles of a multiprocessor. Its multiply-adds take 256 where
-  that has 128 lanes (L4, H100), and 512 where it has 64 (T4, A100). So shared memory may halve the
-  rate on the former; latencies that are not hidden come on top.
-
-These are estimates; nothing was measured. The products are the limit, except for short texts on an
-L4. At a fifth of the float32 peak, matching takes less than 0.5% of the time of roberta-large at 28
-tokens, and 1 to 5% at 512.
+For texts of C and R tokens it does 2 C R H operations, each text filled up to a multiple of 32, and
+8 operations for each byte that it reads. By estimate, nothing measured, matching then takes less
+than 0.5% of the time of roberta-large at 28 tokens, and 1 to 5% at 512.
 """
 
 import os
@@ -85,22 +74,13 @@ def greedy_match_ragged(
     """Score P pairs of texts whose embeddings are laid end to end.
 
     The scores equal those of `greedy_match` up to rounding. Products and sums are float32 (no
-    TF32); embeddings in half precision are multiplied as they are and summed in float32. A pair's
-    scores depend on its two texts alone, to the bit: not on other pairs, their order, or places.
+    TF32). A pair's scores depend on its two texts alone, to the bit: not on other pairs, their
+    order, or places.
 
-    Args:
-        vectors: Unit-length token embeddings. Shape (T, H), float32, bfloat16 or float16.
-        weights: Token weights. Shape (T,), float32.
-        candidate_starts: First token of each pair's candidate. Shape (P,), int64, P below 2^30.
-        candidate_lengths: Tokens per candidate. Shape (P,), int64, at least 1.
-        reference_starts: First token of each pair's reference. Shape (P,), int64.
-        reference_lengths: Tokens per reference. Shape (P,), int64, at least 1.
-        longest: At least the tokens of the shorter text of any pair. It is asked for since to read
-            it from the lengths would wait for the device. The kernel needs 4 bytes for each of
-            these tokens and each of at most 4,096 programs.
-
-    Returns:
-        Precision, recall and F1. Shape (P,) each, float32, on the device of the embeddings.
+    Shapes: vectors (T, H), of unit length, in float32, bfloat16 or float16; weights (T,), float32;
+    the first token of each text and its number of tokens, at least 1, (P,), int64, P below 2^30.
+    `longest` is at least the tokens of the shorter text of any pair: to read it from the lengths
+    would wait for the device. Returns precision, recall and F1, (P,) each, float32.
     """
     starts = torch.stack([candidate_starts, reference_starts], dim=1)
     lengths = torch.stack([candidate_lengths, reference_lengths], dim=1)
@@ -152,12 +132,10 @@ def _average_best_cosines(
 ) -> None:
     """Average, over the tokens of each text of a pair, the best cosine of each in the other text.
 
-    Pointers: `vectors` (T, H), `weights` (T,), and `starts`, `lengths` and the results `averages`
-    of each pair's candidate and reference, all (P, 2); `maxima` (programs, longest) is for the
-    kernel's own use. A program takes every so many of the `pairs`. The tokens of the longer text
-    of a pair are the rows, taken `rows` at once; those of the shorter one are the columns, taken
-    `columns` at once; their `hidden` features are taken `depth` at once. The maxima of columns wait
-    in `maxima` from one tile of rows to the next; at the last one they are complete.
+    `maxima` (programs, longest) is for the kernel's own use. A program takes every so many of the
+    `pairs`. The tokens of the longer text of a pair are the rows, those of the shorter one the
+    columns. The maxima of columns wait in `maxima` from one tile of rows to the next; at the last
+    one they are complete.
     """
     infinity = float("inf")
     program = tl.program_id(0)

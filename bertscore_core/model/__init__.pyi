@@ -9,6 +9,7 @@ from .device import (
     CudaMoment as CudaMoment,
     DeviceQueue as DeviceQueue,
     Fetched as Fetched,
+    Moment as Moment,
     Result as Result,
     attempt as attempt,
     is_device_lost as is_device_lost,

@@ -1,11 +1,8 @@
 """A device: its memory, its queue, and how its loss is recognised.
 
 A GPU works through what the host has queued, in order, while the host goes on. So a thread takes
-its turn only to queue work, and waits for the results after its turn is over. In the meantime
-another thread queues its own work behind. On a CPU the work is done as it is queued.
-
-All times are differences between moments of the device's queue. On a GPU a moment is a CUDA event,
-so that nothing has to wait for the device to measure it.
+its turn only to queue work, and waits for the results after its turn is over. Times are differences
+between moments of the queue. On a GPU a moment is a CUDA event, so that nothing waits for it.
 """
 
 import threading
@@ -15,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -67,10 +64,8 @@ class Budget:
     Attributes:
         batch_tokens: Padded tokens of a forward pass.
         block_bytes: Bytes of embeddings on the device.
-        match_elements: Numbers gathered for one matching batch, embeddings and similarities; also
-            the similarities of a tile.
-        pair_elements: Most similarities of one pair that are in memory at the same time. A pair
-            with more is matched in tiles.
+        match_elements: Numbers gathered for one matching batch; also the similarities of a tile.
+        pair_elements: Similarities of one pair above which it is matched in tiles.
         pieces: Batches to make at least, if the texts are long enough for that.
         lowered: Whether memory was too small for the requested bounds.
     """
@@ -108,8 +103,7 @@ class Budget:
     ) -> "Budget":
         """Choose bounds for a kind of device, which may be missing on this machine.
 
-        On a CPU, batches have the size that was fastest on two cores with three sizes of model. On
-        a GPU they are large enough to use all of it, and smaller for very wide models.
+        On a CPU, batches have the size that was fastest on two cores; on a GPU they fill all of it.
         """
         kind = "cpu" if device.type == "cpu" else "cuda"
         tokens = _BATCH_TOKENS[kind]
@@ -203,38 +197,26 @@ def is_device_lost(error: BaseException) -> bool:
     return is_of_cuda and not any(part in words for part in _REFUSED)
 
 
-class Moment(Protocol):
-    """A moment in the queue: it is reached when all work that was queued before it is done."""
-
-    def wait(self) -> None:
-        """Return when it is reached."""
-
-    def reached(self) -> bool:
-        """Tell whether it is reached, without waiting."""
-
-    def seconds_after(self, earlier: Any) -> float:
-        """Return the seconds from another moment to this one; both are reached."""
-
-
-class ClockMoment:
-    """A moment of a device whose work is done when it has been queued, such as a CPU."""
+class Moment:
+    """A moment in the queue of a device whose work is done when it has been queued, as on a CPU."""
 
     def __init__(self) -> None:
         self._time = time.monotonic()
 
     def wait(self) -> None:
-        """Return at once."""
+        """Return when all work that was queued before the moment is done."""
 
     def reached(self) -> bool:
-        """Return True."""
+        """Tell whether it is done, without waiting."""
         return True
 
-    def seconds_after(self, earlier: "ClockMoment") -> float:
-        """Return the seconds between two moments."""
-        return self._time - earlier._time
+    def seconds_after(self, earlier: Any) -> float:
+        """Return the seconds from another moment to this one; both are reached."""
+        seconds: float = self._time - earlier._time
+        return seconds
 
 
-class CudaMoment:
+class CudaMoment(Moment):
     """A moment in the stream of a GPU."""
 
     def __init__(self, device: torch.device) -> None:
@@ -243,15 +225,15 @@ class CudaMoment:
         self._event.record(torch.cuda.current_stream(device))
 
     def wait(self) -> None:
-        """Return when it is reached. Other threads may run in the meantime."""
+        """Let other threads run meanwhile."""
         self._event.synchronize()
 
     def reached(self) -> bool:
-        """Tell whether it is reached, without waiting."""
+        """Ask the device."""
         return bool(self._event.query())  # type: ignore[no-untyped-call]
 
-    def seconds_after(self, earlier: "CudaMoment") -> float:
-        """Return the seconds between two moments that are reached."""
+    def seconds_after(self, earlier: Any) -> float:
+        """Return what the device has measured."""
         return float(earlier._event.elapsed_time(self._event)) / 1000
 
 
@@ -283,8 +265,7 @@ class DeviceQueue:
         """Begin with nothing queued; most callers want `of`.
 
         `mark` returns the moment behind all that is queued now. `pin` returns a copy in pinned
-        memory, from which and to which the device copies while the host goes on; None if the
-        device copies at once.
+        memory, which the device copies while the host goes on; None if it copies at once.
         """
         self.device = device
         self._mark = mark
@@ -298,7 +279,7 @@ class DeviceQueue:
     def of(cls, device: torch.device) -> "DeviceQueue":
         """Return a new queue of a device."""
         if device.type != "cuda":
-            return cls(device, ClockMoment)
+            return cls(device, Moment)
         # Torch keeps pinned memory for reuse, and does not give it away before a copy has ended.
         return cls(device, partial(CudaMoment, device), Tensor.pin_memory)
 

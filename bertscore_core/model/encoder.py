@@ -36,6 +36,7 @@ from bertscore_core.model.openvino_runtime import (
 )
 from bertscore_core.model.packing import Forward, PackedBatch, Packing, pack
 from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.scorer_config import ScorerConfig
 
 # Architectures with an encoder-only class, so that the decoder need not be loaded.
 _TEXT_ENCODERS = {"t5", "mt5", "umt5"}
@@ -68,8 +69,8 @@ class Encoder:
         num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
         in_flight: Batches to start before waiting for the first one.
         packing: How texts are laid end to end; None if they are padded.
-        process: The process that loaded it, and the only one that can use it: in a fork of that
-            process the threads that compute are gone, and a forward pass waits for them for ever.
+        process: The process that loaded it, and the only one that can use it: in a fork the threads
+            that compute are gone, and a forward pass waits for them for ever.
     """
 
     model: Any
@@ -157,9 +158,7 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
             something else than torch.
 
     References:
-        bert-score 0.3.13, `get_model`. If a stack ends in a layer norm (T5, mBART, Pegasus) the
-        cut model still applies it, so its output is not the hidden state of that layer, which
-        bert-score's `all_layers` returns.
+        bert-score 0.3.13, `get_model`.
     """
     device = resolve_device(options.device)
     check_processor(options.dtype, device)
@@ -244,10 +243,8 @@ def _torch_forward(module: Forward, *, exact: bool) -> Forward:
     return forward
 
 
-def choose_backend(
-    files: ModelFiles, *, dtype: str, device: str, max_length: int | None, own_code: bool = False
-) -> str:
-    """Return what runs a model by default.
+def choose_backend(files: ModelFiles, config: ScorerConfig, max_length: int | None) -> str:
+    """Return what runs a model by default; texts have at most so many tokens, if that is known.
 
     That is OpenVINO if it is installed, the device is a CPU that has the number format, the tests
     compare the architecture with torch, no code of the model's own runs, and texts are no longer
@@ -256,12 +253,12 @@ def choose_backend(
     lengths = [length for length in (files.positions, max_length) if length]
     fits = (
         openvino_version() is not None
-        and dtype in OPENVINO_DTYPES
+        and config.dtype in OPENVINO_DTYPES
         and files.model_type in _CONVERTED
-        and not (own_code and "auto_map" in files.config)
+        and not (config.trust_remote_code and "auto_map" in files.config)
         and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
-        and resolve_device(device).type == "cpu"
-        and computes_in(dtype)
+        and resolve_device(config.device).type == "cpu"
+        and computes_in(config.dtype)
     )
     return "openvino" if fits else "torch"
 

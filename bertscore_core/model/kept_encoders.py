@@ -1,8 +1,6 @@
-"""Encoders that were converted for OpenVINO before, kept on this machine.
+"""Encoders that were converted for OpenVINO before, kept on this machine as two files each.
 
-To convert one, transformers' code of the architecture is imported, weights are loaded, traced and
-compared with torch: most of the seconds that a small run takes. The converted model is two files,
-which OpenVINO maps into memory.
+Converting one takes most of the seconds that a small run takes.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """The layers of an encoder: where they are kept, cutting above one, and returning all of them.
 
 Some stacks end in a layer norm (T5, mBART, Pegasus, ModernBERT). An encoder that is cut at layer k
-still applies it, so what is scored is norm(state k), not the hidden state k. To return all layers
-as they are scored one by one ("cut"), the same norm must be applied to every state. Names alone do
-not tell which module it is, so each candidate is compared with an encoder that is really cut.
+still applies it, so what is scored is norm(state k). To return all layers as they are scored one by
+one ("cut"), the same norm must be applied to every state.
 """
 
 from collections.abc import Iterator
@@ -99,10 +98,9 @@ def cut(model: Any, num_layers: int) -> None:
 def find_final_norm(model: Any) -> nn.Module:
     """Find the norm that an encoder applies to the hidden state of the layer it is cut at.
 
-    All norms in the usual places are tried, and so is no norm at all, which is an `Identity`. Their
-    results on random tokens are compared with the encoder cut in the middle and below its last
-    layer. This takes as long as encoding three short texts. The model, in evaluation mode, is
-    unchanged on return.
+    All norms in the usual places are tried, and no norm, which is an `Identity`: their results on
+    random tokens are compared with the encoder cut in the middle and below its last layer. The
+    model, in evaluation mode, is unchanged on return.
 
     Raises:
         ConfigError: none of them gives the same as the cut encoder.

@@ -114,11 +114,9 @@ class CompileOptions:
     """How an encoder is compiled and compared with torch.
 
     Attributes:
-        dtype: Format of matrix products, one of `OPENVINO_DTYPES`; the residual stream and the
-            layer norms stay in float32.
+        dtype: Format of matrix products, one of `OPENVINO_DTYPES`; the rest stays in float32.
         threads: Threads that compute.
-        layers: Hidden states that the encoder returns: 1, or L + 1 for all.
-        width: Length of a hidden state, H.
+        layers: Hidden states that the encoder returns: 1, or L + 1 for all; of length `width`.
         longest: Tokens of the longest text that it is compared with torch on.
     """
 

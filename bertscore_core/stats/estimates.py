@@ -1,15 +1,12 @@
 """Statistics of agreement with their errors, and agreement within items.
 
 A statistic of many rows is, to first order, its true value plus a mean of one term for each row:
-the row's influence. `Estimates` keeps these terms, added up by cluster where rows of one item
-belong together. All else follows from them for every statistic alike: standard errors, intervals
-by bootstrap, and whether one setting is below another on the same rows. Resampling the terms in
-the place of the rows costs one matrix product for all settings, where a bootstrap that counts
-Kendall's tau again each time would cost hours.
+the row's influence. `Estimates` keeps these terms, added up by cluster. Errors, intervals by
+bootstrap, and whether one setting is below another follow from them for every statistic alike, at
+the cost of one matrix product; a bootstrap that counts Kendall's tau again would take hours.
 
 References:
     F. R. Hampel, "The influence curve and its role in robust estimation", JASA 69 (1974).
-    B. Efron, R. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 21.
     P. Kline, A. Santos, "A score based approach to wild bootstrap inference" (2012).
 """
 
@@ -21,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats.paired import times_drawn
+from bertscore_core.stats.paired import batches, times_drawn
 from bertscore_core.stats.sums import Doubles, effective_number
 from bertscore_core.tokens import IntArray
 
@@ -112,8 +109,6 @@ _FULL = 1 - 1e-6  # greater correlations count as this, so that Fisher's z is fi
 
 _LEAST_DEGREES = 0.01  # of a single cluster, so that equal settings still have p = 0.5
 
-_BLOCK = 2**23  # draws held at a time: 64 MiB of them
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
@@ -182,8 +177,8 @@ class Estimates:
         """Return 95% intervals by bootstrap over clusters. Shape (S, 2).
 
         The terms are resampled on the logit scale of the statistic's range, so that bounds stay
-        within it. A statistic at an end of its range has an interval of width 0, as in any
-        bootstrap. Equal seeds and data give equal intervals.
+        within it. A statistic at an end of its range has an interval of width 0. Equal seeds give
+        equal intervals.
         """
         clusters = self.clusters
         if clusters < 2:
@@ -205,16 +200,15 @@ class Estimates:
     def p_below(self, best: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
         """Return p values of one setting being better than each other one, for a choice of many.
 
-        They are corrected for the number of settings: if several are equally good, and no other is
-        better, any of them is below `best` at level .05 in at most .05 of the samples, also if
-        `best` was chosen as the best of this sample. Settings that share most of their noise cost
-        little. Clusters are allowed for: one that outweighs all others leaves hardly a degree of
-        freedom, and then no setting is below the best.
+        They are corrected for the number of settings: any of several that are equally good is below
+        `best` at level .05 in at most .05 of the samples, also if `best` was chosen as the best of
+        this sample. Clusters are allowed for: if one outweighs all others, no setting is below the
+        best.
 
         Args:
             best: Index of the setting that the others are compared with, mostly the best.
-            resamples: How often to draw differences of settings that are equally good. Errors of a
-                p value: sqrt(p (1 - p) / resamples), and it is never below 1 / (resamples + 1).
+            resamples: How often to draw differences of settings that are equally good. No p value
+                is below 1 / (resamples + 1).
             seed: Equal seeds and data give equal p values.
 
         Returns:
@@ -224,13 +218,12 @@ class Estimates:
         References:
             T. Hothorn, F. Bretz, P. Westfall, "Simultaneous inference in general parametric models"
             (2008), multivariate t. P. R. Hansen, A. Lunde, J. M. Nason, "The model confidence set"
-            (2011), whose settings are those with p values above the level.
+            (2011).
         """
         rng = np.random.default_rng(seed)
-        block = max(1, _BLOCK // max(self.clusters, 1))
         drawn = [
-            rng.standard_normal((min(block, resamples - start), self.clusters)) @ self.influences.T
-            for start in range(0, resamples, block)
+            rng.standard_normal((count, self.clusters)) @ self.influences.T
+            for count in batches(resamples, self.clusters)
         ]
         degrees = max(self.degrees, _LEAST_DEGREES)
         return _p_below(
@@ -270,10 +263,8 @@ def _p_below(lags: Doubles, errors: Doubles, drawn: Doubles, shrink: Doubles) ->
 def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
     """Yield how often each cluster is drawn, with replacement. Shapes (b, C), bounded in memory."""
     rng = np.random.default_rng(seed)
-    block = max(1, min(resamples, _BLOCK // max(clusters, 1)))
-    for start in range(0, resamples, block):
-        drawn = np.full(min(block, resamples - start), clusters)
-        yield times_drawn(drawn, clusters, rng)
+    for count in batches(resamples, clusters):
+        yield times_drawn(np.full(count, clusters), clusters, rng)
 
 
 def _errors(influences: Doubles) -> Doubles:
@@ -287,11 +278,8 @@ def _errors(influences: Doubles) -> Doubles:
 class Resampled:
     """One statistic of S settings, with its values on B resamples of the data.
 
-    For statistics that are cheap but have no useful terms, such as those of a few systems.
-
-    Attributes:
-        values: The statistic; NaN where it is not defined. Shape (S,).
-        replicates: The same on each resample. Shape (B, S).
+    For statistics that are cheap but have no useful terms, such as those of a few systems. NaN
+    where it is not defined: `values`, shape (S,), and `replicates`, (B, S).
     """
 
     values: Doubles
@@ -363,16 +351,13 @@ def darr(
 
     Args:
         people: Raw judgements, from 0 to 100 in WMT. Shape (N,).
-        scores: Scores of S settings. Shape (S, N) or (N,).
+        scores: As for `pearson`; so are the errors.
         items: The input that each row answers. None to compare all rows with each other, as where
             each input has one output. Shape (N,).
         threshold: Least difference of judgements, in their own unit. More than 0.
 
     Returns:
         Values of -1 to 1; NaN if no judgements are so far apart.
-
-    Raises:
-        InputError: shapes do not fit, or a number is missing.
 
     References:
         Q. Ma et al., "Results of the WMT18 metrics shared task" (2018), section 4.2. N. Mathur et
@@ -410,12 +395,9 @@ def darr(
 def within_item_kendall(people: npt.ArrayLike, scores: npt.ArrayLike, items: Items) -> Estimates:
     """Return the mean over items of Kendall's tau-b within the item.
 
-    Items in which a side does not vary have no tau, and are left out for that setting.
-
-    Takes judgements (N,), scores of S settings (S, N) or (N,), and the input that each row answers.
-
-    Returns:
-        Values of -1 to 1; NaN if no item has a tau.
+    Items in which a side does not vary have no tau, and are left out for that setting. Takes
+    judgements (N,), scores of S settings (S, N) or (N,), and the input that each row answers.
+    Values are -1 to 1; NaN if no item has a tau.
 
     Raises:
         InputError: shapes do not fit, a number is missing, or there are more than `MAX_PAIRS`
@@ -440,21 +422,12 @@ def accuracy_with_ties(people: npt.ArrayLike, scores: npt.ArrayLike, items: Item
     """Return the pairwise accuracy with calibrated ties, as in the WMT23 metrics task.
 
     A pair of an item's outputs is right if score and judgement order it in the same way, or both
-    tie it. People tie often, scores hardly ever; so scores at most a threshold apart count as tied,
-    and the threshold is the one with the greatest accuracy. All thresholds are tried that make a
-    difference: one sort of the pairs for each setting. The accuracy is the mean over items.
+    tie it. Scores at most a threshold apart count as tied, and the threshold is the one with the
+    greatest accuracy of all. The accuracy is the mean over items. Guessing gives about half of the
+    pairs that people order; with few items the accuracy is a little too high.
 
-    Accuracy is not a correlation: guessing gives about half of the pairs that people order. It is
-    at its best threshold, so a little too high where there are few items.
-
-    Takes judgements (N,), scores of S settings (S, N) or (N,), and the input that each row answers.
-
-    Returns:
-        Accuracies of 0 to 1; NaN if no item has two outputs.
-
-    Raises:
-        InputError: shapes do not fit, a number is missing, or there are more than `MAX_PAIRS`
-            pairs.
+    Arguments and errors are as for `within_item_kendall`. Accuracies are 0 to 1; NaN if no item has
+    two outputs.
 
     References:
         D. Deutsch, G. Foster, M. Freitag, "Ties matter: meta-evaluating modern metrics with

@@ -3,19 +3,15 @@
     10,000 scored rows or more   normal theory: mean +- z * standard error
     fewer                        the bootstrap of the mean (BCa: Efron, 1987)
 
-The bootstrap draws as many rows as there are, with replacement, many times. Its distribution is
-computed here and not drawn: the sum of n draws from a histogram has the n-th power of the
-histogram's characteristic function. So it is that of infinitely many resamples, needs no seed and
-no rows, and groups can be merged first.
+The bootstrap's distribution is computed and not drawn: the sum of n draws from a histogram has the
+n-th power of its characteristic function. So it needs no seed and no rows, and groups can be merged
+first.
 
-The histogram gives the shape of the distribution only. Its centre and its width come from the exact
-mean and standard error, so that what is lost by binning is the difference that 32 steps for each
-standard deviation make to the skewness; tests compare it with the bootstrap of the rows. The width
-is that of Student's t, since the standard error is an estimate, too (Hesterberg, 2015).
+The histogram gives the shape only; centre and width come from the exact mean and standard error.
+The width is that of Student's t, since the standard error is an estimate, too (Hesterberg, 2015).
 
 Rows are taken to be independent. Where few of them carry most of the variance (`few_carry`), such
-as some zeros among high scores, intervals hold the true mean less often than they say. Rows that a
-group happens not to have cannot be seen: with 2% zeros, half of the groups of 30 rows have none.
+as some zeros among high scores, intervals hold the true mean less often than they say.
 """
 
 import math
@@ -42,7 +38,7 @@ LEAST_ROWS = 4
 FEW_CARRIERS = 5.0
 """Fewer rows that carry the variance are few, if they are less than a fifth of all as well. Where
 intervals of simulated groups held the mean in less than 93%, this was so for 17% to 82% of them; of
-normal scores for 1% at most (`python -m tests.benchmarks coverage`)."""
+normal scores for 1% at most (`coverage` in tests/support/nights.py)."""
 
 _STEPS = 32
 # In bins. A narrower histogram says nothing about the shape.
@@ -60,13 +56,12 @@ def mean_intervals(
     Args:
         statistics: The group.
         confidence: Probability that an interval holds the true mean, such as .95.
-        raw: Whether to take the raw scores, and not the final ones. The final scores of rows that
-            are rescaled alike have the shape of the raw ones; if a group mixes baselines, the shape
-            is that of the raw scores, and centre and width are still exact.
+        raw: Whether to take the raw scores, and not the final ones. If a group mixes baselines, the
+            shape of the final ones is taken to be that of the raw ones.
 
     Returns:
         Lower and upper ends. Shape (2, 3); NaN below `LEAST_ROWS` scored rows. Where scores are not
-        rescaled they are within [-1, 1], unless a mean is beyond, or F1 of a row is, near its pole.
+        rescaled they are within [-1, 1], unless a mean or F1 of a row is beyond.
 
     Raises:
         InputError: The confidence is not between 0 and 1.
@@ -89,12 +84,9 @@ def mean_intervals(
 def carriers(deviations: Doubles, counts: npt.ArrayLike = 1) -> float | None:
     """Return how many rows carry a variance: so many, equally far from the mean, would vary so.
 
-    It is (sum of u^2)^2 / sum of u^4 over deviations u from the mean: Kish's effective number, with
-    squared deviations as weights. Of many normal rows it is a third; None if all rows are equal.
-
-    Args:
-        deviations: How far rows are from their mean. Shape (K,).
-        counts: Rows at each of these. Shape (K,) or ().
+    It is (sum of u^2)^2 / sum of u^4 over deviations u from the mean: Kish's effective number with
+    squared deviations as weights. None if all rows are equal. Shapes: deviations (K,), and the rows
+    at each, (K,) or ().
     """
     return effective_number(np.square(deviations), counts) or None
 
@@ -143,22 +135,15 @@ def interval_in_errors(
     if number >= NORMAL_ROWS:
         return -normal, normal
     wider = student_quantile(upper, number - 1) / normal
-    values, shares = _coarse(histogram.bins, histogram.counts)
-    if len(values) < 2:
-        return -wider * normal, wider * normal
-    low, high = _bootstrap_ends(values, shares, number, upper)
+    low, high = _bootstrap_ends(histogram, number, normal)
     return wider * low, wider * high
 
 
 def student_quantile(share: float, freedom: int) -> float:
     """Return a quantile of Student's t, to about 12 digits: `Scores.summary` has no scipy.
 
-    Newton's method, from the normal quantile: that is too near to 0, and above 0 the distribution
-    function is concave, so that every step is towards the quantile and none beyond it.
-
-    Args:
-        share: The share of the distribution below it, from .5 and below 1.
-        freedom: Degrees of freedom, from 1.
+    Newton's method, from the normal quantile, which is too near to 0. The distribution function is
+    concave above 0, so that no step goes beyond the quantile. The share is from .5 and below 1.
     """
     density_at_0 = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
         freedom * math.pi
@@ -184,54 +169,38 @@ def _student_share(t: float, freedom: int) -> float:
     return 0.5 + math.sin(angle) * float(terms.sum()) / 2
 
 
-def _coarse(bins: IntArray, counts: IntArray) -> tuple[IntArray, Doubles]:
-    deviation = math.sqrt(_moment(bins, counts / counts.sum(), 2))
+def _bootstrap_ends(histogram: PackedHistogram, number: int, normal: float) -> tuple[float, float]:
+    deviation = math.sqrt(_moment(histogram.bins, histogram.counts / histogram.counts.sum(), 2))
     if deviation < _LEAST_DEVIATION:
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
+        return -normal, normal
+    # In coarser bins, from 0 on. Those that are empty have a share of 0.
     step = max(int(deviation // _STEPS), 1)
-    values = (bins - bins[0]) // step
-    shares = np.bincount(values, weights=counts)
-    (present,) = np.nonzero(shares)
-    return present.astype(np.int64), np.asarray(shares[present] / counts.sum(), dtype=np.float64)
-
-
-def _moment(values: IntArray, shares: Doubles, power: int) -> float:
-    mean = float(values @ shares)
-    return float((values - mean) ** power @ shares)
-
-
-def _bootstrap_ends(
-    values: IntArray, shares: Doubles, number: int, upper: float
-) -> tuple[float, float]:
+    shares = np.bincount((histogram.bins - histogram.bins[0]) // step, histogram.counts)
+    shares = shares / shares.sum()
+    values = np.arange(len(shares))
     mean, variance = float(values @ shares), _moment(values, shares, 2)
-    sums, below = _distribution_of_sums(values, shares, number)
-    deviations = (sums - number * mean) / math.sqrt(number * variance)
+    spread = math.sqrt(number * variance)
+    # All sums that there are on both sides of the mean, or a window.
+    width = min(2 * number * len(shares), max(int(_WINDOW * spread), len(shares)))
+    size = 1 << (width - 1).bit_length()
+    # Sums modulo `size`: the power of the characteristic function at its frequencies.
+    folded = np.fft.irfft(_power(np.fft.rfft(shares, size), number), size)
+    sums = round(number * mean) - size // 2 + np.arange(size)
+    share = np.maximum(folded[sums % size], 0.0)
+    below = np.cumsum(share) / share.sum() - share / share.sum() / 2
+    deviations = (sums - number * mean) / spread
     bias = _NORMAL.inv_cdf(float(np.interp(0.0, deviations, below)))
     acceleration = _moment(values, shares, 3) / variance**1.5 / (6 * math.sqrt(number))
     ends = []
-    for z in (_NORMAL.inv_cdf(1 - upper), _NORMAL.inv_cdf(upper)):
+    for z in (-normal, normal):
         moved = bias + (bias + z) / (1 - acceleration * (bias + z))
         ends.append(float(np.interp(_NORMAL.cdf(moved), below, deviations)))
     return ends[0], ends[1]
 
 
-def _distribution_of_sums(
-    values: IntArray, shares: Doubles, number: int
-) -> tuple[Doubles, Doubles]:
-    centre = round(number * float(values @ shares))
-    deviation = math.sqrt(number * _moment(values, shares, 2))
-    # All sums that there are on both sides of the mean, or a window.
-    largest = int(values[-1])
-    width = min(2 * number * largest + 1, max(int(_WINDOW * deviation), largest + 1))
-    size = 1 << (width - 1).bit_length()
-    dense = np.zeros(size)
-    dense[values] = shares
-    # Sums modulo `size`: the power of the characteristic function at its frequencies.
-    folded = np.fft.irfft(_power(np.fft.rfft(dense), number), size)
-    sums = np.arange(centre - size // 2, centre - size // 2 + size)
-    share = np.maximum(folded[sums % size], 0.0)
-    share /= share.sum()
-    return sums.astype(np.float64), np.asarray(np.cumsum(share) - share / 2, dtype=np.float64)
+def _moment(values: IntArray, shares: Doubles, power: int) -> float:
+    mean = float(values @ shares)
+    return float((values - mean) ** power @ shares)
 
 
 def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:

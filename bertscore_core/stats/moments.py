@@ -22,13 +22,12 @@ from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.stats.sums import (
     Doubles,
-    KeyedSums,
     Sums,
     bins_of,
     effective_number,
     scores_at,
 )
-from bertscore_core.tokens import FloatArray, IntArray
+from bertscore_core.tokens import FloatArray, IntArray, summed_by_key
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.
 #
@@ -74,16 +73,17 @@ HOST_BUCKETS = 1 << HOST_BITS
 """Number of buckets that hosts may belong to: 0 to 255."""
 
 
-def _host_robust_errors(hosts: "HostSums", means: Doubles, naive: Doubles) -> Doubles:
+def _host_robust_errors(moments: "Moments") -> Doubles:
     """Return the standard error of the means of pairs that share hosts, never below the naive one.
 
-    Shapes: (L + 1, 3) all; NaN where there is no error.
+    Shape (L + 1, 3); NaN where there is no error.
     """
-    counts, pairs = hosts.pairs, int(hosts.sides.sum()) // 2
-    if pairs < 2 or len(counts) < 2 or (counts == pairs).any():
+    present = np.flatnonzero(moments.host_sides)
+    counts, pairs, naive = moments.host_pairs[present], moments.num_pairs, moments.naive_errors
+    if pairs < 2 or len(present) < 2 or (counts == pairs).any():
         return np.full(naive.shape, np.nan)
-    apart = hosts.sums / _SCALE - counts[:, None, None] * means
-    factor = _host_factor(hosts.sides / (2 * pairs))
+    apart = moments.host_sums[present] / _SCALE - counts[:, None, None] * moments.means
+    factor = _host_factor(moments.host_sides[present] / (2 * pairs))
     # With independent pairs S^2 / untouched is on average (pairs of the bucket) * (their variance).
     untouched = 1 - counts / pairs
     shared = factor * (apart**2 / untouched[:, None, None]).sum(axis=0)
@@ -101,67 +101,24 @@ def _host_factor(shares: Doubles) -> float:
     return squares / remaining
 
 
-# Sums over the scores of pairs by the bucket of their hosts: exact in any order.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HostSums(KeyedSums):
-    """Sums over the scores of the pairs that touch each bucket of hosts.
-
-    Attributes:
-        buckets: Buckets that have sentences in the pairs, ascending. Shape (K,), each 0 to
-            `HOST_BUCKETS` - 1; none where hosts are not known.
-        sides: Sentences of each: a pair with both from one bucket counts twice. Shape (K,).
-        pairs: Pairs that touch each: such a pair counts once. Shape (K,).
-        sums: Precision, recall and F1 added up over these pairs, in steps. Shape (K, L + 1, 3).
-    """
-
-    buckets: IntArray
-    sides: IntArray
-    pairs: IntArray
-    sums: IntArray
-
-    @classmethod
-    def of(cls, steps: IntArray, hosts: npt.NDArray[np.integer]) -> "HostSums":
-        """Add up scores.
-
-        Args:
-            steps: Scores in steps. Shape (L + 1, N, 3), int64.
-            hosts: Bucket of the host of candidate and reference. Shape (N, 2).
-        """
+def _host_sums(steps: IntArray, hosts: npt.NDArray[np.integer] | None) -> dict[str, IntArray]:
+    """Add up the steps of pairs, (L + 1, N, 3), by the buckets of their hosts, (N, 2)."""
+    sums = _zeros(len(steps), _OF_HOSTS)
+    if hosts is not None:
         number = steps.shape[1]
         _check_hosts(hosts, number)
-        first, second = hosts.astype(np.int64).T
+        first, second = hosts.T
         across = np.flatnonzero(first != second)  # a pair within one bucket touches it once
         which = np.concatenate([np.arange(number), across])
-        return cls.summed(
+        buckets, *columns = summed_by_key(
             np.concatenate([first, second[across]]),
             np.where(first == second, 2, 1)[which],
             np.ones(len(which), dtype=np.int64),
             steps.transpose(1, 0, 2)[which],
         )
-
-    @classmethod
-    def zero(cls, rows: int) -> "HostSums":
-        """Return the sums of no pairs, of so many layers."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(
-            buckets=none, sides=none, pairs=none, sums=np.zeros((0, rows, 3), dtype=np.int64)
-        )
-
-    def check(self, rows: int, pairs: int) -> None:
-        """Check that the sums belong together, and to so many layers and pairs."""
-        number = len(self.buckets)
-        shapes = (self.sides.shape, self.pairs.shape, self.sums.shape)
-        fits = shapes == ((number,), (number,), (number, rows, 3))
-        if not (
-            fits
-            and (np.diff(self.buckets) > 0).all()
-            and ((self.buckets >= 0) & (self.buckets < HOST_BUCKETS)).all()
-            and ((self.pairs > 0) & (self.pairs <= self.sides)).all()
-            and int(self.sides.sum()) in ({2 * pairs} if number else {0})
-        ):
-            raise ValueError("its sums by host do not belong together")
+        for name, column in zip(_OF_HOSTS, columns, strict=True):
+            sums[name][buckets] = column
+    return sums
 
 
 def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
@@ -190,14 +147,22 @@ _SCALE = 2.0**36
 _SLACK = 1e-4
 
 
-def _shapes(rows: int) -> dict[str, tuple[int, ...]]:
-    return {
+_OF_PAIRS = ("pairs", "sums", "squares", "histogram", "clipped")
+_OF_HOSTS = ("host_sides", "host_pairs", "host_sums")
+
+
+def _zeros(rows: int, names: Sequence[str]) -> dict[str, IntArray]:
+    shapes = {
         "pairs": (),
         "sums": (rows, 3),
         "squares": (rows, 4),
         "histogram": (rows, 3, BINS),
         "clipped": (rows,),
+        "host_sides": (HOST_BUCKETS,),
+        "host_pairs": (HOST_BUCKETS,),
+        "host_sums": (HOST_BUCKETS, rows, 3),
     }
+    return {name: np.zeros(shapes[name], dtype=np.int64) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -211,7 +176,10 @@ class Moments(Sums):
             in steps. Shape (L + 1, 4), int64.
         histogram: Scores in each bin. Shape (L + 1, 3, BINS), int64.
         clipped: Number of F1 values that were beyond [-1, 1]; see `of`. Shape (L + 1,), int64.
-        hosts: Sums by the hosts of the sentences; of no bucket where hosts are not known.
+        host_sides: Sentences of each bucket of hosts: a pair with both from one bucket counts
+            twice. Shape (HOST_BUCKETS,); 0 where hosts are not known.
+        host_pairs: Pairs that touch each bucket: such a pair counts once. Shape (HOST_BUCKETS,).
+        host_sums: `sums` over these pairs. Shape (HOST_BUCKETS, L + 1, 3).
     """
 
     pairs: IntArray
@@ -219,27 +187,26 @@ class Moments(Sums):
     squares: IntArray
     histogram: IntArray
     clipped: IntArray
-    hosts: HostSums
+    host_sides: IntArray
+    host_pairs: IntArray
+    host_sums: IntArray
 
     @classmethod
     def zero(cls, rows: int) -> Self:
         """Return the moments of no pairs, of L + 1 layers: the neutral element of `+`."""
-        sums = {name: np.zeros(shape, dtype=np.int64) for name, shape in _shapes(rows).items()}
-        return cls(**sums, hosts=HostSums.zero(rows))
+        return cls(**_zeros(rows, cls.__slots__))
 
     @classmethod
     def of(cls, scores: FloatArray, hosts: npt.NDArray[np.integer] | None = None) -> "Moments":
         """Add up the scores of N pairs.
 
-        F1 is the harmonic mean of precision and recall. If their signs differ it can leave [-1, 1],
-        and it has no bound where they cancel, so that a single pair could outweigh all others and
-        the mean would not converge. Such values are clipped to -1 or 1.
+        F1 has no bound where precision and recall cancel, so that a single pair could outweigh all
+        others. Values beyond [-1, 1] are clipped to -1 or 1.
 
         Args:
             scores: Precision, recall and F1, not rescaled. Shape (L + 1, N, 3).
-            hosts: Bucket of the host of candidate and reference, 0 to `HOST_BUCKETS` - 1. Shape
-                (N, 2). None if hosts are not known, or no two sentences have the same: then pairs
-                count as independent.
+            hosts: Bucket of the host of candidate and reference, 0 to `HOST_BUCKETS` - 1. Shape (N,
+                2). None if hosts are not known: then pairs count as independent.
 
         Raises:
             InputError: a score is NaN, precision or recall are beyond [-1, 1], shapes do not fit, a
@@ -259,7 +226,7 @@ class Moments(Sums):
             squares=squares.astype(np.int64).sum(axis=1),
             histogram=_histogram(values),
             clipped=beyond.sum(axis=1, dtype=np.int64),
-            hosts=HostSums.zero(len(steps)) if hosts is None else HostSums.of(steps, hosts),
+            **_host_sums(steps, hosts),
         )
 
     @classmethod
@@ -284,7 +251,7 @@ class Moments(Sums):
             _check_number(total.num_pairs)
         if total is None:
             raise InputError("got no moments to add up; expected at least one part.")
-        if total.hosts.sides.sum() not in (0, 2 * total.num_pairs):
+        if total.host_sides.sum() not in (0, 2 * total.num_pairs):
             raise InputError(
                 "moments of pairs with and without hosts cannot be added; expected the hosts of "
                 "all or of none. Take the parts of one run."
@@ -324,15 +291,12 @@ class Moments(Sums):
 
         It allows for pairs that share a host, and is `naive_errors` where hosts are not known.
         """
-        naive = self.naive_errors
-        if not self.knows_hosts:
-            return naive
-        return _host_robust_errors(self.hosts, self.means, naive)
+        return _host_robust_errors(self) if self.knows_hosts else self.naive_errors
 
     @property
     def knows_hosts(self) -> bool:
         """Whether the hosts of the sentences are known."""
-        return bool(len(self.hosts.buckets))
+        return bool(self.host_sides.any())
 
     @property
     def effective_hosts(self) -> float:
@@ -340,7 +304,7 @@ class Moments(Sums):
 
         NaN if hosts are not known.
         """
-        return effective_number(self.hosts.sides) or math.nan
+        return effective_number(self.host_sides) or math.nan
 
     @property
     def gaps(self) -> Doubles:
@@ -352,8 +316,7 @@ class Moments(Sums):
     def gap_errors(self) -> Doubles:
         """Standard error of `gaps`. Shape (L + 1,).
 
-        Hosts do not matter: chance decides which of two sentences is the candidate, so that what a
-        host adds to precision minus recall has either sign.
+        Hosts do not matter: chance decides which of two sentences is the candidate.
         """
         halves = _deviation(self.squares[:, 3], self.gaps / 2, self.num_pairs)
         return 2 * halves / math.sqrt(max(self.num_pairs, 1))
@@ -382,8 +345,9 @@ class Moments(Sums):
     def to_bytes(self) -> bytes:
         """Return the moments as an .npz archive; equal moments give equal bytes."""
         head = json.dumps({"format": FORMAT, "scale": _SCALE}).encode()
-        arrays = {name: getattr(self, name) for name in _shapes(0)}
-        arrays |= {f"host_{name}": getattr(self.hosts, name) for name in HostSums.__slots__}
+        buckets = np.flatnonzero(self.host_sides)
+        arrays = {name: getattr(self, name) for name in _OF_PAIRS} | {"host_buckets": buckets}
+        arrays |= {name: getattr(self, name)[buckets] for name in _OF_HOSTS}
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
@@ -407,27 +371,16 @@ class Moments(Sums):
                 head = load_json(archive["head"].tobytes())
                 if head["format"] != FORMAT:
                     raise ValueError(f"format {head['format']}")
-                names = [*_shapes(0), *(f"host_{name}" for name in HostSums.__slots__)]
-                arrays = {name: archive[name].astype(np.int64) for name in names}
-            sums = {name: arrays.pop(name) for name in _shapes(0)}
-            by_host = {name.removeprefix("host_"): array for name, array in arrays.items()}
-            moments = cls(**sums, hosts=HostSums(**by_host))
-            moments._check_consistent()
+                moments = cls.zero(len(archive["squares"]))
+                for name in cls.__slots__:
+                    places = archive["host_buckets"] if name in _OF_HOSTS else ...
+                    getattr(moments, name)[places] = archive[name]
         except Exception as error:
             raise InputError(
                 f"{source} holds no sums of scores ({error}); expected a file written by "
                 "`bertscore-beam baseline`. Delete it and run that command again."
             ) from error
         return moments
-
-    def _check_consistent(self) -> None:
-        rows = len(self.squares)
-        shapes = _shapes(rows)
-        if any(getattr(self, name).shape != shape for name, shape in shapes.items()) or not bool(
-            (self.histogram.sum(axis=-1) == self.num_pairs).all()
-        ):
-            raise ValueError("its sums do not belong together")
-        self.hosts.check(rows, self.num_pairs)
 
 
 def _check(scores: FloatArray) -> None:

@@ -1,59 +1,30 @@
 """The paired difference of two sets of scores of the same rows, with its error and tests.
 
-    differences d of the pairs --> PairedSums ----+
-    the same by cluster ---------> ClusterSums ---+--> PairedResult
+What is estimated is the mean of d, the score of a row on one side minus that on the other: its
+error is much smaller than that of two separate means, since both sides share the texts.
 
-What is estimated is the mean of d, the score of a row on one side minus that on the other. Both
-sides share texts that are easy or hard, and the difference takes that out: its error is much
-smaller than that of two separate means.
-
-**The error.** Without clusters the standard error is s / sqrt(n), as in the paired t test. Rows of
-one document, prompt or source resemble each other, and so do their differences: then the error is
-taken from the sums of whole clusters. With u_g the sum over cluster g of d minus the mean,
+**The error** is s / sqrt(n) without clusters. With u_g the sum over cluster g of d minus the mean,
 
     variance = (G - 1) / G * sum of (u_g / (n - n_g))^2
 
-u_g / (n - n_g) is how far the mean moves if cluster g is left out, so this is the jackknife over
-clusters ("CR3"). The usual sandwich, G / (G - 1) * sum of (u_g / n)^2 ("CR1"), ignores that a large
-cluster pulls the mean towards itself, which makes its u_g too small. Where clusters are equal both
-are the same number, and clusters of one row give the error of rows. An example: the sizes of 200
-clusters follow Zipf's law, so that the largest has a sixth of the rows, and the rows of a cluster
-have half of their variance in common. Then CR1 is 20% below the true variance, and a gate at 5%
-fires on 7.5% of the nights; CR3 is 3% above it, and the gate fires on 5.5%.
+u_g / (n - n_g) is how far the mean moves if cluster g is left out: the jackknife over clusters
+("CR3"). The usual sandwich ("CR1") ignores that a large cluster pulls the mean towards itself. With
+200 clusters whose sizes follow Zipf's law, CR1 is 20% below the true variance, CR3 3% above it.
 
-**The interval and the bound** are the mean and Student's t times the error. Its degrees of freedom
-are the effective number of clusters less one: n^2 / sum of n_g^2, Kish's number of equal clusters
-that would weigh as much. That is G - 1 where clusters are equal, and less where some of them hold
-most rows: then G - 1 would give intervals that are too short. The degrees of Satterthwaite's method
-need the share of the variance that rows of a cluster have in common, which is not known. Nor do
-they help: with the true share the gate of the example fires on 1% of the nights. Student's t
-assumes that the mean and its error are independent, but here both depend on the same large cluster.
+**The interval and the bound** are the mean and Student's t times the error, with the effective
+number of clusters less one as its degrees of freedom (Kish: n^2 / sum of n_g^2). G - 1 would give
+intervals that are too short where some clusters hold most rows. Satterthwaite's degrees need the
+share of the variance that rows of a cluster have in common, which is not known.
 
-**What can be seen.** A true difference of (t_[1 - a/2] + t_[.8]) errors has an interval without 0
-on about 80% of such nights, where t_[q] is the quantile q of Student's t, and 1 - a the confidence.
-In simulations it was 80% from 40 clusters or rows on, 77% with 10 and 74% with 5.
-
-**The tests.** Approximate randomization flips the sign of whole rows, or of whole clusters, at
-random: if the two sides do not differ, one sign is as likely as the other. The bootstrap draws
-rows, or clusters, with replacement. The comment on resampling below says how they are made for more
-rows than fit in memory.
-
-**Which to use.** The t interval, its p value and the gate are right from some ten pairs or clusters
-on if differences are roughly normal; the more skewed they are, the more pairs it takes. So it is
-with randomization: swapping the sides must be as if nothing had happened, which says that
-differences are symmetric, and means of 0 alone do not. `few_carry` tells where few pairs decide.
-
-**Many groups.** Among twenty groups that have not changed, one has p < .05. `holm` corrects p
-values so that the chance of even one false alarm over all groups stays below the level, whatever
-the dependence between groups (they may share documents). Benjamini-Hochberg would only bound the
-share of false alarms, which is not enough to stop a night.
+**The tests.** Approximate randomization flips the sign of whole rows, or clusters, at random; the
+bootstrap draws them with replacement. `few_carry` tells where few pairs decide. Of many groups,
+`holm` keeps the chance of even one false alarm below the level; Benjamini-Hochberg would only bound
+the share of false alarms, which is not enough to stop a night.
 
 References:
-    K.-Y. Liang, S. L. Zeger, "Longitudinal data analysis using generalized linear models" (1986).
     J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods
-    for cluster-robust inference" (2023), for CR1 and CR3. R. M. Bell, D. F. McCaffrey, "Bias
-    reduction in standard errors for linear regression with multi-stage samples" (2002), for
-    Satterthwaite's degrees.
+    for cluster-robust inference" (2023). R. M. Bell, D. F. McCaffrey, "Bias reduction in standard
+    errors for linear regression with multi-stage samples" (2002), for Satterthwaite's degrees.
     S. Holm, "A simple sequentially rejective multiple test procedure" (1979). L. Kish, "Survey
     Sampling" (1965). S. Riezler, J. T. Maxwell, "On some pitfalls in automatic evaluation and
     significance testing for MT" (2005), for randomization.
@@ -67,9 +38,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import InputError, check_package
 from bertscore_core.stats.intervals import carriers, check_confidence
-from bertscore_core.stats.sums import KeyedSums, effective_number
+from bertscore_core.stats.sums import Sums, effective_number
+from bertscore_core.tokens import summed_by_key
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -124,7 +96,7 @@ def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> flo
         sums = (2.0 * signs - 1) @ kept
         return float(np.count_nonzero(np.abs(sums) >= least)) / len(sums)
     beyond = 0
-    for count in _batches(resamples, len(kept)):
+    for count in batches(resamples, len(kept)):
         bits = random.integers(0, 256, size=(count, (len(kept) + 7) // 8), dtype=np.uint8)
         ups = np.unpackbits(bits, axis=1, count=len(kept)).astype(np.float64)
         sums = 2 * (ups @ kept) - kept.sum()
@@ -139,7 +111,7 @@ def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doub
     kept, sizes = units.kept, units.sizes
     n = len(kept) + units.rest
     samples = []
-    for count in _batches(resamples, len(kept)):
+    for count in batches(resamples, len(kept)):
         # Of the n units of a sample, so many are among those kept.
         drawn = random.binomial(n, len(kept) / n, count) if units.rest else np.full(count, n)
         times = times_drawn(drawn, len(kept), random)
@@ -162,7 +134,8 @@ def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Gen
     return times.reshape(len(drawn), number).astype(np.float64)
 
 
-def _batches(resamples: int, width: int) -> list[int]:
+def batches(resamples: int, width: int) -> list[int]:
+    """Return how many of so many resamples of K numbers are made at a time."""
     most = max(1, _AT_ONCE // max(1, width))
     whole, left = divmod(resamples, most)
     return [most] * whole + ([left] if left else [])
@@ -232,7 +205,7 @@ def _largest(d: Doubles) -> Doubles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterSums(KeyedSums):
+class ClusterSums(Sums):
     """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
 
     Attributes:
@@ -251,7 +224,17 @@ class ClusterSums(KeyedSums):
     ) -> Self:
         """Return the sums over differences, none of them NaN, and their clusters. Shape (N,)."""
         ones = np.ones(len(clusters), dtype=np.int64)
-        return cls.summed(clusters, differences.astype(np.float64), ones)
+        return cls._summed(clusters, differences.astype(np.float64), ones)
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self]) -> Self:
+        """Return the sums over several sets of pairs together; at least one."""
+        fields = ([getattr(part, name) for part in parts] for name in cls.__slots__)
+        return cls._summed(*map(np.concatenate, fields))
+
+    @classmethod
+    def _summed(cls, *columns: npt.NDArray[Any]) -> Self:
+        return cls(**dict(zip(cls.__slots__, summed_by_key(*columns), strict=True)))
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -279,10 +262,9 @@ class PairedResult:
         clusters: Number of clusters; None if rows count one by one.
         effective_clusters: Number of equal clusters that would weigh as much.
         confidence: Of the interval and the bound, such as .95.
-        difference: Mean of the differences; the error is its standard error.
-        degrees: Degrees of freedom of Student's t.
-        interval: The two-sided interval by Student's t.
-        upper: The one-sided upper bound by Student's t.
+        difference: Mean of the differences; `error` is its standard error.
+        degrees: Degrees of freedom of Student's t, by which `interval` and the upper bound are
+            made.
         detectable: The smallest true difference that so many rows show with probability `POWER`:
             the interval then leaves out 0. None where no two differences are unlike.
         p_value: Two-sided, by Student's t: that the mean is 0.
@@ -327,14 +309,10 @@ def paired_result(
     resamples: int = RESAMPLES,
     seed: int = 12345,
 ) -> PairedResult:
-    """Return the paired difference with its error and tests.
+    """Return the paired difference with its error and tests, from sums over pairs.
 
-    Args:
-        sums: Sums over the pairs.
-        clusters: Sums over the same pairs by cluster; None if rows are independent.
-        confidence: As for `compare_paired`; so are the next two.
-        resamples: 0 for no test by resampling.
-        seed: Of the resampling.
+    `clusters` are sums over the same pairs by cluster; None if rows are independent. The other
+    arguments are as for `compare_paired`.
     """
     n = sums.count
     units = n if clusters is None else clusters.effective
@@ -400,13 +378,8 @@ def compare_corpora(
 ) -> CorpusResult:
     """Compare two corpora from the counts of their rows, which are paired.
 
-    Args:
-        mine: The counts of each row of one side. Shape (N, K).
-        theirs: The same of the other side.
-        score: Returns the score of a corpus from the sums of its counts. Shape (K,).
-        confidence: Of the interval.
-        resample: Whether to test the difference.
-        seed: Of the resampling.
+    Takes the counts of each row of either side, (N, K), and a function that returns the score of a
+    corpus from the sums of its counts, (K,); `resample` says whether to test the difference.
 
     References:
         sacreBLEU's `significance.py`, whose p values these are within their Monte Carlo error.
@@ -427,11 +400,11 @@ def compare_corpora(
     totals, moves = both.sum(axis=0), np.hstack([theirs - mine, mine - theirs])
     swapped = [
         differences(totals + random.integers(0, 2, size=(count, number)).astype(np.float64) @ moves)
-        for count in _batches(CORPUS_SWAPS, number)
+        for count in batches(CORPUS_SWAPS, number)
     ]
     drawn = [
         differences(times_drawn(np.full(count, number), number, random) @ both)
-        for count in _batches(CORPUS_SAMPLES, number)
+        for count in batches(CORPUS_SAMPLES, number)
     ]
     sampled, sizes = np.concatenate(drawn), np.abs(np.concatenate(drawn))
     least = abs(known.difference)
@@ -451,13 +424,7 @@ def check_student() -> None:
     Raises:
         ConfigError: scipy is not installed.
     """
-    try:
-        import scipy.special  # noqa: F401  only to see that it is there
-    except ImportError as error:
-        raise ConfigError(
-            f"a comparison needs scipy ({error}); expected the packages of the extra 'results'. "
-            "In the checkout: pip install '.[results]'."
-        ) from error
+    check_package("scipy.special", "a comparison", "results")
 
 
 def compare_paired(
@@ -529,10 +496,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _of_rows(sums: PairedSums, mean: float) -> tuple[float, float | None]:
-    """Return the variance of the mean, and how many pairs carry it: exact up to `KEPT` of them.
-
-    If more pairs changed, the others count as if each had their mean difference.
-    """
+    """Return the variance of the mean, and how many pairs carry it: exact up to `KEPT` of them."""
     n, units = sums.count, sums.units()
     variance = max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
     counts = np.append(np.ones(len(units.kept)), units.rest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import InputError, check_package
 from bertscore_core.stats.intervals import mean_intervals
 from bertscore_core.stats.sums import (
     MEASURES,
@@ -246,13 +246,9 @@ class Scores:
             InputError: The scores are of several layers.
         """
         self._check_one_layer("to_pandas()")
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ConfigError(
-                f"to_pandas() needs pandas ({error}); expected the packages of the extra "
-                "'results'. Install it, or pandas alone."
-            ) from error
+        check_package("pandas", "to_pandas()", "results")
+        import pandas as pd
+
         return pd.DataFrame({name: getattr(self, name) for name in self.__slots__})
 
     def __repr__(self) -> str:
@@ -297,12 +293,10 @@ class Scores:
 def cancelling(precision: FloatArray, recall: FloatArray, f1: FloatArray) -> BoolArray:
     """Return where raw precision and recall nearly cancel, so that rounding may move F1 far.
 
-    F1 = 2PR / (P + R) has a pole at P = -R, and no bound near it. If P and R both move by 3e-7, F1
-    moves by at most 3e-7 * 2 (P^2 + R^2) / (P + R)^2. Here that is above 1e-6. P and R have
-    opposite signs then: with equal signs it is 6e-7 at most. An F1 beyond [-1, 1] is of such a
-    pair, too; with several references its P and R may not be those of the row.
-
-    Shapes: (N,), also of the result.
+    Shape (N,). F1 = 2PR / (P + R) has a pole at P = -R. If P and R both move by 3e-7, F1 moves by
+    at most 3e-7 * 2 (P^2 + R^2) / (P + R)^2. Here that is above 1e-6; with equal signs it is 6e-7
+    at most. An F1 beyond [-1, 1] is of such a pair, too; with several references its P and R may
+    not be those of the row.
     """
     p, r = precision.astype(np.float64), recall.astype(np.float64)
     moved = _ROUNDING * 2 * (p**2 + r**2) > _MOST_MOVED * (p + r) ** 2
@@ -316,8 +310,7 @@ class ScoreSummary(Sums):
     Attributes:
         rows: Rows seen.
         scored: Rows with scores; over these the measures are added up.
-        cancelling: Scored rows that `cancelling` names; None if they were not counted.
-        cancelling_f1: Their F1 added up; the same.
+        cancelling: Scored rows that `cancelling` names, and their F1 added up; None if not counted.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
         reasons: Number of rows by the reason they have, with and without scores.

@@ -1,8 +1,6 @@
 """Sums over rows that can be merged: the protocol, histograms, and statistics of groups."""
 
-import json
 import math
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,6 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import InputError, load_json
 from bertscore_core.tokens import BoolArray, IntArray
 
 
@@ -49,27 +46,6 @@ def _added(parts: Sequence[Any]) -> Any:
         names = sorted({name for part in parts for name in part})
         return {name: _added([part[name] for part in parts if name in part]) for name in names}
     return type(first).merge(parts)
-
-
-class KeyedSums(Sums):
-    """Sums by key: the first field has the keys, ascending, the others what is added up of each."""
-
-    __slots__: tuple[str, ...] = ()
-
-    @classmethod
-    def summed(cls, keys: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> Self:
-        """Add up columns by key. Shape (N,) for keys, (N, ...) for each column."""
-        order = np.argsort(keys, kind="stable")
-        names, starts = np.unique(keys[order], return_index=True)
-        if len(names):  # `reduceat` adds up runs, such as those of equal keys; it refuses none
-            columns = tuple(np.add.reduceat(column[order], starts) for column in columns)
-        return cls(**dict(zip(cls.__slots__, (names, *columns), strict=True)))
-
-    @classmethod
-    def merge(cls, parts: Sequence[Self]) -> Self:
-        """Return the sums over several sets of rows together; at least one."""
-        fields = ([getattr(part, name) for part in parts] for name in cls.__slots__)
-        return cls.summed(*map(np.concatenate, fields))
 
 
 def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> float:
@@ -162,8 +138,6 @@ STATISTIC_BINS = 4096
 
 MEASURES = ("precision", "recall", "f1")
 """The order of the measures in every array and tuple."""
-
-FORMAT = "bertscore-statistics/1"
 
 Three: TypeAlias = tuple[int, int, int]
 ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHistogram]
@@ -262,57 +236,6 @@ class ScoreStatistics(Sums):
             scores_at(wanted, histogram.dense(STATISTIC_BINS)) for histogram in self.histograms
         ]
         return np.stack(columns, axis=-1)
-
-    def to_bytes(self) -> bytes:
-        """Return the statistics in a compact form; equal statistics give equal bytes."""
-        fields = [
-            FORMAT,
-            [self.rows, self.scored, self.truncated, self.reused],
-            [self.sums, self.squares, self.raw_sums, self.raw_squares],
-            dict(sorted(self.reasons.items())),
-            dict(sorted(self.rejected_reasons.items())),
-            [[histogram.bins.tolist(), histogram.counts.tolist()] for histogram in self.histograms],
-            *([self.metrics] if self.metrics else []),
-        ]
-        return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 1)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ScoreStatistics":
-        """Read what `to_bytes` returns.
-
-        Raises:
-            InputError: The bytes are something else, or are damaged.
-        """
-        try:
-            return cls._of_fields(load_json(zlib.decompress(data)))
-        except (zlib.error, ValueError, TypeError, IndexError, AttributeError) as error:
-            raise InputError(
-                f"the statistics of a group cannot be read ({error}); expected {FORMAT}."
-            ) from error
-
-    @classmethod
-    def _of_fields(cls, fields: Any) -> "ScoreStatistics":
-        name, (rows, scored, truncated, reused), sums, reasons, rejected, histograms, *more = fields
-        if name != FORMAT:
-            raise ValueError(f"format {name}")
-        final_sums, squares, raw_sums, raw_squares = map(tuple, sums)
-        first, second, third = (
-            PackedHistogram.of(np.array(bins), np.array(counts)) for bins, counts in histograms
-        )
-        return cls(
-            rows=rows,
-            scored=scored,
-            truncated=truncated,
-            reused=reused,
-            sums=final_sums,
-            squares=squares,
-            raw_sums=raw_sums,
-            raw_squares=raw_squares,
-            histograms=(first, second, third),
-            reasons=reasons,
-            rejected_reasons=rejected,
-            metrics={name: tuple(own) for metrics in more for name, own in metrics.items()},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,8 +3,7 @@
 The scores of bert-score depend on the slow tokenizers, which transformers 5 no longer has. Its own
 tokenizers give other ids for some texts. The difference is removed in up to three places: texts are
 prepared before the batched backend reads them, parts of the backend are changed once at load, and
-ids are corrected afterwards. A rule does what the slow class did, whatever backend the files gave,
-so it is the same for folders with a `tokenizer.json`, with the slow class's files, or with both.
+ids are corrected afterwards. A rule does what the slow class did, whatever backend the files gave.
 
 ========================  ======================================================================
 tokenizer                 what is restored
@@ -20,14 +19,7 @@ XLM                       lowercasing before everything else, character by chara
 ProphetNet                `[X_SEP]` is text
 ========================  ======================================================================
 
-These differences remain:
-
-- T5 with `legacy: false`, and DeBERTa-v2 with `split_by_punct`.
-- BERT vocabularies with U+166D, U+1734 or U+111C9, which the backend treats as other kinds of
-  characters.
-- Sentencepiece tokenizers whose folder has neither the model nor a `tokenizer.json` with its
-  normalisation table. bert-score could not load them either.
-- Tokenizer classes that are not named in this module.
+`docs/library.md` names what is not supported.
 """
 
 import hashlib
@@ -91,7 +83,7 @@ class LegacyRule:
         identity: Everything here that decides the ids and is not part of the backend's state. It
             goes into the fingerprint.
         prepare: Applied to every stripped text; None if there is nothing to do.
-        spares_ascii: Whether `prepare` never changes ASCII texts, so that it need not be called.
+        spares_ascii: Whether `prepare` never changes ASCII texts.
         end_id: Id of which one is dropped if a row ends in two.
         parts: Ids that are replaced by several ids.
         trailing: Special tokens at the end of a row, kept if replacements make it too long.

@@ -20,51 +20,38 @@ SEED = 20
 MATCHINGS = 8
 
 
-def references_by_language() -> dict[str, list[str]]:
-    """Return the distinct references of the sample, by language."""
-    found: dict[str, set[str]] = {}
+def random_pairs() -> list[tuple[str, str]]:
+    """Pair the references of each language at random, several times, each text once a time."""
+    by_language: dict[str, set[str]] = {}
     for path in sorted((FOLDER / "sample").glob("*.parquet")):
-        table = pq.read_table(path, columns=["language", "reference"])
-        for row in table.to_pylist():
+        for row in pq.read_table(path, columns=["language", "reference"]).to_pylist():
             several = row["reference"]
             texts = [several] if isinstance(several, str) else several or []
-            found.setdefault(row["language"], set()).update(texts)
-    return {language: sorted(texts) for language, texts in sorted(found.items())}
+            by_language.setdefault(row["language"], set()).update(texts)
+    generator, pairs = random.Random(SEED), []  # noqa: S311 - a sample, no secret
+    for _, texts in sorted(by_language.items()):
+        for _ in range(MATCHINGS):
+            shuffled = generator.sample(sorted(texts), len(texts))
+            pairs += zip(shuffled[::2], shuffled[1::2], strict=False)
+    return pairs
 
 
-def random_pairs(texts: list[str], generator: random.Random) -> list[tuple[str, str]]:
-    """Pair texts at random, each at most once."""
-    shuffled = generator.sample(texts, len(texts))
-    return list(zip(shuffled[::2], shuffled[1::2], strict=False))
-
-
-def main() -> None:
-    """Score the pairs and write both files."""
-    generator = random.Random(SEED)  # noqa: S311 - a sample, no secret
-    pairs = [
-        pair
-        for texts in references_by_language().values()
-        for _ in range(MATCHINGS)
-        for pair in random_pairs(texts, generator)
-    ]
+if __name__ == "__main__":
+    first, second = zip(*random_pairs(), strict=True)
     scorer = BertScorer(ScorerConfig(all_layers=True, device="cpu"))
-    scores = scorer.score([first for first, _ in pairs], [second for _, second in pairs])
+    scores = scorer.score(first, second)
     means = np.stack(
-        [values.mean(axis=1) for values in (scores.precision, scores.recall, scores.f1)], axis=1
+        [values.mean(axis=1) for values in (scores.precision, scores.recall, scores.f1)]
     )
-    rows = [f"{layer},{p:.6f},{r:.6f},{f:.6f}" for layer, (p, r, f) in enumerate(means)]
+    rows = [f"{layer},{p:.6f},{r:.6f},{f:.6f}" for layer, (p, r, f) in enumerate(means.T)]
     (FOLDER / "baseline.csv").write_text("\n".join(["LAYER,P,R,F", *rows]) + "\n")
     about = {
         "what": "random pairs of references of configs/demo/sample within each language",
         "use": "demonstration only: small sample, template sentences",
         "model": EMBEDDED_MODEL,
-        "pairs": len(pairs),
+        "pairs": len(first),
         "seed": SEED,
         "matchings": MATCHINGS,
         "signature": scorer.signature().format(),
     }
     (FOLDER / "baseline.json").write_text(json.dumps(about, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    main()

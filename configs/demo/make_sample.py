@@ -21,10 +21,9 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,39 +69,33 @@ MULTI_SCHEMA = pa.schema(
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
-    """The sentences of one language.
+class Segment(NamedTuple):
+    """One topic with its slots filled: what every system was asked to say.
 
     Attributes:
-        code: ISO 639-1 code.
-        spaced: Whether white space separates words.
-        slots: Slot name -> the values it may take.
-        topics: For each topic its sentences, the reference first.
+        language: Whether white space separates words (`spaced`), the values that each of the
+            `slots` may take, and for each of the `topics` its sentences, the reference first.
+        filling: The value of each slot.
     """
 
     code: str
-    spaced: bool
-    slots: Mapping[str, Sequence[str]]
-    topics: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """One topic with its slots filled: what every system was asked to say."""
-
-    language: Language
+    language: Mapping[str, Any]
     topic: int
     filling: Mapping[str, str]
 
     def say(self, variant: int) -> str:
         """Return the segment in the words of one of the topic's sentences."""
-        return self.language.topics[self.topic][variant].format(**self.filling)
+        return str(self.language["topics"][self.topic][variant]).format(**self.filling)
+
+    def part(self, keep: Callable[[list[str]], list[str]]) -> str:
+        """Return the words of the reference that are kept; characters, where it has no words."""
+        text, spaced = self.say(0), self.language["spaced"]
+        return (" " if spaced else "").join(keep(text.split() if spaced else list(text)))
 
 
 def paraphrase(segment: Segment, rng: random.Random) -> str:
     """Say the same in other words."""
-    return segment.say(rng.randrange(1, len(segment.language.topics[segment.topic])))
+    return segment.say(rng.randrange(1, len(segment.language["topics"][segment.topic])))
 
 
 def careful(segment: Segment, rng: random.Random) -> str:
@@ -113,45 +106,32 @@ def careful(segment: Segment, rng: random.Random) -> str:
 
 def dropped(segment: Segment, rng: random.Random) -> str:
     """Lose about one unit in DROP_EVERY, but never all of them."""
-    units = _units(segment)
-    kept = [unit for unit in units if rng.randrange(DROP_EVERY)]
-    return _join(segment, kept or units[:1])
+    return segment.part(lambda units: [u for u in units if rng.randrange(DROP_EVERY)] or units[:1])
 
 
 def swapped(segment: Segment, rng: random.Random) -> str:
     """Fill each slot with another value than the reference has."""
     other = {
         slot: rng.choice([value for value in values if value != segment.filling[slot]])
-        for slot, values in segment.language.slots.items()
+        for slot, values in segment.language["slots"].items()
     }
-    return Segment(language=segment.language, topic=segment.topic, filling=other).say(0)
+    return segment._replace(filling=other).say(0)
 
 
 def truncated(segment: Segment, rng: random.Random) -> str:
     """Stop halfway."""
     del rng  # every system is called in the same way
-    units = _units(segment)
-    return _join(segment, units[: len(units) // 2])
+    return segment.part(lambda units: units[: len(units) // 2])
 
 
-SYSTEMS: tuple[Callable[[Segment, random.Random], str], ...] = (
-    paraphrase,
-    careful,
-    dropped,
-    swapped,
-    truncated,
+SYSTEMS: Sequence[Callable[[Segment, random.Random], str]] = (
+    *(paraphrase, careful, dropped, swapped, truncated),
 )
-
-
-def read_languages(path: Path = HERE / "sentences.yaml") -> dict[str, Language]:
-    """Read the sentences of every language."""
-    tables = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {code: Language(code=code, **table) for code, table in tables.items()}
 
 
 def make_tables() -> dict[str, pa.Table]:
     """Return the files of the sample: name -> table. Ids are unique over all of them."""
-    languages = read_languages()
+    languages = yaml.safe_load((HERE / "sentences.yaml").read_text(encoding="utf-8"))
     rng = random.Random(SEED)  # noqa: S311 - made-up data, not a secret
     europe = [*_pairs(languages, EUROPE, rng), *_odd_rows()]
     world = list(_pairs(languages, WORLD, rng))
@@ -166,45 +146,37 @@ def make_tables() -> dict[str, pa.Table]:
     }
 
 
-def write_sample(folder: Path) -> list[Path]:
-    """Write the sample into `folder` and return the paths written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, table in make_tables().items():
-        path = folder / name
-        pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP_ROWS)
-        paths.append(path)
-    return paths
-
-
 def _pairs(
-    languages: Mapping[str, Language],
+    languages: Mapping[str, Any],
     codes: Sequence[str],
     rng: random.Random,
     *,
     several_references: bool = False,
 ) -> Iterator[Row]:
     """Yield a row per segment and system, the systems of a segment beside each other."""
-    for segment in _segments([languages[code] for code in codes], rng):
+    for segment in _segments(languages, codes, rng):
         reference: str | list[str] = segment.say(0)
         if several_references:
             reference = [segment.say(variant) for variant in range(rng.randint(2, 3))]
         for system in SYSTEMS:
             yield {
                 "system": system.__name__,
-                "language": segment.language.code,
+                "language": segment.code,
                 "candidate": system(segment, rng),
                 "reference": reference,
                 "meta": {"domain": DOMAINS[segment.topic], "segment": segment.topic, "note": None},
             }
 
 
-def _segments(languages: Sequence[Language], rng: random.Random) -> Iterator[Segment]:
-    for language in languages:
-        for topic in range(len(language.topics)):
+def _segments(
+    languages: Mapping[str, Any], codes: Sequence[str], rng: random.Random
+) -> Iterator[Segment]:
+    for code in codes:
+        for topic in range(len(languages[code]["topics"])):
             for _ in range(FILLINGS):
-                filling = {slot: rng.choice(values) for slot, values in language.slots.items()}
-                yield Segment(language=language, topic=topic, filling=filling)
+                slots = languages[code]["slots"].items()
+                filling = {slot: rng.choice(values) for slot, values in slots}
+                yield Segment(code, languages[code], topic, filling)
 
 
 def _odd_rows() -> Iterator[Row]:
@@ -218,16 +190,8 @@ def _odd_rows() -> Iterator[Row]:
         }
 
 
-def _units(segment: Segment) -> list[str]:
-    text = segment.say(0)
-    return text.split() if segment.language.spaced else list(text)
-
-
-def _join(segment: Segment, units: Sequence[str]) -> str:
-    return (" " if segment.language.spaced else "").join(units)
-
-
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "sample"
-    for written in write_sample(target):
-        print(f"{written}: {written.stat().st_size:,} bytes")
+    target.mkdir(parents=True, exist_ok=True)
+    for name, table in make_tables().items():
+        pq.write_table(table, target / name, compression="zstd", row_group_size=ROW_GROUP_ROWS)

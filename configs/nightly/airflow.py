@@ -62,27 +62,22 @@ with DAG(
     catchup=False,
     max_active_runs=1,
 ):
-    score = FinalOperator(
-        task_id="score",
-        bash_command=" ".join(SCORE.split()),
-        skip_on_exit_code=FINAL,
-        retries=3,
+
+    def task(name: str, command: str, **more: Any) -> FinalOperator:
+        """Return the task of a command."""
+        command = " ".join(command.split())
+        return FinalOperator(
+            task_id=name, bash_command=command, skip_on_exit_code=FINAL, retries=3, **more
+        )
+
+    score = task(
+        "score",
+        SCORE,
         retry_delay=timedelta(minutes=5),
         execution_timeout=timedelta(hours=6),
     )
     check = BashOperator(task_id="check", bash_command=CHECK)
-    compare = FinalOperator(
-        task_id="compare",
-        bash_command=" ".join(COMPARE.split()),
-        skip_on_exit_code=FINAL,
-        retries=3,
-    )
-    report = FinalOperator(
-        task_id="report",
-        bash_command=" ".join(REPORT.split()),
-        skip_on_exit_code=FINAL,
-        retries=3,
-    )
+    compare, report = task("compare", COMPARE), task("report", REPORT)
     # Both are last, so that the night is red if it is worse, and has its page all the same.
     score >> check >> report
     check >> compare

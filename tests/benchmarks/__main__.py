@@ -23,16 +23,13 @@ from tests.benchmarks.table import read_results, to_markdown
 BUDGET_MINUTES = 15
 
 CASES = {
-    "commands": "candidates comparisons idf_keys job_memory nights prism report_page text_input",
-    "contest": "families growth long_texts peer shapes",
-    "crawl": "baseline_job baseline_scale ingest",
+    "commands": "comparisons job_memory splits",
+    "contest": "peer shapes",
     "gemm": "gemm",
     "host": "host",
     "million": "million",
     "overhead": "overhead scaling",
     "roofline": "roofline",
-    "scores": "company coverage formats host_errors idf_baseline index mixed_languages",
-    "splits": "made_splits splits",
 }
 """The benchmarks of each module; they are functions of these names."""
 
@@ -45,7 +42,6 @@ SET: dict[str, tuple[str, str]] = {
         "--rounds 2 --mixed-pairs 600",
         "--rounds 1 --mixed-pairs 40 --short-pairs 64 --long-pairs 2",
     ),
-    "long_texts": ("", "--tokens 600 1200 --rounds 1"),
     "overhead --rounds 1": ("--pairs 8000 --split-rows 1000", "--pairs 400 --split-rows 100"),
     "scaling --rounds 1": ("--pairs 4000", "--pairs 400"),
     "host": ("--threads 4 --splits 5", "--threads 2 --splits 2 --rows 40 --only minilm-l4"),

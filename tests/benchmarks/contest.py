@@ -1,8 +1,8 @@
 """bert-score and this library in turn on the same texts, each a process with its model loaded."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,13 @@ import numpy as np
 
 from tests.benchmarks import gemm
 from tests.benchmarks.harness import Recorder, interleave
-from tests.benchmarks.models import BenchModel, prepare, prepare_family
+from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import Pairs, fixed, mixed
 from tests.benchmarks.worker import Worker, write_pairs
-from tests.support.tiny_models import FAMILIES
 
 WARM_UP_PAIRS = 64
 DEFAULT_PAIRS = {"embedded": 3000, "bert-base": 400, "roberta-large": 100}
 SYSTEMS = 8
-PIECES_PER_WORD = 2.5
-"""Tokens that the tokenizers of the tests' families make of a word, about."""
 
 
 def peer(
@@ -46,8 +43,8 @@ def peer(
     `--ours float32:torch` asks for a backend by name. On `--device cuda` a plain loop replaces
     bert-score if that is not installed, and the line says so.
     """
-    with contest(prepare(model), recorder, peer_batches, ours, device) as run:
-        run({"": mixed(pairs or DEFAULT_PAIRS[model])}, rounds)
+    texts = {"": mixed(pairs or DEFAULT_PAIRS[model])}
+    contest(recorder, prepare(model), texts, rounds, peer_batches, ours, device)
 
 
 def shapes(
@@ -73,111 +70,15 @@ def shapes(
         "shared": mixed(mixed_pairs, systems=SYSTEMS),
         "distinct": mixed(mixed_pairs),
     }
-    with contest(prepared, recorder, peer_batches, ours) as run:
-        seconds = run(cases, rounds)
-    for name, shared in seconds["shared"].items():
-        recorder.add(
-            model=model,
-            what=f"shared against distinct: {name}",
-            n=mixed_pairs,
-            seconds=shared,
-            ratio=median(seconds["distinct"][name]) / median(shared),
-        )
-
-
-def families(
-    recorder: Recorder,
-    *,
-    only: Sequence[str] = tuple(FAMILIES),
-    pairs: int = 200,
-    rounds: int = 3,
-    peer_batches: Sequence[int] = (64,),
-    ours: Sequence[str] = ("float32",),
-) -> None:
-    """Every architecture, by the path that all share, against bert-score.
-
-    Models have random weights, hidden size 256 and 4 layers, with the tokenizers of the tests;
-    those cut words into small pieces, so texts are made of fewer words to have about 25 tokens.
-    Useful work is counted as for BERT, which is near the truth for most; go by the ratio.
-    """
-    texts = mixed(pairs)
-    cut = Pairs(*([shortened(text) for text in side] for side in texts.sides))
-    for family in only:
-        try:
-            with contest(prepare_family(family), recorder, peer_batches, ours) as run:
-                run({"": cut}, rounds)
-        except RuntimeError as error:  # one family must not cost the others their results
-            recorder.add(model=family, what="failed", n=pairs, error=str(error))
-
-
-def growth(
-    recorder: Recorder,
-    *,
-    model: str = "embedded",
-    sizes: Sequence[int] = (1_000, 5_000, 20_000),
-    dtype: str = "float32",
-    peer: bool = False,
-) -> None:
-    """How the time and memory of the bare kernel grow with the number of pairs in one call.
-
-    Every size runs in a process of its own, whose peak memory is reported, the model included; the
-    ratio is pairs per second against the smallest size. `--peer` measures bert-score too, which
-    takes minutes. See `job_memory` for the job's memory.
-    """
-    sides = {f"ours, {dtype}": partial(Worker, "ours", prepare(model), dtype=dtype)}
-    if peer:
-        sides["peer, batch 64"] = partial(Worker, "peer", prepare(model))
-    for what, start in sides.items():
-        first = 0.0
-        for size in sizes:
-            with TemporaryDirectory() as folder, start() as worker:
-                reply = worker.ask("score", path=write_pairs(Path(folder) / "pairs", mixed(size)))
-            rate = size / reply["seconds"]
-            first = first or rate
+    seconds = contest(recorder, prepared, cases, rounds, peer_batches, ours)
+    for (case, name), shared in seconds.items():
+        if case == "shared":
             recorder.add(
                 model=model,
-                what=what,
-                n=size,
-                seconds=[reply["seconds"]],
-                ratio=rate / first,
-                pairs_per_second=rate,
-                peak_mb=reply["peak_mb"],
-            )
-
-
-def long_texts(
-    recorder: Recorder,
-    *,
-    model: str = "embedded",
-    tokens: Sequence[int] = (600, 5_000, 50_000),
-    rounds: int = 3,
-) -> None:
-    """Seconds and memory of one pair of long texts, cut and in windows.
-
-    Every length and rule runs in a process of its own, whose peak memory is reported, the model
-    included. A short pair is scored first, so that no first call is measured. The ratio is the CPU
-    time of the windows against that of the cut texts.
-    """
-    for length in tokens:
-        cut = 0.0
-        for rule in ("truncate", "windows"):
-            with (
-                TemporaryDirectory() as folder,
-                Worker("ours", prepare(model), long_text=rule) as worker,
-            ):
-                worker.ask("score", path=write_pairs(Path(folder) / "warm", fixed(1, 300)))
-                pair = write_pairs(Path(folder) / "pair", fixed(1, length))
-                replies = [worker.ask("score", path=pair) for _ in range(rounds)]
-            used = median(reply["cpu_seconds"] for reply in replies)
-            cut = cut or used
-            recorder.add(
-                model=model,
-                what=f"{length:,} tokens: {rule}",
-                n=1,
-                seconds=[reply["seconds"] for reply in replies],
-                ratio=used / cut,
-                cpu_seconds=used,
-                peak_mb=replies[-1]["peak_mb"],
+                what=f"shared against distinct: {name}",
+                n=mixed_pairs,
+                seconds=shared,
+                ratio=median(seconds["distinct", name]) / median(shared),
             )
 
 
@@ -190,12 +91,6 @@ def whole_words(model: BenchModel) -> list[str]:
     return [piece for piece in pieces if piece.isascii() and piece.isalpha() and len(piece) > 2]
 
 
-def shortened(text: str) -> str:
-    """Cut a text down to the words that make as many tokens as it had words."""
-    words = text.split()
-    return " ".join(words[: max(round(len(words) / PIECES_PER_WORD), 1)])
-
-
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """A process with a model loaded.
@@ -204,43 +99,38 @@ class Contestant:
         worker: The process.
         dtype: Number format of its encoder.
         options: What goes with every request to score.
-        backend: What runs its encoder; None for bert-score.
     """
 
     worker: Worker
     dtype: str
     options: Mapping[str, Any]
-    backend: str | None = None
+
+    @property
+    def backend(self) -> str | None:
+        """What runs its encoder; None for bert-score."""
+        return self.worker.loaded.get("backend")
 
     def score(self, path: str, stop: int | None = None) -> dict[str, Any]:
         """Score the pairs of a file."""
         return self.worker.ask("score", path=path, stop=stop, **self.options)
 
 
-Seconds = dict[str, dict[str, list[float]]]
-"""Seconds of every round, by case and contestant."""
-
-
-@contextmanager
 def contest(
-    model: BenchModel,
     recorder: Recorder,
+    model: BenchModel,
+    cases: Mapping[str, Pairs],
+    rounds: int,
     peer_batches: Sequence[int],
     ours: Sequence[str],
     device: str = "cpu",
-) -> Iterator[Callable[[Mapping[str, Pairs], int], Seconds]]:
-    """Load the contestants; yield what lets them score texts in turn and records the results.
+) -> dict[tuple[str, str], list[float]]:
+    """Score every case by every contestant in turn, after a warm-up, and record the results.
 
-    Args:
-        model: The model.
-        recorder: Where results go.
-        peer_batches: Batch sizes of bert-score, a process each. The first is what ratios compare
-            with.
-        ours: Number formats of this library, each with `:backend` behind it if one is wanted.
-        device: Where all of them compute.
+    Returns:
+        The seconds of every round, by case and contestant.
     """
-    contestants: dict[str, Contestant] = {}
     with ExitStack() as stack:
+        contestants: dict[str, Contestant] = {}
         for batch in peer_batches:
             worker = stack.enter_context(Worker("peer", model, device))
             recorder.facts["peer"] = worker.loaded["versions"]
@@ -250,37 +140,25 @@ def contest(
             dtype, _, backend = asked.partition(":")
             options = {"dtype": dtype} | ({"backend": backend} if backend else {})
             worker = stack.enter_context(Worker("ours", model, device, **options))
-            contestants[f"ours, {asked}"] = Contestant(worker, dtype, {}, worker.loaded["backend"])
-        yield partial(_run, model, recorder, contestants, device)
-
-
-def _run(
-    model: BenchModel,
-    recorder: Recorder,
-    contestants: Mapping[str, Contestant],
-    device: str,
-    cases: Mapping[str, Pairs],
-    rounds: int,
-) -> Seconds:
-    """Score every case with every contestant in turn, after a warm-up, and record the results."""
-    replies: dict[tuple[str, str], dict[str, Any]] = {}
-    peaks = dict.fromkeys(sorted({side.dtype for side in contestants.values()}), 0.0)
-
-    def score(case: str, name: str) -> float:
-        replies[case, name] = contestants[name].score(paths[case])
-        return float(replies[case, name]["seconds"])
-
-    def measure_peaks() -> float:
-        started = time.perf_counter()
-        for dtype in peaks:
-            peaks[dtype] = max(peaks[dtype], gemm.measure(dtype, device, seconds=0.2).best)
-        return time.perf_counter() - started
-
-    with TemporaryDirectory() as folder:
+            contestants[f"ours, {asked}"] = Contestant(worker, dtype, {})
+        folder = Path(stack.enter_context(TemporaryDirectory()))
         paths = {
-            case: write_pairs(Path(folder) / f"{number}.json", pairs)
+            case: write_pairs(folder / f"{number}.json", pairs)
             for number, (case, pairs) in enumerate(cases.items())
         }
+        replies: dict[tuple[str, str], dict[str, Any]] = {}
+        peaks = dict.fromkeys(sorted({side.dtype for side in contestants.values()}), 0.0)
+
+        def score(case: str, name: str) -> float:
+            replies[case, name] = contestants[name].score(paths[case])
+            return float(replies[case, name]["seconds"])
+
+        def measure_peaks() -> float:
+            started = time.perf_counter()
+            for dtype in peaks:
+                peaks[dtype] = max(peaks[dtype], gemm.measure(dtype, device, seconds=0.2).best)
+            return time.perf_counter() - started
+
         for path in paths.values():
             for side in contestants.values():
                 side.score(path, stop=WARM_UP_PAIRS)
@@ -321,7 +199,7 @@ def _run(
             mean_tokens=tokens / max(len(lengths[case]), 1),
             **drift,
         )
-    return {case: {name: taken[case, name] for name in contestants} for case in cases}
+    return {turn: taken[turn] for turn in turns}
 
 
 def _difference(prefix: str, left: Sequence[float], right: Sequence[float]) -> dict[str, float]:

@@ -3,8 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -16,20 +15,17 @@ import pytest
 import torch
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.tokenizer import TextTokenizer
 from tests.benchmarks.harness import Recorder
 from tests.benchmarks.models import BenchModel, prepare_narrow
 from tests.benchmarks.texts import mixed
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, pretend
 
-MODES = ("scaled", "one process")
 SMALLER = 4
-"""How many times smaller the splits of scaled cases are, so that they do not take minutes."""
+"""How many times smaller the splits are than at full rate, so that they do not take minutes."""
 
 HERE = 2
-"""Processors of this machine that a scaled case may use."""
+"""Processors of this machine that a case may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,54 +56,6 @@ CASES = {
 }
 
 
-class ElsewhereBackend:
-    """A tokenizer's library whose work is done by other processors: known texts take sleep.
-
-    Args:
-        backend: The library's tokenizer.
-        processors: How many share the work.
-    """
-
-    def __init__(self, backend: Any, processors: int) -> None:
-        self._backend = backend
-        self._processors = processors
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
-
-    def encode_batch_fast(self, texts: Sequence[str]) -> list[Any]:
-        """Return what the library returns, after the time it would take."""
-        key = (len(texts), texts[0], texts[-1])
-        if key not in _KNOWN:
-            with _one_thread():
-                started = time.thread_time()
-                encodings = self._backend.encode_batch_fast(texts)
-                _KNOWN[key] = (encodings, time.thread_time() - started)
-        encodings, seconds = _KNOWN[key]
-        time.sleep(seconds / self._processors)
-        return list(encodings)
-
-
-_KNOWN: dict[tuple[int, str, str], tuple[list[Any], float]] = {}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOKENIZERS_PARALLELISM", "false")
-        yield
-
-
-def _elsewhere(patch: pytest.MonkeyPatch, processors: int) -> None:
-    make = TextTokenizer.__init__
-
-    def init(self: TextTokenizer, tokenizer: Any, **options: Any) -> None:
-        make(self, tokenizer, **options)
-        self._backend = ElsewhereBackend(self._backend, processors)
-
-    patch.setattr(TextTokenizer, "__init__", init)
-
-
 def write_dump(path: Path, rows: int, splits: int) -> None:
     """Write as many row groups of the same pairs."""
     pairs = mixed(rows, mean_tokens=22.5)  # 45 tokens a pair
@@ -117,18 +65,15 @@ def write_dump(path: Path, rows: int, splits: int) -> None:
             writer.write_table(table, row_group_size=rows)
 
 
-def measure(case: Case, *, scaled: bool, threads: int, rows: int, splits: int) -> dict[str, float]:
+def measure(case: Case, *, threads: int, rows: int, splits: int) -> dict[str, float]:
     """Run a job; return the share of the time in which the device was busy, and what it took."""
-    device = PretendedDevice(case.tokens_per_second * (HERE / case.processors if scaled else 1.0))
-    rows = max(rows // SMALLER, 1) if scaled else rows
+    device = PretendedDevice(case.tokens_per_second * HERE / case.processors)
+    rows = max(rows // SMALLER, 1)
     model = prepare_narrow(case.model)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as scratch:
         patch.setenv("TOKENIZERS_PARALLELISM", "true")
         dump = Path(scratch) / "dump.parquet"
         write_dump(dump, rows, splits)
-        if not scaled:
-            _elsewhere(patch, case.processors - HERE)
-            _tokenize_once(model, dump)
         pretend(patch, device)
         before = time.process_time()
         summary = _run(model, dump, Path(scratch) / "out", threads, rows)
@@ -162,20 +107,10 @@ def _run(model: BenchModel, dump: Path, output: Path, threads: int, rows: int) -
     return run_options(options, FnApiRunner(), flags)
 
 
-def _tokenize_once(model: BenchModel, dump: Path) -> None:
-    """Tokenise the rows of a split as the job does, so that the library knows them."""
-    config = ScorerConfig(
-        model=str(model.path), num_layers=model.shape.layers, device="cpu", backend="torch"
-    )
-    rows = pq.ParquetFile(dump).read_row_group(0)
-    BertScorer(config).tokenize(rows["candidate"].to_pylist(), rows["reference"].to_pylist())
-
-
 def host(
     recorder: Recorder,
     *,
     only: Sequence[str] = tuple(CASES),
-    modes: Sequence[str] = MODES,
     threads: Sequence[int] = (2, 4),
     rows: int = 20_000,
     splits: int = 8,
@@ -189,26 +124,19 @@ def host(
     first work to its last. `--threads` are the harness threads of the job, `--rows` those of a
     split at full rate.
 
-    A machine has N virtual processors for each GPU, this one has two. So each case is run twice:
-
-    - `scaled`: the device is N / 2 times slower, and two processors tokenise. This measures the sum
-      of the host's work, and what stands in the way of doing it side by side.
-    - `one process`: the device has its full rate, and the tokenizer's library, which runs outside
-      Python, takes the time it would take on all processors but two, asleep. This measures what
-      only one thread of a Python process can do at a time, which more processors do not make
-      faster.
+    A machine has N virtual processors for each GPU, this one has two. So the device is N / 2 times
+    slower, and two processors tokenise. This measures the sum of the host's work, and what stands
+    in the way of doing it side by side.
     """
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:HERE])
     torch.set_num_threads(1)  # a launch takes one thread
     # Once for what is only loaded and warmed up.
-    measure(CASES[only[0]], scaled=True, threads=1, rows=100, splits=2)
-    for name, mode, number in product(only, modes, threads):
-        figures = measure(
-            CASES[name], scaled=mode == MODES[0], threads=number, rows=rows, splits=splits
-        )
+    measure(CASES[only[0]], threads=1, rows=100, splits=2)
+    for name, number in product(only, threads):
+        figures = measure(CASES[name], threads=number, rows=rows, splits=splits)
         recorder.add(
             model=CASES[name].model,
-            what=f"{CASES[name].gpu}, {mode}, {number} threads",
+            what=f"{CASES[name].gpu}, {number} threads",
             n=int(figures.pop("pairs")),
             seconds=[figures.pop("wall")],
             **figures,

@@ -14,35 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
 from bertscore_core.model import resolve_model
 from tests.benchmarks.harness import Shape
 from tests.benchmarks.texts import WORDS
-from tests.support.tiny_models import write_tokenizer
-from tests.support.tiny_tokenizers import byte_alphabet, write_json
+from tests.support.tiny_tokenizers import write_json
 
 FOLDER = Path("build/bench-models")
-
-_FAMILY_SIZES: dict[str, int] = {
-    **dict.fromkeys(("hidden_size", "d_model", "dim", "emb_dim"), 256),
-    **dict.fromkeys(("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim"), 1024),
-    **dict.fromkeys(("hidden_dim", "d_ff", "d_inner"), 1024),
-    **dict.fromkeys(("num_hidden_layers", "encoder_layers", "num_encoder_layers"), 4),
-    **dict.fromkeys(("n_layers", "n_layer", "num_layers"), 4),
-    "d_kv": 64,
-    "embedding_size": 128,
-}
-"""Sizes that replace those of the tiny families, by their names in the configurations."""
-
-FAMILY_LAYERS = 4
-_MORE_POSITIONS = 512 - 48
-_POSITIONS = (
-    "max_position_embeddings",
-    "max_encoder_position_embeddings",
-    "max_decoder_position_embeddings",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +52,6 @@ def prepare(name: str) -> BenchModel:
     build, shape = BUILDERS[name]
     _once(folder / name, build)
     return BenchModel(name, folder, shape)
-
-
-def prepare_family(family: str) -> BenchModel:
-    """Return the mid-size model of an architecture, made now if it is not there yet."""
-    folder = FOLDER.resolve() / "families"
-
-    def build(target: Path) -> None:
-        config, tokenizer_config = write_tokenizer(family, target)
-        tokenizer_config["model_max_length"] = 512  # some say none; then ours asks for one
-        _save(target, _enlarged(config), tokenizer_config)
-
-    _once(folder / family, build)
-    return BenchModel(family, folder, Shape(FAMILY_LAYERS, 256, 1024))
 
 
 def prepare_narrow(name: str) -> BenchModel:
@@ -165,8 +133,7 @@ def write_word_bpe(folder: Path, words: tuple[str, ...]) -> None:
 
     Merges grow every word from its space on, letter by letter, so no two of them compete.
     """
-    alphabet = byte_alphabet()
-    space = alphabet[ord(" ")]
+    alphabet, space = pre_tokenizers.ByteLevel.alphabet(), "Ġ"
     merges: dict[tuple[str, str], None] = {}
     for word in words:
         piece = space
@@ -180,15 +147,6 @@ def write_word_bpe(folder: Path, words: tuple[str, ...]) -> None:
     write_json(folder / "vocab.json", {piece: index for index, piece in enumerate(pieces)})
     lines = "".join(f"{a} {b}\n" for a, b in merges)
     (folder / "merges.txt").write_text("#version: 0.2\n" + lines, encoding="utf-8")
-
-
-def _enlarged(config: dict[str, Any]) -> dict[str, Any]:
-    """Give a tiny family the sizes of a mid-size model."""
-    sizes = {name: _FAMILY_SIZES[name] for name in config if name in _FAMILY_SIZES}
-    sizes |= {name: config[name] + _MORE_POSITIONS for name in _POSITIONS if name in config}
-    if "attention_window" in config:
-        sizes["attention_window"] = [32] * FAMILY_LAYERS
-    return {**config, **sizes}
 
 
 def _save(target: Path, config: dict[str, Any], tokenizer_config: dict[str, Any]) -> None:

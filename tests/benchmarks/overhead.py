@@ -58,24 +58,13 @@ def steady_seconds(parts: list[tuple[float, int, float]], workers: int, rows: in
         workers: Worker processes, each with one part at a time.
         rows: How many rows to state the time for.
 
-    The rate is that of the time in which all workers were at work and had done a part each. A part
-    that lies only partly in it counts by that share.
+    The rate counts from when as many parts as workers were done. At the end a worker may wait for
+    the others: take many small parts.
     """
-    edges = sorted([(end - took, 1) for end, _, took in parts] + [(end, -1) for end, *_ in parts])
-    busy, all_busy = 0, []
-    for moment, change in edges:
-        if workers in (busy, busy + change):
-            all_busy.append(moment)
-        busy += change
-    later = [end for end, *_ in parts if all_busy and end > all_busy[0]]
-    if len(later) <= workers or all_busy[-1] <= later[workers - 1]:
+    later = parts[workers:]
+    if len(later) < workers:
         raise SystemExit(f"{len(parts)} parts are too few for {workers} workers; more --pairs")
-    first, last = later[workers - 1], all_busy[-1]
-    done = sum(
-        count * max(min(end, last) - max(end - took, first), 0.0) / took
-        for end, count, took in parts
-    )
-    return rows * (last - first) / done
+    return rows * (later[-1][0] - parts[workers - 1][0]) / sum(count for _, count, _ in later)
 
 
 def overhead(

@@ -3,8 +3,7 @@
     python -m tests.benchmarks table build/bench/*.jsonl > tables.md
 
 One table for each benchmark and model, in the order in which they were measured. Of results for the
-same thing the latest counts. The machine stands once above the tables measured on it, with the
-share of its product limit (`gemm`) that each side reaches.
+same thing the latest counts. The machine stands once above the tables measured on it.
 """
 
 import json
@@ -39,18 +38,16 @@ def to_markdown(results: Sequence[dict[str, Any]]) -> str:
     """Return the tables."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in results:
-        # The families make one table, a row a family; other models have a table each.
-        model = "" if line["benchmark"] == "families" else line["model"]
-        groups.setdefault((describe(line["machine"]), line["benchmark"], model), []).append(line)
+        key = (describe(line["machine"]), line["benchmark"], line["model"])
+        groups.setdefault(key, []).append(line)
     blocks: list[str] = []
     machine = None
     for where, benchmark, model in sorted(groups, key=lambda key: key[0]):
         if where != machine:
-            blocks += [where, *_shares(where, results)]
+            blocks.append(where)
             machine = where
-        named = model not in ("", "-")
-        blocks.append(f"## {benchmark}: {model}" if named else f"## {benchmark}")
-        blocks.append(_table(groups[where, benchmark, model], with_model=benchmark == "families"))
+        blocks.append(f"## {benchmark}" if model == "-" else f"## {benchmark}: {model}")
+        blocks.append(_table(groups[where, benchmark, model]))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -63,41 +60,11 @@ def describe(machine: dict[str, Any]) -> str:
     return f"{'; '.join(filter(None, where))}; {cores}; {versions}"
 
 
-def _shares(where: str, results: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what each side reaches of the machine's product limit, with a column for each model.
-
-    Useful work is counted from tokens without padding, so that shares can be compared between
-    machines, where ratios cannot.
-    """
-    lines = [
-        line
-        for line in results
-        if line["benchmark"] == "peer" and "share_of_peak" in line and "peak_gflops" in line
-    ]
-    lines = [line for line in lines if describe(line["machine"]) == where]
-    if not lines:
-        return []
-    models = list(dict.fromkeys(line["model"] for line in lines))
-    cells = {
-        (line["what"], line["model"]): f"{_cell('share_of_peak', line['share_of_peak'])} of "
-        f"{_cell('peak_gflops', line['peak_gflops'])} GFLOP/s"
-        for line in lines
-    }
-    rows = [["", *models], ["---"] * (len(models) + 1)]
-    sides = dict.fromkeys(line["what"] for line in lines)
-    rows += [[side, *(cells.get((side, model), "") for model in models)] for side in sides]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return ["## share of this machine's product limit", table]
-
-
-def _table(lines: Sequence[dict[str, Any]], *, with_model: bool) -> str:
+def _table(lines: Sequence[dict[str, Any]]) -> str:
     shown = [name for name in dict.fromkeys(chain(*lines)) if name not in _HIDDEN]
-    first = ["model", ""] if with_model else [""]
-    rows = [[*first, *(HEADINGS.get(name, name.replace("_", " ")) for name in shown)]]
+    rows = [["", *(HEADINGS.get(name, name.replace("_", " ")) for name in shown)]]
     rows.append(["---"] * len(rows[0]))
-    for line in lines:
-        names = [line["model"], line["what"]] if with_model else [line["what"]]
-        rows.append([*names, *(_cell(name, line.get(name)) for name in shown)])
+    rows += [[line["what"], *(_cell(name, line.get(name)) for name in shown)] for line in lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -20,7 +20,6 @@ from bertscore_core import (
     format_baseline,
     parse_baseline,
     published_baselines,
-    rescale,
     settle,
 )
 from bertscore_core.baseline import idf_mismatch, table_name
@@ -77,12 +76,6 @@ def test_table_that_would_rescale_to_no_number_is_refused(value, tmp_path):
         )
         with pytest.raises(ConfigError, match="expected finite numbers below 1 in float32"):
             settle(config)
-
-
-def test_values_next_to_the_limits_can_be_used():
-    for value in ("0.9999999", "-3e38"):
-        baseline = parse_baseline(TABLE.replace("0.3", value), "t.csv")
-        assert np.isfinite(rescale(np.float32([0.5, 0.5, 0.5]), baseline.row(0))).all()
 
 
 def test_array_of_another_shape_is_no_baseline():
@@ -192,38 +185,17 @@ def test_tables_lie_where_bert_score_puts_them(language, model, path):
     assert baseline_path(language, model) == path
 
 
-def test_every_published_table_has_a_path_of_its_own():
-    tables = published_baselines()
-    assert len({baseline_path(*table) for table in tables}) == len(tables)
-
-
-@pytest.mark.parametrize("language", ["", "..", "/en", "e/n", "en.", "-", "en-", "e\nn", "日本"])
-def test_path_never_leaves_the_folder_through_the_language(language):
-    with pytest.raises(ConfigError, match="no table can be kept for language"):
-        baseline_path(language, "roberta-large")
-
-
 @pytest.mark.parametrize(
-    "model",
+    ("part", "names"),
     [
-        "",
-        "..",
-        ".",
-        "../x",
-        "a/../b",
-        "/a",
-        "a//b",
-        "a/",
-        "C:\\x",
-        "a\\b",
-        "s3://a/b",
-        "a\0",
-        "x/..",
+        ("language", ["", "..", "/en", "e/n", "en.", "en-", "e\nn", "日本"]),
+        ("model", ["", ".", "../x", "a/../b", "/a", "a//b", "a/", "C:\\x", "a\\b", "a\0"]),
     ],
 )
-def test_path_never_leaves_the_folder_through_the_model(model):
-    with pytest.raises(ConfigError, match="no table can be kept for model"):
-        baseline_path("en", model)
+def test_path_never_leaves_the_folder(part, names):
+    for name in names:
+        with pytest.raises(ConfigError, match=f"no table can be kept for {part}"):
+            baseline_path(**{"language": "en", "model": "roberta-large"} | {part: name})
 
 
 NAMES = [

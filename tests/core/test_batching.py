@@ -32,7 +32,3 @@ def test_a_batch_has_no_more_texts_than_a_kernel_on_a_gpu_takes(packed):
     layout = BatchLayout(packed=packed)
     batches = plan_batches([2] * 150_000, max_batch_tokens=1 << 20, layout=layout)
     assert [len(batch) for batch in batches] == [65_535, 65_535, 18_930]
-
-
-def test_no_texts_make_no_batches():
-    assert plan_batches([], max_batch_tokens=8) == []

@@ -2,7 +2,6 @@
 
 import io
 import json
-import zipfile
 from collections import Counter
 from itertools import pairwise
 
@@ -126,25 +125,20 @@ def test_table_with_nothing_replaced_is_read():
     [
         ({"counts": (1, 3)}, "counts that are not from 1 to the number of documents, 2"),
         ({"counts": (0, 1)}, "counts that are not from 1"),
-        ({"counts": (-1, 1)}, "counts that are not from 1"),
         ({"counts": (0.5, 1.5)}, "counts is no list of whole numbers"),
         ({"counts": (1,)}, "2 ids and 1 counts"),
         ({"counts": ((1, 2),)}, "counts is no list of whole numbers"),
         ({"ids": (7, 7)}, "ids that do not ascend"),
-        ({"ids": (7, 3)}, "ids that do not ascend"),
         ({"ids": (-1, 3)}, "ids that do not ascend"),
-        ({"ids": (3, 300_000_000)}, "ids that do not ascend from 0 to less than 16777216"),
-        ({"ids": (3, 1 << 40)}, "ids that do not ascend from 0"),
-        ({"ids": 3}, "ids is no list of whole numbers"),
+        ({"ids": (3, 1 << 40)}, "ids that do not ascend from 0 to less than 16777216"),
         ({"ids": np.zeros(17_000_000, np.int64)}, "ids unpacks to more than"),
-        ({"num_documents": 1.5}, "num_documents is no number of documents"),
-        ({"num_documents": -2}, "num_documents is no number of documents"),
-        ({"num_documents": 10**400}, "num_documents is no number of documents"),
-        ({"num_documents": True}, "num_documents is no number of documents"),
-        ({"max_length": "8"}, "max_length is no length"),
-        ({"max_length": -8}, "max_length is no length"),
-        ({"tokenizer": 5}, "tokenizer or corpus is no text"),
-        ({"corpus": None}, "tokenizer or corpus is no text"),
+        ({"num_documents": -2}, "a number of documents or rows, or the length, is none"),
+        ({"num_documents": True}, "a number of documents or rows, or the length, is none"),
+        ({"max_length": "8"}, "a number of documents or rows, or the length, is none"),
+        ({"max_length": 0}, "a number of documents or rows, or the length, is none"),
+        ({"counted": {"key_columns": [], "rows": -1}}, "a number of documents or rows"),
+        ({"corpus": None}, "the tokenizer, the corpus or a column is no text"),
+        ({"counted": {"key_columns": [5]}}, "the tokenizer, the corpus or a column is no text"),
         ({"format": "x" * 5000}, "format xxx"),
     ],
 )
@@ -152,15 +146,3 @@ def test_forged_table_is_refused_when_it_is_read(changes, message):
     with pytest.raises(IdfError, match=rf"forged\.npz is not an idf table .*{message}") as caught:
         IdfTable.from_bytes(forged(**changes), source="forged.npz")
     assert len(str(caught.value)) < 500
-
-
-def test_array_that_says_it_is_larger_than_memory_is_refused_at_once():
-    header = io.BytesIO()
-    shape = {"descr": "<i8", "fortran_order": False, "shape": (1 << 60,)}
-    np.lib.format.write_array_header_1_0(header, shape)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(forged())) as good, zipfile.ZipFile(buffer, "w") as bad:
-        for name in good.namelist():
-            bad.writestr(name, header.getvalue() if name == "ids.npy" else good.read(name))
-    with pytest.raises(IdfError, match="is not an idf table"):
-        IdfTable.from_bytes(buffer.getvalue())

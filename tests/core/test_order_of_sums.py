@@ -33,20 +33,18 @@ def said(code: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "use", ["from bertscore_core import ScorerConfig", "from bertscore_core import score"]
+    ("use", "stated", "expected"),
+    [
+        ("from bertscore_core import ScorerConfig", {}, MKL_VALUE),
+        ("from bertscore_core import score", {}, MKL_VALUE),
+        ("from bertscore_core import BertScorer", {MKL_VARIABLE: "COMPATIBLE"}, "COMPATIBLE"),
+        ("import bertscore_core; bertscore_core.published_baselines()", {}, "None"),
+    ],
 )
-def test_the_library_sets_it_whatever_is_used(use):
-    assert said(f"import os; {use}{SAY}") == MKL_VALUE
-
-
-def test_a_value_of_the_users_own_stays():
-    use = "import os; from bertscore_core import BertScorer"
-    assert said(f"{use}{SAY}", **{MKL_VARIABLE: "COMPATIBLE"}) == "COMPATIBLE"
-
-
-def test_a_program_that_only_reads_tables_is_left_alone():
-    use = "import os, bertscore_core; bertscore_core.published_baselines()"
-    assert said(f"{use}{SAY}") == "None"
+def test_the_library_sets_it_once_torch_is_used_and_keeps_a_value_of_the_user(
+    use, stated, expected
+):
+    assert said(f"import os; {use}{SAY}", **stated) == expected
 
 
 def test_it_is_in_force_although_torch_was_imported_before():

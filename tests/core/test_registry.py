@@ -1,5 +1,8 @@
 """The registry: the reference's tables, no silent fallback; and the file of layers."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from bertscore_core import (
@@ -7,10 +10,12 @@ from bertscore_core import (
     ConfigError,
     UnknownLanguageError,
     UnknownModelError,
+    find_baseline,
     get_model_spec,
     known_languages,
     known_models,
     model_for_language,
+    published_baselines,
 )
 from bertscore_core.registry import (
     TunedLayer,
@@ -22,36 +27,27 @@ from bertscore_core.registry import (
 )
 
 
+@pytest.mark.filterwarnings("ignore")  # its imports
+def test_layers_languages_and_baselines_are_those_of_the_reference():
+    reference = pytest.importorskip("bert_score.utils", reason="extra test")
+    layers = {spec.name: spec.num_layers for spec in known_models() if spec.num_layers is not None}
+    assert layers == {**reference.model2layers, EMBEDDED_MODEL: 6}
+    assert all(reference.lang2model[name] == model for name, model in known_languages().items())
+    root = Path(reference.__file__).with_name("rescale_baseline")
+    files = {
+        path.relative_to(root).with_suffix("").as_posix(): path for path in root.rglob("*.tsv")
+    }
+    assert files.keys() == {"/".join(key) for key in published_baselines()}
+    for name, path in files.items():
+        expected = np.loadtxt(path, delimiter=",", skiprows=1)[:, 1:]
+        np.testing.assert_array_equal(find_baseline(*name.split("/", 1)).rows, expected)
+
+
 def test_every_model_of_the_reference_and_the_embedded_one_is_there():
     names = [spec.name for spec in known_models()]
     assert len(names) == len(set(names)) == 188
     assert sum(spec.num_layers is not None for spec in known_models()) == 141
     assert EMBEDDED_MODEL in names
-
-
-def test_untuned_models_have_no_layer_and_state_their_depth():
-    for spec in known_models():
-        assert (spec.num_layers is None) == (spec.depth is not None), spec.name
-    spec = get_model_spec("intfloat/multilingual-e5-base")
-    assert (spec.num_layers, spec.depth, spec.max_length) == (None, 12, None)
-    assert get_model_spec("Alibaba-NLP/gte-multilingual-base").own_code
-
-
-@pytest.mark.parametrize(
-    ("name", "num_layers", "adds_prefix_space"),
-    [
-        ("roberta-large", 17, True),
-        ("FacebookAI/roberta-large", 17, True),
-        ("bert-base-multilingual-cased", 9, False),
-        ("microsoft/deberta-xlarge-mnli", 40, False),
-        ("xlm-roberta-large", 17, False),
-        ("facebook/bart-large", 10, False),
-        ("princeton-nlp/sup-simcse-roberta-base", 10, True),
-    ],
-)
-def test_tuned_layers_and_prefix_space(name, num_layers, adds_prefix_space):
-    spec = get_model_spec(name)
-    assert (spec.num_layers, spec.adds_prefix_space) == (num_layers, adds_prefix_space)
 
 
 def test_unknown_model_names_the_nearest():

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from bertscore_core import Baseline, BertScorer, ScorerConfig, rescale, specification
 from bertscore_core.model import Budget
 from tests.support.encoders import shared_encoder
-from tests.support.specified import Specified
+from tests.support.specified import SPECIAL_TOKENS, Specified
 from tests.support.tolerances import PARITY_ATOL
 
 LAYERS = 3
@@ -43,17 +43,31 @@ SETTINGS = {
     "zero": {"empty": "zero"},
     "null": {"empty": "null", "idf": True},
     "rescaled": {"rescale": True, "baseline": TABLE, "empty": "zero", "num_layers": 1},
-    "windows": {"long_text": "windows", "idf": True},
+    # The last layer, where the output of the encoder is what is scored in every family.
+    "windows": {"long_text": "windows", "idf": True, "num_layers": LAYERS},
     "embeddings": {"num_layers": 0},
-    "all_layers": {"all_layers": True, "rescale": True, "baseline": TABLE, "empty": "zero"},
+    "all_layers": {
+        **{"all_layers": True, "rescale": True, "baseline": TABLE, "empty": "zero"},
+        "long_text": "windows",
+    },
     "all_layers_cut": {"all_layers": True, "layer_semantics": "cut", "empty": "null"},
 }
 WAYS = [
     *(("bert", way) for way in ("padded", "piecewise", "packed", "openvino")),
-    *(("t5", way) for way in ("padded", "piecewise", "openvino")),
+    *(("t5", way) for way in ("padded", "openvino")),
     ("prophetnet", "padded"),  # an empty text is a separator alone, without weight
 ]
 """Families, and ways to their scores. The fused kernel is compared in test_matching_triton.py."""
+
+CASES = [
+    *((*way, setting) for way in WAYS for setting in SETTINGS),
+    ("xlnet", "padded", "windows"),
+    *(
+        pytest.param(family, "padded", "windows", marks=pytest.mark.long)
+        for family in sorted(SPECIAL_TOKENS.keys() - {"xlnet", *(family for family, _ in WAYS)})
+    ),
+]
+"""Every family in windows: their special tokens lie elsewhere."""
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +90,16 @@ def scorer_of(folder, way="padded", **changes) -> BertScorer:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize(("family", "way"), WAYS)
+@pytest.mark.parametrize(("family", "way", "setting"), CASES)
 def test_scores_are_those_of_the_specification(tiny_folder, specified, family, way, setting):
     if way == "openvino":
         pytest.importorskip("openvino")
     scorer = scorer_of(tiny_folder(family), way, **SETTINGS[setting])
     scores = scorer.score(CANDIDATES, REFERENCES)
+    if (shape := scorer.tokenizer.windows) is not None:
+        assert (shape.leading, shape.trailing) == SPECIAL_TOKENS[family]
+        assert scores.windows.max() > 3
+        assert not scores.truncated.any()
     layers = range(LAYERS + 1) if scorer.config.all_layers else [scorer.settings.num_layers]
     actual = np.stack([scores.precision, scores.recall, scores.f1], axis=-1)
     for layer, rows, numbers in zip(

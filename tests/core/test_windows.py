@@ -1,39 +1,17 @@
 """Long texts: cut, refused, or scored whole in overlapping windows, as the specification says."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_core import (
-    BertScorer,
-    ConfigError,
-    IdfError,
-    ScorerConfig,
-    Signature,
-    parse_baseline,
-)
-from bertscore_core.match import best_matches_in_tiles
+from bertscore_core import BertScorer, ConfigError, IdfError, ScorerConfig, Signature
 from bertscore_core.specification import nearest_window, window_starts
 from bertscore_core.tokens import Windows, WindowShape, Work
-from tests.support.specified import SPECIAL_TOKENS, Specified
 
 LENGTH = 16
 SENTENCE = "the cat sat on a mat while rain fell in north and dogs slept by old doors"
 WORDS = SENTENCE.split()
 SHORT = "a cat sat on the mat"
-
-OFTEN = ("bert", "t5", "xlnet")
-"""Families that every run of the tests covers: each has special tokens elsewhere."""
-
-
-def some_are_long(families, *, often):
-    """Return families as parameters, all but some of them for the long tests."""
-    return [
-        family if family in often else pytest.param(family, marks=pytest.mark.long)
-        for family in families
-    ]
 
 
 def long_text(words, step):
@@ -42,8 +20,6 @@ def long_text(words, step):
 
 
 LONG = [long_text(30, 1), long_text(41, 5), long_text(77, 3), long_text(13, 7)]
-CANDIDATES = [LONG[0], LONG[1], SHORT, LONG[3], SHORT]
-REFERENCES = [[LONG[2], SHORT], [LONG[3], LONG[0]], [LONG[1]], [LONG[3]], ["the dog sat on a mat"]]
 
 
 def config(folder, **options):
@@ -58,9 +34,6 @@ def in_windows(folder, **options):
 
 def measures(scores):
     return np.stack([scores.precision, scores.recall, scores.f1])
-
-
-# --- The definition ------------------------------------------------------------------------------
 
 
 @given(
@@ -94,52 +67,6 @@ def test_every_token_is_kept_once_from_its_nearest_window(lengths, leading, trai
         ]
 
 
-# --- Against transformers, one window at a time --------------------------------------------------
-
-
-def expected_scores(scorer, folder, family, layers):
-    """Score the pairs by the specification. Shape (layers, 3 measures, N)."""
-    shape, plain = scorer.tokenizer.windows, Specified(folder, family)
-    assert (shape.leading, shape.trailing) == SPECIAL_TOKENS[family]
-    return np.stack(
-        [plain.scores(scorer, CANDIDATES, REFERENCES, num_layers=n)[0].T for n in layers]
-    )
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("family", some_are_long(SPECIAL_TOKENS, often=OFTEN))
-def test_scores_are_those_of_single_windows(tiny_folder, family):
-    folder = tiny_folder(family)
-    scorer = in_windows(folder, backend="torch", idf=True)
-    actual = scorer.score(CANDIDATES, REFERENCES)
-    # The last layer, where the output of the encoder is what is scored in every family.
-    expected = expected_scores(scorer, folder, family, [3])
-    assert measures(actual) == pytest.approx(expected[0], abs=1e-6)
-    assert actual.windows.max() > 3
-    assert actual.windows[-1] == (2 if family == "byt5" else 1)  # its tokens are bytes
-    assert not actual.truncated.any()
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("backend", ["torch", "openvino"])
-def test_all_layers_are_those_of_single_windows_and_are_rescaled(tiny_folder, backend):
-    pytest.importorskip("openvino")
-    folder = tiny_folder("roberta")
-    table = parse_baseline(
-        "LAYER,P,R,F\n" + "".join(f"{n},0.{n}1,0.2,0.3\n" for n in range(4)), "x"
-    )
-    options = {"all_layers": True, "backend": backend, "rescale": True, "baseline": table}
-    scorer = in_windows(folder, **options)
-    actual = scorer.score(CANDIDATES, REFERENCES)
-    expected = expected_scores(scorer, folder, "roberta", range(4))
-    assert np.stack(measures(actual), axis=1) == pytest.approx(expected, abs=2e-6)
-    alone = in_windows(folder, num_layers=2, backend=backend).score(CANDIDATES, REFERENCES)
-    assert alone.f1 == pytest.approx(actual.raw_f1[2], abs=1e-6)
-
-
-# --- Texts that fit ------------------------------------------------------------------------------
-
-
 @pytest.mark.model
 @pytest.mark.parametrize("family", ["bert", "byt5"])
 def test_texts_that_fit_score_the_same_bits_under_every_rule(tiny_folder, family):
@@ -151,27 +78,6 @@ def test_texts_that_fit_score_the_same_bits_under_every_rule(tiny_folder, family
         for rule in ("truncate", "error", "windows")
     }
     assert actual["truncate"].tobytes() == actual["error"].tobytes() == actual["windows"].tobytes()
-
-
-# --- Matching in tiles ---------------------------------------------------------------------------
-
-
-@pytest.mark.model
-def test_long_pairs_are_matched_in_tiles_whatever_their_company(tiny_folder, monkeypatch):
-    scorer = in_windows(tiny_folder("bert"), backend="torch")
-    whole = measures(scorer.score(CANDIDATES, REFERENCES))
-    taken = []
-    monkeypatch.setattr(
-        "bertscore_core.match.kernel.best_matches_in_tiles",
-        lambda *given, side: taken.append(side) or best_matches_in_tiles(*given, side=side),
-    )
-    scorer._budget = dataclasses.replace(scorer._budget, pair_elements=400, match_elements=100)
-    assert measures(scorer.score(CANDIDATES, REFERENCES)) == pytest.approx(whole, abs=2e-7)
-    assert set(taken) == {10}
-    assert 0 < len(taken) < sum(map(len, REFERENCES))
-
-
-# --- Too long to be scored -----------------------------------------------------------------------
 
 
 @pytest.mark.model
@@ -190,9 +96,6 @@ def test_pairs_with_a_text_too_long_are_neither_scored_nor_encoded_under_error(t
     work, pairs = Work(), scorer.tokenize([LONG[2], LONG[2]], [LONG[1], SHORT])
     scorer.score_tokenized(pairs, scorer.token_weights(None), work)
     assert work.batches == 0
-
-
-# --- Document frequencies, signature, configuration ----------------------------------------------
 
 
 @pytest.mark.model
@@ -232,18 +135,3 @@ def test_signature_names_the_rule_unless_texts_are_cut(tiny_folder):
 def test_windows_without_a_length_are_refused(tiny_folder):
     with pytest.raises(ConfigError, match="states no maximum length"):
         in_windows(tiny_folder("xlnet"), max_length=None)
-
-
-# --- Documents -----------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_documents_of_ten_thousand_tokens_score_as_defined(tiny_folder):
-    folder = tiny_folder("roberta")
-    length = 48
-    scorer = in_windows(folder, max_length=length)
-    texts = [long_text(6000, step) for step in (1, 5)]
-    assert scorer.tokenizer.encode(texts).lengths.min() > 10_000
-    actual = scorer.score(texts[:1], texts[1:])
-    expected, _ = Specified(folder, "roberta").scores(scorer, texts[:1], [texts[1:]])
-    assert measures(actual)[:, 0] == pytest.approx(expected[0], abs=1e-6)

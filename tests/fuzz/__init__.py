@@ -1,5 +1,1 @@
-"""Fuzzing: quick with hypothesis in the test suite, for as long as you like with atheris.
-
-python -m tests.fuzz.fuzz_parquet -max_total_time=60
-python -m tests.fuzz.fuzz_texts -max_total_time=60
-"""
+"""Fuzzing: quick in the test suite, and with many more examples in `make fuzz`."""

@@ -27,7 +27,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(damaged(), st.integers(1, 100))
 @example(b'\n"open\n', 1)  # no header, and the bad line is another one
 def test_damaged_text_gives_the_same_rows_in_any_cut(data, size):

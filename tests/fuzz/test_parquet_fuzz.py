@@ -14,7 +14,7 @@ def test_seed_itself_is_read(seed):
     assert read_everything(SEEDS[seed]) == "read"
 
 
-@settings(max_examples=50)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.binary(max_size=300))
 @example(b"PAR1")
 @example(b"PAR1PAR1")
@@ -50,7 +50,6 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=100)
 @given(damaged())
 def test_damaged_file_is_read_or_refused(data):
     assert read_everything(data) in OUTCOMES

@@ -43,7 +43,7 @@ def tiny(request, tiny_folder) -> BertScorer:
 
 
 @pytest.mark.filterwarnings("ignore:This sequence already has")  # ByT5, of `</s>` in a text
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(ROWS)
 @example([("", [""]), (" ", ["\u200b"])])
 @example([("\x00", ["\x00"]), ("\ufffe\uffff", ["\U0010ffff"])])

@@ -28,6 +28,7 @@ from bertscore_beam.score.steps import _score as score_rows
 from bertscore_core.tokens import Work
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.jobs import job_options
+from tests.support.tiny_models import build_tiny_model
 
 ROWS = 6
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
@@ -68,11 +69,19 @@ def _dump(version: str) -> Path:
 
 
 @cache
+def _model() -> str:
+    folder = Path(tempfile.mkdtemp(prefix="bertscore-simulation-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(build_tiny_model("bert", folder))
+
+
+@cache
 def _planned(command: Command) -> ScorePlan:
     chosen = job_options(
         _dump(command.version),
         Path(tempfile.gettempdir(), "bertscore-simulation", "out"),
         split_rows=command.split_rows,
+        model=_model(),
         num_layers=command.layers,
         backend="torch",
         overwrite=command.overwrite,
@@ -113,7 +122,7 @@ _scorers: dict[str, LoadedScorers] = {}
 
 
 def score(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
-    """Score the rows of a split with the real model, once for each setting and rows."""
+    """Score the rows of a split with a real model, once for each setting and rows."""
     digests = RowDigests.of(rows)
     key = (spec.digest, split.part_name, digests)
     if key not in _scored:
@@ -136,13 +145,11 @@ class PartRows:
         setting: Its signature.
         rows: Its rows without scores.
         digests: Their digests.
-        f1: Their scores.
     """
 
     setting: str
     rows: tuple[tuple[object, ...], ...]
     digests: RowDigests
-    f1: tuple[float, ...]
 
 
 @lru_cache(maxsize=10_000)
@@ -155,7 +162,6 @@ def rows_of(data: bytes) -> PartRows:
         setting=setting,
         rows=tuple(zip(*(column.to_pylist() for column in columns.columns), strict=True)),
         digests=RowDigests.of(Rows(columns.replace_schema_metadata(), FIELDS)),
-        f1=tuple(table["bertscore_f1"].to_pylist()),
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.records import records
 from bertscore_beam.run import lock
 from bertscore_beam.score import steps
 from tests.simulation.disk import open_disk
@@ -41,7 +40,6 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(uuid, "uuid4", world.uuid4)
     patch.setattr(lock, "time", time_of(world))
     patch.setattr(lock, "threading", threading_of(world))
-    patch.setattr(records, "time", time_of(world))
     patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
     patch.setattr(steps, "_score", lambda split, rows, idf, spec, model, _: model(split, rows))
 

@@ -35,7 +35,6 @@ class Played:
         left: What was still wrong after the last command.
         ended: How each launcher has ended.
         trace: What happened.
-        seconds: How long the world lasted by its own clock.
     """
 
     seed: int
@@ -46,7 +45,6 @@ class Played:
     left: tuple[str, ...]
     ended: dict[str, str]
     trace: tuple[str, ...]
-    seconds: float
 
 
 def play(seed: int, *, late: bool = False) -> Played:
@@ -102,7 +100,6 @@ def play(seed: int, *, late: bool = False) -> Played:
         left=tuple(left),
         ended=fleet.ended,
         trace=tuple(world.trace),
-        seconds=world.now,
     )
 
 

@@ -17,11 +17,7 @@ from pathlib import Path
 from docker.utils.build import exclude_paths
 from dockerfile_parse import DockerfileParser
 
-from tests.support.workers import WorkerPool, launch_pool
-
 ROOT = Path(__file__).resolve().parents[2]
-DOCKERFILE = ROOT / "docker" / "Dockerfile"
-DOCKERIGNORE = ROOT / ".dockerignore"
 
 _IMAGE_PATH = re.compile(r"(?<![\w./:-])/(?=(?:opt|models|home)\b)")
 """Start of a path that is absolute in the image and ours."""
@@ -35,38 +31,6 @@ _NO_NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError"
     r"|Network is unreachable|Connection refused"
 )
-
-BOOT = """\
-#!/usr/bin/env python
-import argparse, os, runpy, sys
-import grpc
-from google.protobuf import json_format
-from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc
-
-parser = argparse.ArgumentParser()
-for name in ("id", "provision_endpoint", "logging_endpoint", "artifact_endpoint"):
-    parser.add_argument(f"--{name}", required=True)
-parser.add_argument("--control_endpoint")
-given = parser.parse_args()
-with grpc.insecure_channel(given.provision_endpoint) as channel:
-    service = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel)
-    request = beam_provision_api_pb2.GetProvisionInfoRequest()
-    info = service.GetProvisionInfo(request, metadata=[("worker_id", given.id)]).info
-if info.dependencies or "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT" not in os.environ:
-    sys.exit("boot would install something")
-os.environ |= {
-    "WORKER_ID": given.id,
-    "PIPELINE_OPTIONS": json_format.MessageToJson(info.pipeline_options),
-    "SEMI_PERSISTENT_DIRECTORY": "/tmp",
-    "LOGGING_API_SERVICE_DESCRIPTOR": str(info.logging_endpoint),
-    "CONTROL_API_SERVICE_DESCRIPTOR": str(info.control_endpoint),
-    "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
-}
-sys.argv = sys.argv[:1]
-runpy.run_module("apache_beam.runners.worker.sdk_worker_main", run_name="__main__")
-"""
-"""Stands in for Beam's boot, a program in Go that no Python package has: with the flags of the
-container contract it asks the job what to do and starts the harness, in the same process here."""
 
 
 class NoNetworkError(RuntimeError):
@@ -99,13 +63,11 @@ class Container:
     """What stands in for a container: an environment, and nothing of the one the tests run in.
 
     Attributes:
-        folder: Where everything lies.
         environment: All variables of its processes.
         packages: The folder that packages were installed into.
         said: What the commands of the Dockerfile wrote.
     """
 
-    folder: Path
     environment: Mapping[str, str]
     packages: Path
     said: str
@@ -123,18 +85,10 @@ class Container:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start_pool(self) -> WorkerPool:
-        """Start what the image's entry point starts when it is given --worker_pool."""
-        return launch_pool(
-            "python",
-            f"--container_executable={self.folder / 'image/opt/apache/beam/boot'}",
-            environment=self.environment,
-        )
-
 
 def read_dockerfile() -> dict[str, Stage]:
     """Read the stages by name, in order; build arguments are filled in where they start."""
-    parser = DockerfileParser(fileobj=io.BytesIO(DOCKERFILE.read_bytes()))
+    parser = DockerfileParser(fileobj=io.BytesIO((ROOT / "docker/Dockerfile").read_bytes()))
     lines = [
         (line["instruction"], line["value"])
         for line in parser.structure
@@ -151,9 +105,8 @@ def read_dockerfile() -> dict[str, Stage]:
 
 def context_files() -> list[str]:
     """Return the files that `docker build .` would send, relative to the project."""
-    patterns = [
-        line for line in DOCKERIGNORE.read_text().splitlines() if line and not line.startswith("#")
-    ]
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
     return sorted(path for path in exclude_paths(str(ROOT), patterns) if (ROOT / path).is_file())
 
 
@@ -203,12 +156,8 @@ def rehearse(stage: Stage, folder: Path, arguments: Mapping[str, str]) -> Contai
             _copy(context, sources, target, where)
         elif name == "RUN":
             said += _run(_below(image, value), where, {**environment, **given})
-    boot = image / "opt/apache/beam/boot"
-    boot.parent.mkdir(parents=True, exist_ok=True)
-    boot.write_text(BOOT)
-    boot.chmod(0o755)
     packages = next((folder / "venv" / "lib").glob("python*/site-packages"))
-    return Container(folder=folder, environment=environment, packages=packages, said=said)
+    return Container(environment=environment, packages=packages, said=said)
 
 
 def _pairs(value: str) -> list[tuple[str, str]]:

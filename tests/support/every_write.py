@@ -1,6 +1,6 @@
 """Cut off a run at each of its writes and deletions, give the same command again, compare the end.
 
-`python -m tests.support.every_write FOLDER PLACE EVERY [KIND ...]` prints what it found as JSON. It
+`python -m tests.support.every_write FOLDER EVERY [KIND ...]` prints what it found as JSON. It
 is a process of its own, since it forks: what takes seconds to import is imported once for all runs,
 and a run that dies takes nothing with it but itself.
 """
@@ -15,15 +15,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, redirect_stdout, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import fsspec
 import numpy as np
+import pytest
 import torch
 
 from bertscore_beam.cli import main as cli
@@ -36,8 +36,8 @@ from bertscore_beam.run import (
     lock as locks,
     successful_run,
 )
-from tests.support.faulty_disk import WAYS, Disk, Fault, faulty_disk, faulty_store
-from tests.support.s3 import s3_environment, s3_process
+from tests.support.faulty_disk import WAYS, Fault, faulty_disk
+from tests.support.quick_beam import remember
 from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
 
 TIMED = ("seconds", "started", "pairs_per_second")
@@ -150,10 +150,10 @@ def _fields(found: Any, expected: Any) -> str:
 class Workshop:
     """Runs small runs in forks of this process, on a local disk."""
 
-    def __init__(self, root: Path, output: str = "") -> None:
+    def __init__(self, root: Path) -> None:
         self.out, self._log, self._told = root / "out", root / "log", root / "told"
         self._begin = root / "begin"
-        before, self.runs = small_runs(root, output or str(self.out))
+        before, self.runs = small_runs(root, str(self.out))
         self._done(before)
 
     def try_every(self, run: SmallRun, every: int) -> Found:
@@ -224,20 +224,6 @@ class Workshop:
 
     def _run(self, words: Words, fault: Fault | None = None) -> int:
         """Run a command in a fork, and return its exit status."""
-
-        def run() -> int:
-            with self._watched(fault) as disk:
-                status = cli.main(words)
-            disk.tell()
-            return status
-
-        return self._fork(run)
-
-    def _watched(self, fault: Fault | None) -> AbstractContextManager[Disk]:
-        return faulty_disk(f"{self.out}/", fault, self._told)
-
-    def _fork(self, run: Callable[[], int]) -> int:
-        """Call a function in a fork, and return what it returns."""
         process = os.fork()
         if not process:
             signal.alarm(_SECONDS)
@@ -246,72 +232,20 @@ class Workshop:
                 file = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(file, 1)
                 os.dup2(file, 2)
-                status = run()
+                with faulty_disk(f"{self.out}/", fault, self._told) as disk:
+                    status = cli.main(words)
+                disk.tell()
                 sys.stdout.flush()
             os._exit(status)
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-class StoreWorkshop(Workshop):
-    """The same in an S3 store; the folder `out` is a copy. Each run begins without any files."""
-
-    def __init__(self, root: Path) -> None:
-        self._url = f"s3://{_BUCKET}/out"
-        self._log = root / "log"
-        self._check(self._make)
-        super().__init__(root, self._url)
-
-    def _run(self, words: Words, fault: Fault | None = None) -> int:
-        status = super()._run(words, fault)
-        self._check(self._fetch)
-        return status
-
-    def _watched(self, fault: Fault | None) -> AbstractContextManager[Disk]:
-        return faulty_store(self._url, fault, self._told)
-
-    def _prepare(self, run: SmallRun) -> None:
-        self._begin.mkdir(exist_ok=True)
-        self._begin_again()
-
-    def _begin_again(self) -> None:
-        self._check(self._clear)
-
-    def _check(self, step: Callable[[], int]) -> None:
-        if self._fork(step):
-            raise RuntimeError(self._log.read_text())
-
-    def _warm_up(self, words: Words) -> None:
-        """Leave it: a client of a store has a thread, which would be lost in the forks."""
-
-    def _make(self) -> int:
-        fsspec.filesystem("s3").mkdir(_BUCKET)
-        return 0
-
-    def _clear(self) -> int:
-        store = fsspec.filesystem("s3")
-        for path in store.find(self._url):
-            store.rm_file(path)
-        return 0
-
-    def _fetch(self) -> int:
-        shutil.rmtree(self.out, ignore_errors=True)
-        self.out.mkdir()
-        store = fsspec.filesystem("s3")
-        for path in store.find(self._url):
-            target = self.out / path.removeprefix(f"{_BUCKET}/out/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(store.cat_file(path))
-        return 0
-
-
-_BUCKET = "every-write"
-
-
 def main(arguments: Sequence[str]) -> int:
     """Try the kinds that are named, or all of them."""
-    folder, place, every, *names = arguments
+    folder, every, *names = arguments
     torch.set_num_threads(1)
     with ExitStack() as stack:
+        remember(stack.enter_context(pytest.MonkeyPatch.context()))
         for patch in (
             mock.patch("bertscore_core.scorer.load_encoder", looked_up),
             mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no threads
@@ -323,10 +257,7 @@ def main(arguments: Sequence[str]) -> int:
             ),
         ):
             stack.enter_context(patch)
-        if place == "s3":
-            variables = s3_environment(stack.enter_context(s3_process()))
-            stack.enter_context(mock.patch.dict(os.environ, variables))
-        shop = StoreWorkshop(Path(folder)) if place == "s3" else Workshop(Path(folder))
+        shop = Workshop(Path(folder))
         for name in names or shop.runs:
             found = shop.try_every(shop.runs[name], int(every))
             print(json.dumps({"kind": name, **asdict(found)}), flush=True)

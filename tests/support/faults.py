@@ -1,7 +1,7 @@
 """Faults of an object store, put in front of a real server and switched while it runs.
 
     store = Faults(application)              # a WSGI application around the server's own
-    set_faults(url, rate=0.3, kinds=("500",), seconds=2)
+    store.set(FaultRule(rate=0.3, kinds=("500",), seconds=2))
 
 What a fault does to a request:
 
@@ -14,20 +14,17 @@ What a fault does to a request:
 """
 
 import contextlib
-import http.client
-import json
 import random
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 KINDS = ("500", "503", "429", "lost", "cut", "stall")
-CONTROL_PATH = "/_faults"
 
 _STATUS = {
     "500": ("500 Internal Server Error", "InternalError"),
@@ -76,11 +73,9 @@ class FaultRule:
 class Faults:
     """A WSGI application that lets some requests to another one go wrong.
 
-    Several rules may hold at a time, one a client. A rule is set, and the faults that happened are
-    asked for, in Python or by a request to `/_faults`.
+    Several rules may hold at a time, one a client.
 
     Attributes:
-        happened: How often each fault happened.
         watch: Is called with each request before it is answered; None for nobody.
         happened: Faults so far, by kind.
         requests: Method and path of each request since this was set to a list; None for no list.
@@ -103,8 +98,6 @@ class Faults:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         """Answer a request."""
-        if environ["PATH_INFO"] == CONTROL_PATH:
-            return self._control(environ, start_response)
         if self.watch is not None:
             self.watch(environ)
         if self.requests is not None:
@@ -130,15 +123,6 @@ class Faults:
                     return rule, kind
         return None, ""
 
-    def _control(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        """Take a rule if one is sent, and tell what has happened so far."""
-        length = int(environ.get("CONTENT_LENGTH") or 0)
-        if length:
-            self.set(FaultRule(**json.loads(environ["wsgi.input"].read(length))))
-        body = json.dumps(self.happened).encode()
-        start_response("200 OK", [("Content-Length", str(len(body)))])
-        return [body]
-
     def _break_off(
         self, environ: dict[str, Any], start_response: Callable, *, with_half: bool
     ) -> Iterator[bytes]:
@@ -163,20 +147,3 @@ def _refuse(kind: str, environ: dict[str, Any], start_response: Callable) -> Ite
         status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
     )
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
-
-
-def set_faults(url: str, **rule: Any) -> None:
-    """Send a rule to a server on this machine; the fields are those of :class:`FaultRule`."""
-    _ask(url, json.dumps(asdict(FaultRule(**rule))))
-
-
-def count_faults(url: str) -> dict[str, int]:
-    """Ask a server on this machine which faults have happened, by kind."""
-    return json.loads(_ask(url))
-
-
-def _ask(url: str, body: str | None = None) -> bytes:
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
-    with contextlib.closing(connection):
-        connection.request("GET" if body is None else "POST", CONTROL_PATH, body)
-        return connection.getresponse().read()

@@ -1,4 +1,4 @@
-"""A disk, or an S3 store, on which one write or deletion goes wrong, the k-th below a folder.
+"""A disk on which one write or deletion goes wrong, the k-th below a folder.
 
     with faulty_disk(root, Fault(at=7, way="before")) as disk:
         ...
@@ -6,22 +6,19 @@
 
 The project writes and deletes by few functions of `os` (see `bertscore_beam.files`). Each call is
 counted here if it changes something below the folder. Calls wait for each other, so that the number
-of changes is the same in every run. In a store each request that changes something is counted.
+of changes is the same in every run.
 """
 
 import errno
 import json
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
-
-from fsspec.asyn import sync_wrapper
-from s3fs import S3FileSystem
 
 Way = Literal["before", "after", "killed"]
 
@@ -72,16 +69,8 @@ class Disk:
             way = self.goes_wrong(name, path[len(self.root) :])
             done = do() if way != "before" else None
             if way is not None:
-                raise error()
+                raise OSError(errno.EIO, "made up by a test")
             return done
-
-    async def request(self, name: str, path: str, do: Callable[[], Awaitable[Any]]) -> Any:
-        """Do the same with a request to a store."""
-        way = self.goes_wrong(name, path)
-        done = await do() if way != "before" else None
-        if way is not None:
-            raise error()
-        return done
 
     def goes_wrong(self, name: str, path: str) -> Way | None:
         """Count a change, and return how it goes wrong; None for not at all."""
@@ -100,11 +89,6 @@ class Disk:
         if self.notes is not None:
             told = {"changes": self.changes, "happened": self.happened}
             self.notes.write_text(json.dumps(told))
-
-
-def error() -> OSError:
-    """Return an error as a disk or a store gives it."""
-    return OSError(errno.EIO, "made up by a test")
 
 
 def _changes(name: str, path: str) -> bool:
@@ -135,32 +119,3 @@ def _watched(disk: Disk, name: str) -> Callable[..., Any]:
         return disk.change(name, os.fspath(args[place]), lambda: original(*args, **kwargs))
 
     return call
-
-
-@contextmanager
-def faulty_store(
-    root: str, fault: Fault | None = None, notes: Path | None = None
-) -> Iterator[Disk]:
-    """Count the requests to S3 that change something while the body runs."""
-    disk = Disk(root, fault, notes)
-    original = S3FileSystem._call_s3
-
-    async def call(self: S3FileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
-        def do() -> Awaitable[Any]:
-            return original(self, method, *args, **kwargs)
-
-        if method not in _REQUESTS:
-            return await do()
-        return await disk.request(method, str(kwargs.get("Key", "")), do)
-
-    with mock.patch.multiple(S3FileSystem, _call_s3=call, call_s3=sync_wrapper(call)):
-        yield disk
-
-
-_REQUESTS = (
-    "complete_multipart_upload",
-    "copy_object",
-    "delete_object",
-    "delete_objects",
-    "put_object",
-)

@@ -124,6 +124,18 @@ def run_prepared(
     return job.spec.folder.read_json(SUMMARY_FILE)
 
 
+def summary_of(output: Path) -> dict[str, Any]:
+    """Return the summary of a run."""
+    summary: dict[str, Any] = OutputFolder(str(output)).read_json(SUMMARY_FILE)
+    return summary
+
+
+def parts_of(output: Path) -> dict[str, bytes]:
+    """Return the bytes of all parts of a run, by their names."""
+    found = sorted(Path(output).glob("[!_.]*/**/part-*.parquet"))
+    return {str(path.relative_to(output)): path.read_bytes() for path in found}
+
+
 def summed(output: Path) -> dict[str, Any]:
     """Return the fields of a summary that neither the runner nor the death of a worker changes."""
     summary = OutputFolder(str(output)).read_json(SUMMARY_FILE)

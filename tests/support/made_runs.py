@@ -110,7 +110,6 @@ def made_run(
     signature: Signature | Mapping[str, Signature] = SIGNATURE,
     part_rows: int = PART_ROWS,
     started: float = 1.7e9,
-    digest: bool = True,
 ) -> Path:
     """Write a finished run, and return its folder.
 
@@ -122,11 +121,12 @@ def made_run(
             that language were.
         part_rows: Most rows of a part.
         started: When it began, in seconds since the epoch.
-        digest: Whether to digest the rows, as a run does. It is half of the work.
     """
     by_language = {} if isinstance(signature, Signature) else dict(signature)
     first = next(iter(by_language.values())) if by_language else signature
     identity = {**first.fields(), "candidate_column": "candidate", "reference_column": "reference"}
+    if by_language:
+        identity["language_column"] = "language"
     stated = None if by_language else first.format()
     signatures = {language: one.format() for language, one in by_language.items()}
     records = []
@@ -134,9 +134,7 @@ def made_run(
         row = 0
         for table in _pieces(tables, part_rows):
             part = part_name(input_name, row)
-            records.append(
-                _write_part(folder, part, table, signatures or stated, identity, digest=digest)
-            )
+            records.append(_write_part(folder, part, table, signatures or stated, identity))
             row += len(table)
     totals = RunTotals.sum(map(RunTotals.of_record, records))
     goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
@@ -177,8 +175,6 @@ def _write_part(
     table: pa.Table,
     signature: str | Mapping[str, str] | None,
     identity: Mapping[str, str],
-    *,
-    digest: bool,
 ) -> PartRecord:
     """Write a part with its record."""
     key, text = (
@@ -206,9 +202,7 @@ def _write_part(
         file_rows=None,
         file_size=0,
         file_version="",
-        digests=RowDigests.of(Rows(table, _FIELDS))
-        if digest
-        else RowDigests(candidates="", references="", rows=""),
+        digests=RowDigests.of(Rows(table, _FIELDS)),
         job_digest=identity_digest(dict(identity)),
         idf="",
         summary=_summary(table),

@@ -80,15 +80,6 @@ def nights(
     return results
 
 
-def true_error(clusters: np.ndarray | None = None) -> float:
-    """Return the standard error that the mean difference of such nights truly has."""
-    if clusters is None:
-        return SPREAD / ROWS**0.5
-    sizes = np.bincount(clusters.astype(np.int64))
-    n = sizes.sum()
-    return float(SPREAD * ((SHARED * (sizes**2).sum() + (1 - SHARED) * n) / n**2) ** 0.5)
-
-
 def firing_rate(results: list[PairedResult], drop: float, level: float = 0.05) -> float:
     """Return the share of nights on which a gate for this drop fires."""
     return float(np.mean([one.drop_p_value(drop) < level for one in results]))

@@ -15,7 +15,14 @@ from torch import Tensor
 
 from bertscore_core import scorer
 from bertscore_core.match import kernel
-from bertscore_core.model import DeviceQueue, Encoder, EncoderOptions, ModelFiles, load_encoder
+from bertscore_core.model import (
+    DeviceQueue,
+    Encoder,
+    EncoderOptions,
+    ModelFiles,
+    Moment,
+    load_encoder,
+)
 
 MOST_LAUNCHES = 1024
 """Launches that wait on a GPU before the host must wait; CUDA's usual limit."""
@@ -26,7 +33,7 @@ LAUNCHES_PER_LAYER = 25
 _SCORE = 0.5
 
 
-class PretendedMoment:
+class PretendedMoment(Moment):
     """A moment of the pretended device: a time of the clock, which may be ahead."""
 
     def __init__(self, moment: float) -> None:
@@ -40,9 +47,9 @@ class PretendedMoment:
         """Tell whether it is reached."""
         return time.monotonic() >= self._moment
 
-    def seconds_after(self, earlier: "PretendedMoment") -> float:
+    def seconds_after(self, earlier: Any) -> float:
         """Return the seconds between two moments."""
-        return self._moment - earlier._moment
+        return float(self._moment - earlier._moment)
 
 
 class PretendedDevice:

@@ -96,16 +96,7 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
 def comparison_of(name: Group, at: int) -> GroupComparison:
     """Return the comparison of one group; the first is worse and the last is better."""
     counts = PairCounts(
-        pairs=990,
-        lost=1,
-        gained=2,
-        unscored=7,
-        only_run=12,
-        only_against=3,
-        only_against_scored=3,
-        up=40 * at,
-        down=70,
-        other_references=3,
+        **(dict.fromkeys(PairCounts.__dataclass_fields__, 3) | {"pairs": 990, "up": 40 * at})
     )
     mean = -0.01 + at / 400
     result = PairedResult(
@@ -124,6 +115,7 @@ def comparison_of(name: Group, at: int) -> GroupComparison:
 def made_report(*, with_texts: bool) -> ReportData:
     """Return a report with every section, whose names and texts are hostile."""
     names = [("system-a", "de"), ("system-b", None), *(("نظام", words) for words in HOSTILE)]
+    names.append(("MAXIMUM-WIDTH-SYSTEM-01", "b" * 90))
     groups = tuple(group_row(*name, f1=0.85 - at / 60) for at, name in enumerate(names))
     rows = [TEXTS[at] if with_texts else None for at in range(len(TEXTS))]
     chosen = tuple(chosen_row(at, texts=texts) for at, texts in enumerate(rows))

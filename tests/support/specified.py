@@ -86,8 +86,9 @@ class Specified:
         references: Sequence[Sequence[str]],
         *,
         num_layers: int | None = None,
+        documents: Sequence[str] = (),
     ) -> tuple[Array, list[int]]:
-        """Score as a scorer is configured to, at one layer.
+        """Score as a scorer is configured to, at one layer, with idf of the references or of these.
 
         Returns:
             The scores, (N, 3), and the number of each candidate's best reference.
@@ -95,7 +96,8 @@ class Specified:
         config, tokenizer, windows = scorer.config, scorer.tokenizer, scorer.tokenizer.windows
         layer = scorer.settings.num_layers if num_layers is None else num_layers
         norm = None if config.all_layers and config.layer_semantics == "hidden" else self.norm
-        corpus = [set(tokenizer.encode([text]).ids.tolist()) for row in references for text in row]
+        documents = documents or [text for row in references for text in row]
+        corpus = [set(tokenizer.encode([text]).ids.tolist()) for text in documents]
 
         def encode(ids: Sequence[int]) -> Array:
             return vectors_at(self.states(tuple(ids)), layer, norm)

@@ -10,10 +10,8 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -23,7 +21,11 @@ CORPUS = tuple(
 )
 """Own sentences in the scripts that the golden texts use; changing one changes every model."""
 
-MERGES = 260
+MERGES: dict[str, list[tuple[str, str]]] = json.loads(
+    Path(__file__).with_name("tiny_merges.json").read_text(encoding="utf-8")
+)
+"""Pairs learned from the corpus, the most frequent first, then by their order: of bytes, of letters
+in words that end in `</w>`, and of letters in words that begin with `▁`."""
 
 # Llama's splitting of texts, which EuroBERT and Qwen have with small changes.
 _LLAMA_WORDS = (
@@ -59,60 +61,9 @@ def write_wordpiece(
     (folder / file).write_text("".join(f"{piece}\n" for piece in unique), encoding="utf-8")
 
 
-def learn_merges(words: Iterable[Sequence[str]], count: int) -> list[tuple[str, str]]:
-    """Learn byte-pair merges; ties go to the pair that sorts first, so that runs agree."""
-    pieces = Counter(tuple(word) for word in words)
-    merges: list[tuple[str, str]] = []
-    for _ in range(count):
-        pairs: Counter[tuple[str, str]] = Counter()
-        for word, times in pieces.items():
-            for pair in pairwise(word):
-                pairs[pair] += times
-        if not pairs:
-            break
-        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
-        merges.append(best)
-        merged: Counter[tuple[str, ...]] = Counter()
-        for word, times in pieces.items():
-            merged[_merge(word, best)] += times
-        pieces = merged
-    return merges
-
-
-def _merge(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
-    result: list[str] = []
-    index = 0
-    while index < len(word):
-        if word[index : index + 2] == pair:
-            result.append(pair[0] + pair[1])
-            index += 2
-        else:
-            result.append(word[index])
-            index += 1
-    return tuple(result)
-
-
-def byte_alphabet() -> list[str]:
-    """List the printable stand-in for each of the 256 bytes, as GPT-2 chose them."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    stand_ins = {byte: chr(byte) for byte in printable}
-    spare = 256
-    for byte in range(256):
-        if byte not in stand_ins:
-            stand_ins[byte] = chr(spare)
-            spare += 1
-    return [stand_ins[byte] for byte in range(256)]
-
-
 def write_byte_bpe(folder: Path, *, first: Sequence[str], last: Sequence[str]) -> None:
     """Write ``vocab.json`` and ``merges.txt`` of a byte-level BPE that covers all bytes."""
-    alphabet = byte_alphabet()
-    words = []
-    for sentence in CORPUS:
-        for number, word in enumerate(sentence.split(" ")):
-            data = word if number == 0 else " " + word
-            words.append([alphabet[byte] for byte in data.encode("utf-8")])
-    merges = learn_merges(words, MERGES)
+    alphabet, merges = pre_tokenizers.ByteLevel.alphabet(), MERGES["bytes"]
     pieces = [*first, *sorted(alphabet), *(a + b for a, b in merges), *last]
     _write_bpe(folder, pieces, merges, header="#version: 0.2\n")
 
@@ -151,13 +102,7 @@ def write_word_bpe(folder: Path, *, first: Sequence[str], continued: bool) -> No
     With `continued`, entries are ``piece@@`` inside a word and ``piece`` at its end.
     """
     chars = _characters(lower=True)
-    words = [
-        [*word[:-1], word[-1] + "</w>"]
-        for sentence in CORPUS
-        for word in sentence.lower().split(" ")
-        if word
-    ]
-    merges = learn_merges(words, MERGES)
+    merges = MERGES["ends"]
     pieces = [*chars, *(char + "</w>" for char in chars), *(a + b for a, b in merges)]
     if continued:
         pieces = [p[: -len("</w>")] if p.endswith("</w>") else p + "@@" for p in pieces]
@@ -208,8 +153,7 @@ def write_unigram(
     named |= dict.fromkeys(control, kinds.CONTROL) | dict.fromkeys(user_defined, kinds.USER_DEFINED)
     for piece, kind in named.items():
         model.pieces.add(piece=piece, score=0.0, type=kind)
-    words = [["▁", *word] for sentence in CORPUS for word in sentence.split(" ") if word]
-    merges = [a + b for a, b in learn_merges(words, MERGES)]
+    merges = [a + b for a, b in MERGES["starts"]]
     # Distinct scores, exact in float32, better for frequent and for longer pieces.
     for start, pieces in ((-2, merges), (-8, ["▁", *_characters(lower=False)])):
         for rank, piece in enumerate(pieces):

@@ -12,14 +12,11 @@ What an answer can be:
 - `reset`: the same, but the connection is reset;
 - `stall`: the same, but then nothing more comes;
 - `drip`: the same, but then a byte comes now and then;
-- `drip head`: no end of the head of the answer, which comes a byte now and then;
-- `drip chunk`: half of the file in HTTP chunks, then no end of a chunk's extension;
 - `no length`: the whole file in HTTP chunks;
 - `no length cut`: the same, without the chunk that ends it;
 - `until close`: the whole file without a length, ended by closing the connection, as HTTP/1.0 did;
 - `encoded`: the file, said to be Content-Encoding: gzip;
-- `page`: a web page with the status 200 in place of the file;
-- `text`: a line of text with the status 200 in place of the file.
+- `page`: a web page with the status 200 in place of the file.
 """
 
 import contextlib
@@ -36,10 +33,7 @@ from pathlib import Path
 from typing import Any
 
 _DRIP_SECONDS = 0.02
-_INSTEAD = {
-    "page": b"\xef\xbb\xbf\n<!DOCTYPE html><html><body>Please log in.</body></html>",
-    "text": b"Too busy.\n",
-}
+_PAGE = b"\xef\xbb\xbf\n<!DOCTYPE html><html><body>Please log in.</body></html>"
 _LOOK_SECONDS = 0.02
 
 
@@ -199,15 +193,7 @@ class _Handler(Handler):
 
     def _send(self, kind: str, body: bytes) -> None:
         """Send a file, or what the fault leaves of it."""
-        if kind == "drip head":
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-            self._leave_off("drip")
-        elif kind == "drip chunk":
-            self.start(200, {"Transfer-Encoding": "chunked"})
-            half = body[: len(body) // 2]
-            self.wfile.write(b"%x\r\n%s\r\n5;" % (len(half), half))
-            self._leave_off("drip")
-        elif kind.startswith("no length"):
+        if kind.startswith("no length"):
             self.start(200, {"Transfer-Encoding": "chunked"})
             half = len(body) // 2
             for part in (body[:half], body[half:]):
@@ -216,8 +202,8 @@ class _Handler(Handler):
         elif kind == "until close":
             self.start(200, {})
             self.wfile.write(body)
-        elif kind in _INSTEAD:
-            self.send(200, {}, _INSTEAD[kind])
+        elif kind == "page":
+            self.send(200, {}, _PAGE)
         elif kind in ("ok", "encoded"):
             self.send(200, {"Content-Encoding": "gzip"} if kind == "encoded" else {}, body)
         else:

@@ -2,11 +2,10 @@
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,28 +48,11 @@ def worker_pool() -> Iterator[str]:
 
 def start_pool() -> WorkerPool:
     """Start a pool and wait until it listens."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it calls `python`
-    return launch_pool(sys.executable, environment={**os.environ, "PATH": path})
-
-
-def launch_pool(python: str, *flags: str, environment: Mapping[str, str]) -> WorkerPool:
-    """Start a pool with an interpreter and wait until it listens.
-
-    Args:
-        python: The interpreter, searched for in the PATH of the environment.
-        flags: More flags of the pool.
-        environment: All variables of the pool and its workers.
-    """
-    port = free_port()
+    port, path = free_port(), f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    module = "apache_beam.runners.worker.worker_pool_main"
     process = subprocess.Popen(
-        [
-            shutil.which(python, path=environment["PATH"]) or python,
-            "-m",
-            "apache_beam.runners.worker.worker_pool_main",
-            f"--service_port={port}",
-            *flags,
-        ],
-        env=environment,
+        [sys.executable, "-m", module, f"--service_port={port}"],
+        env={**os.environ, "PATH": path},  # it calls `python`
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

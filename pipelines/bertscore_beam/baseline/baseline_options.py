@@ -2,12 +2,11 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from bertscore_beam.crawl import PAGE_WORDS, WordLimits, check_installed
-from bertscore_beam.options import NAMES, ScoringOptions, check_at_least, check_share, check_value
+from bertscore_beam.options import NAMES, ScoringOptions, check_share, check_value
 from bertscore_core.errors import ConfigError
 
 DEFAULT_ROOT = "https://data.commoncrawl.org/"
@@ -67,8 +66,8 @@ class BaselineOptions(ScoringOptions):
         sentences_per_host: Most sentences to take from one host, over all files. Sentences of one
             host resemble each other, so that many of them make a table less exact than their number
             says.
-        downloads: Most files to fetch over http at the same time, by all workers together. All
-            workers read what was fetched.
+        downloads: Most files to fetch over http at the same time, by all workers together. A file
+            is read by the worker that fetched it, so more workers than this have nothing to read.
         fetch_attempts: Number of requests for a file before it counts as failed.
         fetch_timeout: Seconds without data after which a request is given up.
         fetch_pause: Seconds between two requests of a worker to one host; the pause doubles after
@@ -142,11 +141,17 @@ class BaselineOptions(ScoringOptions):
         self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
         self._check_sources()
         self._check_unused()
-        least = {"pairs": 1, "seed": 0, "first_files": 1, "max_files": 1, "downloads": 1}
-        least |= {"sentences_per_page": 1, "sentences_per_host": 1}
-        least |= {"min_words": 1, "max_words": 1}
-        for name, value in least.items():
-            check_at_least(name, getattr(self, name), value)
+        self._check_least(
+            pairs=1,
+            seed=0,
+            first_files=1,
+            max_files=1,
+            downloads=1,
+            sentences_per_page=1,
+            sentences_per_host=1,
+            min_words=1,
+            max_words=1,
+        )
         limits = self.words
         check_value(
             "max_words",
@@ -203,19 +208,3 @@ class BaselineOptions(ScoringOptions):
     def check_packages(self) -> None:
         """Check for those that read pages, if pages are read."""
         check_installed(pages=not self.sentences)
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
-        """Make options from keys and values; see `RunOptions.from_mapping`."""
-        _check_not_false(mapping.get("languages"), source)
-        return super().from_mapping(mapping, source)
-
-
-def _check_not_false(languages: object, source: str) -> None:
-    """Raise if YAML read a code as false, as it does with a bare `no` for Norwegian."""
-    codes = languages if isinstance(languages, list | tuple) else [languages]
-    if any(code is False for code in codes):
-        raise ConfigError(
-            f"'languages' in {source} does not fit: got false, which is how YAML reads a bare no; "
-            'expected codes. Put Norwegian in quotes: "no".'
-        )

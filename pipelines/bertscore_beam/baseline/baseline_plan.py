@@ -12,7 +12,6 @@ from bertscore_beam.baseline.sources import (
     IDF_FOLDER,
     LAYOUT,
     MOMENTS_FOLDER,
-    SENTENCES_FOLDER,
     Source,
     SourceFiles,
     digest_of,
@@ -101,7 +100,7 @@ class BaselinePlan:
             words = options.words
             filters = json.dumps({"words": [words.least, words.most]}) if words else "-"
         else:
-            filters = json.dumps(describe_filters(self.source.rules), sort_keys=True)
+            filters = json.dumps(describe_filters(options.words), sort_keys=True)
         return {
             "command": "baseline",
             "layout": LAYOUT,
@@ -169,12 +168,7 @@ def _tables(names: Mapping[str, int]) -> list[str]:
 
 def _holds_data(names: Mapping[str, int]) -> bool:
     folders = {*DATA_FOLDERS} - {FAILED_FOLDER, IDF_FOLDER}
-    unfinished = f"{SENTENCES_FOLDER}/"
-    return bool(_tables(names)) or any(
-        name.partition("/")[0] in folders
-        and (not name.startswith(unfinished) or name.endswith(".json"))
-        for name in names
-    )
+    return bool(_tables(names)) or any(name.partition("/")[0] in folders for name in names)
 
 
 def _check_pairs(

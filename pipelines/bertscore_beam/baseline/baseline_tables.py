@@ -2,8 +2,7 @@
 
 import io
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -21,18 +20,9 @@ from bertscore_beam.baseline.sources import (
     DATA_FOLDERS,
     PairsRecord,
     SampleRecord,
-    Source,
     table_path,
 )
-from bertscore_beam.crawl import (
-    CLOSE_LANGUAGES,
-    DETECTORS_AGREE,
-    DETECTORS_DISAGREE,
-    OF_VARIANT,
-    REJECTED,
-    Overlap,
-    describe_overlap,
-)
+from bertscore_beam.crawl import describe_overlap
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.run import OutputFolder, Shown, escape_line
 from bertscore_core import IdfTable
@@ -105,47 +95,6 @@ def check_moments(moments: Moments) -> list[Check]:
     return [Check(name, *result) for name, result in zip(CHECKS, results, strict=True)]
 
 
-# How certain it is that the sentences of a table are in its language.
-
-UNCERTAIN_SHARE = 0.1
-"""Share of the sentences on which two detectors disagree above which a table is called uncertain.
-Those sentences are left out, but where many are in doubt, the ones that are kept are so, too."""
-
-
-def describe_certainty(
-    source: Source, language: str, counts: Mapping[str, int]
-) -> dict[str, Any] | None:
-    """Describe how the language of the sentences was detected; None if they were given.
-
-    Returns:
-        `detectors`: those asked. `disagreement`: the share of the sentences on which two disagreed,
-        None if one was asked or there was no sentence. `uncertain`: whether too many were in doubt,
-        or a second detector was missing. `traditional` for Chinese: the share of traditional
-        characters' sentences among those that can be told.
-    """
-    if source.is_given:
-        return None
-    close, installed = language in CLOSE_LANGUAGES, source.rules.detectors
-    share = _share(counts, REJECTED + DETECTORS_DISAGREE, DETECTORS_AGREE)
-    described = {
-        "detectors": list(installed[:2] if close else installed[:1]),
-        "close_to_others": close,
-        "disagreement": share,
-        "uncertain": close and (len(installed) < 2 or (share or 0.0) > UNCERTAIN_SHARE),
-    }
-    if language == "zh":
-        described["traditional"] = _share(counts, *map(OF_VARIANT.__add__, _VARIANTS))
-    return described
-
-
-_VARIANTS = ("traditional", "simplified")
-
-
-def _share(counts: Mapping[str, int], name: str, other: str) -> float | None:
-    part, rest = counts.get(name, 0), counts.get(other, 0)
-    return round(part / (part + rest), 4) if part + rest else None
-
-
 # Describe a table: its errors, its checks, and where it comes from.
 #
 # The description is the JSON file beside the table. It is the same for the same input.
@@ -182,16 +131,12 @@ def _describe_table(
             "sentences": sample.found,
             "digest": sample.digest,
             "pairs_digest": pairs.digest,
-            "overlap": describe_overlap(
-                Overlap.merge([part.overlap for part in pairs.parts]), pairs.language
-            ),
+            "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
             "hosts_known": moments.knows_hosts,
             "effective_hosts": _number(moments.effective_hosts),
             "same_host_pairs": sum(part.same_host for part in pairs.parts),
             "sentences_per_page": options.sentences_per_page,
             "sentences_per_host": sample.host_cap,
-            "words": _summed(part.words for part in pairs.parts),
-            "characters": _summed(part.characters for part in pairs.parts),
             "min_words": options.words.least,
             "max_words": options.words.most,
         },
@@ -199,9 +144,6 @@ def _describe_table(
             "name": plan.source.shown,
             "listing": sample.listing,
             "filters": None if options.sentences else json.loads(plan.identity["filters"]),
-            "language_check": describe_certainty(
-                plan.source, pairs.language, sample.files["counts"]
-            ),
             **sample.files,
         },
     }
@@ -232,13 +174,6 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
         }
         for layer in range(len(means))
     ]
-
-
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return {key: total[key] for key in sorted(total, key=int)}
 
 
 def _number(value: Any) -> float | None:
@@ -467,22 +402,6 @@ def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterat
     ]
     if broken:
         yield f"records could not be read and were left out: {', '.join(broken)}."
-    checks = {code: row["language_check"] for code, row in rows.items()}
-    doubted = {code: check for code, check in checks.items() if check and check["uncertain"]}
-    once = [code for code, check in doubted.items() if check["disagreement"] is None]
-    if once:
-        yield (
-            f"the language is uncertain for {', '.join(once)}: got one detector, "
-            f"{doubted[once[0]]['detectors'][0]}; expected two for a language that is close to "
-            "others. Install both pycld2 and py3langid; pycld2 has wheels for Linux on x86-64 with "
-            "Python up to 3.13."
-        )
-    if shares := [f"{c} {doubted[c]['disagreement']:.0%}" for c in doubted if c not in once]:
-        yield (
-            "the language is uncertain: got two detectors that disagree on these shares of the "
-            f"sentences: {', '.join(shares)}; expected at most {UNCERTAIN_SHARE:.0%}. Those "
-            "sentences are left out."
-        )
 
 
 def _about_tables(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -1,41 +1,32 @@
 """Read as many files as every language needs, and take its sample."""
 
 import math
-from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 
 import apache_beam as beam
 
 from bertscore_beam.baseline.baseline_plan import BaselineJob
-from bertscore_beam.baseline.blocks import SentenceIndex
 from bertscore_beam.baseline.extract import (
-    ExtractSettings,
-    delete_all_fetched,
-    extract_block,
-    fetch_lane,
-    labels_fetched,
+    ReadSettings,
+    SentenceIndex,
     lane_name,
     lanes_of_files,
-    waves_of_files,
+    read_lane,
 )
-from bertscore_beam.baseline.sample import read_sample, sample_digest, sample_stage
+from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_stage
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
-    FETCHED_FOLDER,
     SENTENCES_FOLDER,
     SampleRecord,
     SentenceFile,
     SourceFiles,
-    blocks_of_files,
     failed_path,
-    raw_record_path,
     sample_path,
     sample_record_path,
 )
-from bertscore_beam.crawl import CrawlFileError, Hashes, broken_records_of, records_of
+from bertscore_beam.crawl import RECORDS, RECORDS_BROKEN, CrawlFileError, Hashes
 from bertscore_beam.run import (
     RUN_FILE,
     Amounts,
@@ -51,6 +42,7 @@ from bertscore_core.errors import SignatureError, load_json
 _MARGIN = 1.1
 """The yield of the files read so far says how many are needed; so many times as many are read,
 since the next ones may yield less."""
+_COUNTS = (RECORDS, RECORDS_BROKEN)
 _SHOWN = 5
 """Failed files that an error names."""
 
@@ -72,9 +64,7 @@ def collect_samples(
     samples = {code: known for code in source.languages if (known := _find_sample(job, code))}
     missing = [code for code in source.languages if code not in samples]
     index.refresh()
-    job.folder.delete(*index.unrecorded())
     if not missing and source.is_crawl:  # whose files never change
-        delete_all_fetched(job.folder)
         return samples
     files = source.files()
     _check_same_files(job, files)
@@ -103,52 +93,30 @@ def collect_samples(
                 job.folder.write(sample_record_path(code), record.to_json())
                 samples[code] = record
         reading = following
-    delete_all_fetched(job.folder)
     return samples
-
-
-def fetch_stage(job: BaselineJob, files: Sequence[SentenceFile] = ()) -> Stage:
-    """Return the stage that fetches files."""
-    lanes = lanes_of_files(files, job.options.downloads)
-    fetch = partial(fetch_lane, folder=job.folder, policy=job.plan.source.policy)
-
-    def build(root: beam.Pipeline) -> None:
-        # A lane is one element, so that no runner can divide it and have more requests at a time.
-        spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
-        _ = spread | "FetchLane" >> beam.ParDo(RunStep(Each(fetch, lane_name)))
-
-    return Stage(
-        name="fetch",
-        runner=job.plan.runner,
-        build=build,
-        words=f"Fetching {len(files):,} files",
-        folder=FETCHED_FOLDER,
-        amounts=Amounts(
-            (raw_record_path(file.label).removeprefix(f"{FETCHED_FOLDER}/"), 1) for file in files
-        ),
-    )
 
 
 def read_stage(
     job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
 ) -> Stage:
-    """Return the stage that reads files; those of the web are in the output folder by then."""
+    """Return the stage that reads files; the worker that reads a file of the web fetches it."""
     options = job.options
-    blocks = blocks_of_files(files)
-    settings = ExtractSettings(
+    lanes = lanes_of_files(files, options.downloads)
+    settings = ReadSettings(
         folder=job.folder,
         seed=options.seed,
         page_cap=options.sentences_per_page,
-        rules=job.plan.source.rules,
+        words=options.words,
         policy=job.plan.source.policy,
         source=options.source,
     )
 
     def build(root: beam.Pipeline) -> None:
-        step = Each(partial(extract_block, settings=settings), attrgetter("name"))
-        # Every worker reads blocks; no text crosses a stage.
-        spread = root | beam.Create(blocks) | "SpreadBlocks" >> beam.Reshuffle()
-        _ = spread | "ExtractBlock" >> beam.ParDo(RunStep(step))
+        step = Each(partial(read_lane, settings=settings), lane_name)
+        # A lane is one element, so that no runner can divide it and have more requests at a time.
+        # Every worker reads lanes; no text crosses a stage.
+        spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
+        _ = spread | "ReadLane" >> beam.ParDo(RunStep(step))
 
     return Stage(
         name="read",
@@ -156,7 +124,7 @@ def read_stage(
         build=build,
         words=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=SENTENCES_FOLDER,
-        amounts=Amounts((f"{block.name}.json", len(block.files)) for block in blocks),
+        amounts=Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
     )
 
 
@@ -201,30 +169,17 @@ def _read_files(
     index: SentenceIndex,
 ) -> Generator[Stage, None, None]:
     asked = _asked_files(job, files, reading)
-    tried: list[SentenceFile] = []
-    for wave in waves_of_files(_lacking(index, asked), job.folder.root):
-        yield from _read_wave(job, wave, tuple(reading))
-        index.refresh()
-        tried += wave
-        failed = [file.label for file in _lacking(index, tried)]
-        notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
-        read = {failed_path(file.label) for file in tried} - set(map(failed_path, failed))
-        job.folder.delete(*sorted(notes & read))
-        if len(failed) > job.options.max_reject_fraction * len(asked):
-            raise _too_many_failed(job, failed, len(asked))
-
-
-def _read_wave(
-    job: BaselineJob, wave: Sequence[SentenceFile], languages: Sequence[str]
-) -> Generator[Stage, None, None]:
-    copied = labels_fetched(job.folder)
-    missing = [file for file in wave if file.is_fetched and file.label not in copied]
-    if missing:
-        yield fetch_stage(job, missing)
-        copied = labels_fetched(job.folder)
-    readable = [file for file in wave if not file.is_fetched or file.label in copied]
-    if readable:
-        yield read_stage(job, readable, languages)
+    lacking = _lacking(index, asked)
+    if not lacking:
+        return
+    yield read_stage(job, lacking, tuple(reading))
+    index.refresh()
+    failed = [file.label for file in _lacking(index, lacking)]
+    notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
+    read = {failed_path(file.label) for file in lacking} - set(map(failed_path, failed))
+    job.folder.delete(*sorted(notes & read))
+    if len(failed) > job.options.max_reject_fraction * len(asked):
+        raise _too_many_failed(job, failed, len(asked))
 
 
 def _asked_files(
@@ -291,12 +246,12 @@ def _take_samples(
     job.folder.delete(
         *(path(code) for code in reading for path in (sample_record_path, sample_path))
     )
-    blocks = [
-        block
+    lanes = [
+        lane
         for code, number in reading.items()
-        for block in index.blocks(code, files[code].names[:number])
+        for lane in lanes_of(code, index.paths(code, files[code].names[:number]))
     ]
-    return sample_stage(job, blocks, tuple(reading))
+    return sample_stage(job, lanes, tuple(reading))
 
 
 def _record(
@@ -311,9 +266,6 @@ def _record(
     read = index.files(language, names)
     prefix = f"{language}/" if job.plan.source.is_by_language else ""
     failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
-    counts: Counter[str] = Counter()
-    for file in read:
-        counts.update(file.counts_of(language))
     return SampleRecord(
         language=language,
         wanted=2 * options.pairs,
@@ -326,9 +278,7 @@ def _record(
             "first_files": options.first_files,
             "max_files": options.max_files,
             "retries": sum(len(file.retries) for file in read),
-            "records": records_of(counts),
-            "records_broken": broken_records_of(counts),
-            "counts": dict(sorted(counts.items())),
+            **{name: sum(file.counts.get(name, 0) for file in read) for name in _COUNTS},
             "failed": _failures(job.folder, failed),
             "files": [
                 {

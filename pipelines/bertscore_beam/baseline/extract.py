@@ -1,62 +1,90 @@
-"""Fetch and read files of a crawl, or of given sentences, and write their sentences."""
+"""Read files of a crawl, or of given sentences, and write their sentences: one file of each.
 
+    _sentences/<digest>.pq   row groups of one language each; its footer says what came of the file
+
+So the number of objects does not grow with that of languages, one language can be read alone, and
+there are no sentences without their record.
+"""
+
+import os
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import BinaryIO
 
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from bertscore_beam.baseline.blocks import BlockWriter, ReadFile
-from bertscore_beam.baseline.sources import (
-    FETCHED_FOLDER,
-    FileBlock,
-    SentenceFile,
-    note_failed,
-    raw_path,
-    raw_record_path,
-    record_path,
-)
+from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, note_failed
 from bertscore_beam.crawl import (
+    FILE_SCHEMA,
     CrawlFileError,
-    Fetched,
     FetchError,
     FetchPolicy,
-    PageRules,
-    check_records,
+    WordLimits,
     extract_sentences,
     fetched,
+    is_http,
     read_documents,
     read_pages,
     read_sentences,
 )
-from bertscore_beam.files import is_remote
+from bertscore_beam.files import TEMPORARY_PREFIX, in_parallel, open_source
 from bertscore_beam.run import OutputFolder, counters
+from bertscore_core.errors import load_json
 
-# Fetch files over http into the output folder, few at a time, for all workers to read.
-#
-# Servers ask for few requests at a time, and reading takes longer than fetching. So files are
-# fetched in a few lanes, whatever the number of workers, and read in a stage of their own on all of
-# them. Only names go from one stage to the other: a file of 60 MB is no element of a pipeline.
-
-_ON_A_DISK = 128
-"""Files that are fetched before they are read, if the output is on a disk: 8 GB of WET files."""
-_IN_A_STORE = 1024
-"""The same for an object store, 67 GB: a stage takes minutes to start on a cluster."""
+_PAGES = 20_000
+"""Documents whose sentences are in memory together: a file of them may have millions."""
+_RECORD = b"bertscore_file"
+"""Key of the record in the footer."""
 
 
-def waves_of_files(files: Sequence[SentenceFile], output: str) -> list[list[SentenceFile]]:
-    """Divide files into waves, to bound the space of fetched files; one if none is fetched."""
-    size = len(files)
-    if any(file.is_fetched for file in files):
-        size = _IN_A_STORE if is_remote(output) else _ON_A_DISK
-    return [list(files[start : start + size]) for start in range(0, len(files), max(size, 1))]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile:
+    """What came of one file.
+
+    Attributes:
+        retries: Failed attempts to fetch it, a line each.
+        counts: Records of WET files, or documents, and how many of them were broken.
+        rows: Sentences kept of each language that was wanted.
+        groups: Languages of the row groups.
+    """
+
+    file: str
+    bytes: int
+    sha256: str
+    retries: Sequence[str]
+    counts: Counter[str] = field(default_factory=Counter)
+    rows: dict[str, int]
+    groups: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """How sentences are taken from files; `source` names the option that gave the files."""
+
+    folder: OutputFolder
+    seed: int
+    page_cap: int
+    words: WordLimits
+    policy: FetchPolicy
+    source: str
 
 
 def lanes_of_files(files: Sequence[SentenceFile], downloads: int) -> list[tuple[SentenceFile, ...]]:
-    """Divide files into lanes; the files of a lane are fetched one after the other."""
-    count = min(len(files), downloads)
-    return [tuple(files[start::count]) for start in range(count)]
+    """Divide files into lanes, whose files are read one after the other.
+
+    Servers ask for few requests at a time, so files of the web have no more lanes than downloads.
+    Every other file is a lane of its own.
+    """
+    web = [file for file in files if is_http(file.path)]
+    count = min(len(web), downloads)
+    return [tuple(web[start::count]) for start in range(count)] + [
+        (file,) for file in files if not is_http(file.path)
+    ]
 
 
 def lane_name(lane: Sequence[SentenceFile]) -> str:
@@ -65,145 +93,129 @@ def lane_name(lane: Sequence[SentenceFile]) -> str:
     return lane[0].label + more
 
 
-def fetch_lane(
-    lane: Sequence[SentenceFile], *, folder: OutputFolder, policy: FetchPolicy
-) -> Iterator[str]:
-    """Fetch the files of a lane one after the other, and yield the labels of those fetched."""
+def read_lane(lane: Sequence[SentenceFile], settings: ReadSettings) -> Iterator[str]:
+    """Read files, write their sentences, and yield the labels of those read.
+
+    A file that cannot be read to its end leaves no sentence and a note in `_failed`. What is there
+    already is not read again: that would be a lane that is retried.
+    """
     for file in lane:
-        if fetch_file(file, folder, policy):
+        if settings.folder.exists(file.sentences):
+            continue
+        try:
+            _read_file(file, settings)
+        except (FetchError, CrawlFileError) as error:
+            note_failed(file, error, settings.folder)
+        else:
             yield file.label
 
 
-def fetch_file(file: SentenceFile, folder: OutputFolder, policy: FetchPolicy) -> bool:
-    """Fetch a file into the output folder; False where that failed, with a note in `_failed`.
-
-    A file that was fetched already is not fetched again: that would be a lane that is retried.
-    """
-    record = raw_record_path(file.label)
-    if folder.exists(record):
-        return True
-    try:
-        with fetched(file.path, policy) as got:
-            folder.store(raw_path(file.label), got.file)
-    except FetchError as error:
-        note_failed(file, error, folder)
-        return False
-    folder.write_json(record, {"attempts": len(got.retries) + 1, "retries": list(got.retries)})
-    return True
-
-
-def labels_fetched(folder: OutputFolder) -> set[str]:
-    """Return the labels of the files that are in the output folder, whole."""
-    names = folder.files(FETCHED_FOLDER, suffix=".json")
-    return {name.removesuffix(".json") for name in names}
-
-
-def delete_all_fetched(folder: OutputFolder) -> None:
-    """Delete what runs that were killed have left of fetched files."""
-    left = [f"{FETCHED_FOLDER}/{name}" for name in folder.files(FETCHED_FOLDER)]
-    folder.delete(*left)
-    folder.delete_empty_folders(FETCHED_FOLDER)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractSettings:
-    """How sentences are taken from files; `policy` is for files that are copied from a store.
-
-    `source` names the option that gave them.
-    """
-
-    folder: OutputFolder
-    seed: int
-    page_cap: int
-    rules: PageRules
-    policy: FetchPolicy
-    source: str
-
-
-def extract_block(block: FileBlock, settings: ExtractSettings) -> Iterator[str]:
-    """Read the files of a block, write their sentences, and yield the names of those read.
-
-    A file that cannot be read to its end leaves no sentence and a note in `_failed`. Copies of
-    fetched files are deleted at the end, also of those that cannot be read: another run fetches
-    them again.
-    """
-    folder = settings.folder
-    record = record_path(block.name)
-    if not folder.exists(record):
-        writer = BlockWriter(folder, block.name)
-        read: list[ReadFile] = []
-        for file in block.files:
-            try:
-                read.append(_extract_file(file, len(read), settings, writer))
-            except (FetchError, CrawlFileError) as error:
-                if folder.exists(record):  # another attempt was faster, and deleted the copies
-                    return
-                note_failed(file, error, folder)
-        if read:
-            writer.close(read)
-        yield from (file.file for file in read)
-    fetched_labels = [file.label for file in block.files if file.is_fetched]
-    folder.delete(*map(raw_record_path, fetched_labels))  # without which a copy does not count
-    folder.delete(*map(raw_path, fetched_labels))
-
-
-def _extract_file(
-    file: SentenceFile, place: int, settings: ExtractSettings, writer: BlockWriter
-) -> ReadFile:
-    folder = settings.folder
-    path = folder.path(raw_path(file.label)) if file.is_fetched else file.path
-    record = folder.read_json(raw_record_path(file.label)) if file.is_fetched else {}
-    counts: Counter[str] = Counter()
-    with fetched(path, settings.policy) as got:
-        extract = _extract_given if settings.source == "sentences" else _extract_pages
-        rows_kept: Counter[str] = Counter()
-        languages: dict[str, Counter[str]] = {}
-        for language, rows, of_language in extract(got, file.languages, settings, counts):
-            writer.add(language, place, rows)
-            languages.setdefault(language, Counter()).update(of_language)
-            rows_kept[language] += len(rows)
+def _read_file(file: SentenceFile, settings: ReadSettings) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as place,
+        fetched(file.path, settings.policy) as got,
+        open(got.file, "rb") as stream,
+    ):
+        record = ReadFile(
+            file=file.name,
+            bytes=got.num_bytes,
+            sha256=got.sha256,
+            retries=got.retries,
+            rows=dict.fromkeys(file.languages, 0),
+        )
+        path = os.path.join(place, "sentences")
+        write_sentences(path, record, _tables(stream, file.languages, settings, record.counts))
+        settings.folder.store(file.sentences, path)
     counters.count(counters.CRAWL_FILES_READ)
-    counters.count(counters.CRAWL_BYTES, got.num_bytes)
-    counters.count(counters.SENTENCES_KEPT, rows_kept.total())
-    return ReadFile(
-        file=file.name,
-        bytes=got.num_bytes,
-        sha256=got.sha256,
-        retries=record.get("retries", got.retries),
-        counts=dict(sorted(counts.items())),
-        languages={code: dict(sorted(count.items())) for code, count in languages.items()},
-        rows=dict(rows_kept),
-    )
+    counters.count(counters.CRAWL_BYTES, record.bytes)
+    counters.count(counters.SENTENCES_KEPT, sum(record.rows.values()))
 
 
-_PAGES = 20_000
-"""Documents whose sentences are in memory together: a file of them may have millions."""
-_Extracted = Iterator[tuple[str, pa.Table, Mapping[str, int]]]
-"""Languages, sentences in them, and what became of the others."""
+def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.Table]]) -> None:
+    """Write sentences of `FILE_SCHEMA` with their languages, and then the record, to a local file.
+
+    Rows and row groups are added to the record as they are written.
+    """
+    with pq.ParquetWriter(path, FILE_SCHEMA, compression="zstd", version="2.6") as writer:
+        for language, table in tables:
+            if len(table):
+                writer.write_table(table, row_group_size=len(table))
+                record.groups.append(language)
+                record.rows[language] += len(table)
+        writer.add_key_value_metadata({_RECORD: orjson.dumps(record)})
 
 
-def _extract_pages(
-    got: Fetched, languages: Sequence[str], settings: ExtractSettings, counts: Counter[str]
-) -> _Extracted:
-    read, most = (read_documents, _PAGES) if settings.source == "documents" else (read_pages, None)
-    with open(got.file, "rb") as stream:
-        pages = read(stream, counts)
-        for page in pages:
-            extracted = extract_sentences(
-                chain([page], islice(pages, most)),
-                frozenset(languages),
-                settings.seed,
-                settings.page_cap,
-                settings.rules,
-            )
-            for language in sorted(languages):
-                yield language, extracted.rows[language], extracted.counts[language]
-    check_records(counts)
+def _tables(
+    stream: BinaryIO, languages: Sequence[str], settings: ReadSettings, counts: Counter[str]
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the sentences of a file, with their languages, in pieces that fit in memory."""
+    seed, words = settings.seed, settings.words
+    if settings.source == "sentences":
+        (language,) = languages
+        yield from ((language, rows) for rows in read_sentences(stream, language, seed, words))
+        return
+    is_wet = settings.source != "documents"
+    pages = (read_pages if is_wet else read_documents)(stream, counts)
+    for page in pages:
+        some = chain([page], islice(pages, None if is_wet else _PAGES))
+        yield from extract_sentences(
+            some, frozenset(languages), seed, settings.page_cap, words
+        ).items()
 
 
-def _extract_given(
-    got: Fetched, languages: Sequence[str], settings: ExtractSettings, counts: Counter[str]
-) -> _Extracted:
-    (language,) = languages
-    for rows in read_sentences(got.file, language, settings.seed, counts, settings.rules.words):
-        yield language, rows, {}
+def read_rows(
+    folder: OutputFolder, path: str, language: str, columns: Iterable[str]
+) -> Iterator[pa.Table]:
+    """Yield columns of the sentences of a language; only its row groups are read."""
+    with open_source(folder.path(path)) as source, pq.ParquetFile(source) as file:
+        for number, code in enumerate(_record_of(file.metadata).groups):
+            if code == language:
+                yield file.read_row_group(number, columns=list(columns))
+
+
+def _record_of(metadata: pq.FileMetaData) -> ReadFile:
+    return ReadFile(**load_json(metadata.metadata[_RECORD]))
+
+
+class SentenceIndex:
+    """What the records of all files say; each record is read once a run."""
+
+    def __init__(self, folder: OutputFolder) -> None:
+        """Keep the folder; `refresh` reads it."""
+        self._folder = folder
+        self._records: dict[str, ReadFile] = {}
+        self._places: dict[tuple[str, str], str] = {}
+
+    def refresh(self) -> None:
+        """Read the records that have come since the last call."""
+        names = self._folder.files(SENTENCES_FOLDER, suffix=".pq")
+        paths = [f"{SENTENCES_FOLDER}/{name}" for name in names]
+        new = [path for path in paths if path not in self._records]
+        self._records |= zip(new, in_parallel(self._read, new), strict=True)
+        # Of two reads of a file in one language, the one with the first path counts.
+        self._places = {
+            (language, self._records[path].file): path
+            for path in reversed(paths)
+            for language in self._records[path].rows
+        }
+
+    def _read(self, path: str) -> ReadFile:
+        with open_source(self._folder.path(path)) as source:
+            return _record_of(pq.read_metadata(source))
+
+    def has(self, language: str, name: str) -> bool:
+        """Tell whether a file was read for a language."""
+        return (language, name) in self._places
+
+    def files(self, language: str, names: Iterable[str]) -> list[ReadFile]:
+        """Return what came of those of some files that were read for a language, by name."""
+        return [
+            self._records[self._places[language, name]]
+            for name in sorted(names)
+            if self.has(language, name)
+        ]
+
+    def paths(self, language: str, names: Iterable[str]) -> list[str]:
+        """Return the paths of those of some files that have sentences in a language."""
+        paths = {self._places[language, name] for name in names if self.has(language, name)}
+        return sorted(path for path in paths if self._records[path].rows[language])

@@ -2,9 +2,9 @@
 
     files --> sentences --> sample --> random pairs --> sums over the scores --> tables
 
-Files of the web are fetched before they are read. Reading and sampling are repeated while a
-language lacks sentences. Pairing has a stage for every language, counting idf and scoring one for
-every model. What an earlier run finished is not done again.
+Reading and sampling are repeated while a language lacks sentences. Pairing has a stage for every
+language, counting idf and scoring one for every model. What an earlier run finished is not done
+again.
 """
 
 import json
@@ -27,15 +27,14 @@ from bertscore_beam.baseline.baseline_plan import (
 from bertscore_beam.baseline.baseline_tables import (
     delete_output,
     delete_stale_tables,
-    describe_certainty,
     languages_without_pairs,
     show_plan,
     show_tables,
     warnings_of,
     write_table,
 )
-from bertscore_beam.baseline.blocks import SentenceIndex
-from bertscore_beam.baseline.collect_sentences import collect_samples, fetch_stage, read_stage
+from bertscore_beam.baseline.collect_sentences import collect_samples, read_stage
+from bertscore_beam.baseline.extract import SentenceIndex
 from bertscore_beam.baseline.layer_moments import (
     CountParts,
     PairsToScore,
@@ -54,7 +53,7 @@ from bertscore_beam.baseline.sources import (
     pairs_path,
     table_path,
 )
-from bertscore_beam.crawl import FetchPolicy, PageRules
+from bertscore_beam.crawl import FetchPolicy
 from bertscore_beam.run import (
     DONE,
     RUN_FILE,
@@ -151,10 +150,7 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
             "seconds": round(time.time() - job.started, 1),
             "tables": tables,
             "unusable": unusable,
-            "languages": {
-                code: _sample_row(job.plan.source, samples[code])
-                for code in job.plan.source.languages
-            },
+            "languages": {code: _sample_row(samples[code]) for code in job.plan.source.languages},
         },
     )
 
@@ -171,10 +167,9 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sample_row(source: Source, sample: SampleRecord) -> dict[str, Any]:
+def _sample_row(sample: SampleRecord) -> dict[str, Any]:
     files = sample.files
     return {
-        "language_check": describe_certainty(source, sample.language, files["counts"]),
         "sentences": sample.found,
         "wanted": sample.wanted,
         "files": len(files["files"]),
@@ -323,19 +318,13 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
             runner=runner,
             scoring=Runner.of(options.for_scoring),
             output=options.output,
-            source=Source(
-                options=options,
-                languages=(),
-                policy=FetchPolicy(),
-                rules=PageRules(words=options.words),
-            ),
+            source=Source(options=options, languages=(), policy=FetchPolicy()),
         ),
         folder=OutputFolder(options.output),
         run="",
         started=0.0,
         say=lambda _: None,
     )
-    yield fetch_stage(job)
     yield read_stage(job)
     yield sample_stage(job)
     yield pair_stage(job)

@@ -11,6 +11,7 @@ import io
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
 from bertscore_beam.baseline.baseline_plan import BaselineJob
-from bertscore_beam.baseline.blocks import SentenceBlock, SentenceIndex, gathered, read_block
+from bertscore_beam.baseline.extract import SentenceIndex, read_rows
 from bertscore_beam.baseline.sources import (
     PAIRS_FOLDER,
     SENTENCES_FOLDER,
@@ -38,8 +39,8 @@ from bertscore_beam.crawl import (
     SENTENCE_SCHEMA,
     Hashes,
     HostedSentences,
-    Overlap,
     cap_hosts,
+    count_overlap,
     is_sampled,
     leading_bits,
     lowest,
@@ -54,15 +55,25 @@ from bertscore_core.errors import InputError
 
 _HOST_BUCKETS = 16
 """Buckets for the hosts of a language, so that no worker gets all of them."""
+_LANE_FILES = 16
 _LANE_HASHES = 1 << 20
 """Sentences of a lane in memory at a time: 25 MB of hashes."""
 
+Lane = tuple[str, tuple[str, ...]]
+"""A language, and paths of files with sentences in it, which are read one after the other. A file
+often holds a few rows for one key of a shuffle, and each key costs a record there."""
+
+
+def lanes_of(language: str, paths: Sequence[str]) -> list[Lane]:
+    """Divide files with sentences of a language into lanes."""
+    starts = range(0, len(paths), _LANE_FILES)
+    return [(language, tuple(paths[start : start + _LANE_FILES])) for start in starts]
+
 
 def sample_stage(
-    job: BaselineJob, blocks: Iterable[SentenceBlock] = (), languages: Sequence[str] = ()
+    job: BaselineJob, lanes: Sequence[Lane] = (), languages: Sequence[str] = ()
 ) -> Stage:
     """Return the stage that takes samples."""
-    lanes = lanes_of_blocks(blocks)
     take = TakeSample(
         folder=job.folder,
         count=2 * job.options.pairs,
@@ -76,38 +87,18 @@ def sample_stage(
     )
 
 
-def lanes_of_blocks(
-    blocks: Iterable[SentenceBlock], size: int = 64
-) -> list[tuple[SentenceBlock, ...]]:
-    """Join blocks of the same language to lanes, whose blocks are read one after the other.
-
-    A block often holds a few rows for one key of a shuffle, and each key costs a record there; a
-    lane holds enough rows to be worth it, and few enough for several workers to have some.
-    """
-    by_language: dict[str, list[list[SentenceBlock]]] = {}
-    for block in blocks:
-        lanes = by_language.setdefault(block.language, [[]])
-        if len(lanes[-1]) == size or sum(queued.rows for queued in lanes[-1]) >= _LANE_HASHES:
-            lanes.append([])
-        lanes[-1].append(block)
-    return [tuple(lane) for lanes in by_language.values() for lane in lanes]
-
-
 @dataclass
 class TakeSample(beam.PTransform):
-    """Lanes of blocks of sentences -> (language, number of sentences sampled), and the samples.
+    """Lanes of files of sentences -> (language, number of sentences sampled), and the samples.
 
-    The blocks of a lane are of one language; see `lanes_of_blocks`. Only hashes cross a stage: 24
-    bytes a sentence, and 8 once the hosts are capped.
+    Only hashes cross a stage: 24 bytes a sentence, and 8 once the hosts are capped.
     """
 
     folder: OutputFolder
     count: int
     host_cap: int
 
-    def expand(
-        self, lanes: beam.PCollection[tuple[SentenceBlock, ...]]
-    ) -> beam.PCollection[tuple[str, int]]:
+    def expand(self, lanes: beam.PCollection[Lane]) -> beam.PCollection[tuple[str, int]]:
         """Cap the hosts in buckets, merge what is kept by language, and write."""
         return (
             lanes
@@ -141,13 +132,29 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
 
 
 def _read_hashes(
-    lane: tuple[SentenceBlock, ...], folder: OutputFolder
+    lane: Lane, folder: OutputFolder
 ) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
-    tables = (read_block(folder, block, HASH_COLUMNS) for block in lane)
-    for table in gathered(tables, _LANE_HASHES):
+    for table in _gathered(_read_lane(lane, folder, HASH_COLUMNS), _LANE_HASHES):
         sentences = HostedSentences.of_table(table)
         for bucket, rows in rows_by_value(sentences.hosts % np.uint64(_HOST_BUCKETS)):
-            yield (lane[0].language, bucket), sentences.take(rows)
+            yield (lane[0], bucket), sentences.take(rows)
+
+
+def _read_lane(lane: Lane, folder: OutputFolder, columns: Sequence[str]) -> Iterator[pa.Table]:
+    language, paths = lane
+    return chain.from_iterable(read_rows(folder, path, language, columns) for path in paths)
+
+
+def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Put tables together until they have so many rows or more."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= rows:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
@@ -180,21 +187,6 @@ _LANE_TEXTS = 1 << 18
 """Sampled sentences of a lane in memory at a time: with texts of 100 bytes, 30 MB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairingPlan:
-    """What decides a language's pairs.
-
-    Attributes:
-        sample: Digest of its sample.
-        bits: Leading bits of the pairing hash that name a part.
-        hosts_known: Whether sentences say which host they are from. Those that are given do not.
-    """
-
-    sample: str
-    bits: int
-    hosts_known: bool
-
-
 def make_pairs(
     job: BaselineJob, samples: Mapping[str, SampleRecord], index: SentenceIndex
 ) -> Generator[Stage, None, dict[str, PairsRecord]]:
@@ -207,7 +199,7 @@ def make_pairs(
             # First the record, without which the parts count for nothing.
             folder.delete(pairs_record_path(code))
             folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
-            yield pair_stage(job, [sample], _blocks_of(sample, index))
+            yield pair_stage(job, [sample], lanes_of(code, _paths_of(sample, index)))
             record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
         if record is not None:
             pairs[code] = record
@@ -220,7 +212,7 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
     return record if record is not None and record.sample == sample.digest else None
 
 
-def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock]:
+def _paths_of(sample: SampleRecord, index: SentenceIndex) -> list[str]:
     names = [str(file["file"]) for file in sample.files["files"]]
     gone = [name for name in names if not index.has(sample.language, name)]
     if gone:
@@ -230,53 +222,43 @@ def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock
             f"{SENTENCES_FOLDER}/. Delete {sample_record_path(sample.language)!r} "
             "and run the same command again: it reads these files once more."
         )
-    return index.blocks(sample.language, names)
+    return index.paths(sample.language, names)
 
 
 def pair_stage(
-    job: BaselineJob,
-    samples: Sequence[SampleRecord] = (),
-    blocks: Sequence[SentenceBlock] = (),
+    job: BaselineJob, samples: Sequence[SampleRecord] = (), lanes: Sequence[Lane] = ()
 ) -> Stage:
     """Return the stage that pairs the sentences of samples."""
-    lanes = lanes_of_blocks(blocks)
-    plans = {
-        sample.language: PairingPlan(
-            sample=sample.digest,
-            bits=part_bits(sample.found // 2),
-            hosts_known=not job.plan.source.is_given,
-        )
-        for sample in samples
-    }
-    pair = PairSentences(folder=job.folder, seed=job.options.seed, plans=plans)
+    digests = {sample.language: sample.digest for sample in samples}
+    pair = PairSentences(folder=job.folder, seed=job.options.seed, samples=digests)
     return Stage(
         name="pair",
         runner=job.plan.runner,
         build=lambda root: root | beam.Create(lanes) | pair,
-        words=f"Pairing sentences of {', '.join(plans)}",
+        words=f"Pairing sentences of {', '.join(digests)}",
     )
 
 
 @dataclass
 class PairSentences(beam.PTransform):
-    """Lanes of blocks of sentences -> languages whose pairs, and then their record, are written.
+    """Lanes of files of sentences -> languages whose pairs, and then their record, are written.
 
-    The blocks of a lane are of one language; see `lanes_of_blocks`. The text crosses one shuffle,
-    by the leading bits of the pairing hash: pairing brings sentences of different files together.
+    `samples` are the digests of the samples by language. The text crosses one shuffle, by the
+    leading bits of the pairing hash: pairing brings sentences of different files together.
     """
 
     folder: OutputFolder
     seed: int
-    plans: dict[str, PairingPlan]
+    samples: dict[str, str]
 
-    def expand(self, lanes: beam.PCollection[tuple[SentenceBlock, ...]]) -> beam.PCollection[str]:
+    def expand(self, lanes: beam.PCollection[Lane]) -> beam.PCollection[str]:
         """Pair the sampled sentences in parts, then those that are left over there."""
         paired = (
             lanes
             | "SpreadLanes" >> beam.Reshuffle()
             # ((language, part), sentences)
             | "ReadSampled"
-            >> beam.FlatMap(_read_sampled, folder=self.folder, seed=self.seed, plans=self.plans)
+            >> beam.FlatMap(_read_sampled, folder=self.folder, seed=self.seed, samples=self.samples)
             | "GroupByPart" >> beam.GroupByKey()
             | "PairPart" >> beam.ParDo(_PairInPart(self.folder)).with_outputs(_LEFT, main="parts")
         )
@@ -291,33 +273,29 @@ class PairSentences(beam.PTransform):
             | "ByLanguage" >> beam.Map(lambda part: (part.language, part))
             | "GroupByLanguage" >> beam.GroupByKey()
             | "WriteRecord"
-            >> beam.MapTuple(partial(_write_record, folder=self.folder, plans=self.plans))
+            >> beam.MapTuple(partial(_write_record, folder=self.folder, samples=self.samples))
         )
 
 
 def _read_sampled(
-    lane: tuple[SentenceBlock, ...],
-    *,
-    folder: OutputFolder,
-    seed: int,
-    plans: dict[str, PairingPlan],
+    lane: Lane, *, folder: OutputFolder, seed: int, samples: dict[str, str]
 ) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    tables = (_sampled(block, folder, seed, plans[block.language]) for block in lane)
-    for sentences in gathered(tables, _LANE_TEXTS):
-        language = lane[0].language
-        places = leading_bits(sentences["order"].to_numpy(), plans[language].bits)
-        for place, rows in rows_by_value(places):
+    language = lane[0]
+    sample = _planned_sample(folder, language, samples[language])
+    bits = part_bits(len(sample) // 2)
+    tables = _read_lane(lane, folder, ("text", "priority", "host"))
+    sampled = (_sampled(table, sample, seed, language) for table in tables)
+    for sentences in _gathered(sampled, _LANE_TEXTS):
+        for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
             # Rows that are taken are copied; a slice would be sent with everything around it.
             yield (language, place), sentences.take(pa.array(rows))
 
 
-def _sampled(block: SentenceBlock, folder: OutputFolder, seed: int, plan: PairingPlan) -> pa.Table:
-    sample = _planned_sample(folder, block.language, plan.sample)
-    table = read_block(folder, block, ("text", "priority", "host"))
+def _sampled(table: pa.Table, sample: Hashes, seed: int, language: str) -> pa.Table:
     table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
-    order = [pairing_order(seed, block.language, text) for text in table["text"].to_pylist()]
-    hosts = table["host"] if plan.hosts_known else pa.nulls(len(table), pa.uint64())
-    return pa.table([table["text"], pa.array(order, pa.uint64()), hosts], schema=SENTENCE_SCHEMA)
+    order = [pairing_order(seed, language, text) for text in table["text"].to_pylist()]
+    columns = [table["text"], pa.array(order, pa.uint64()), table["host"]]
+    return pa.table(columns, schema=SENTENCE_SCHEMA)
 
 
 @lru_cache(maxsize=2)
@@ -359,29 +337,14 @@ def _pair_left(
 def _write_pairs(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -> PairPart:
     folder.write(pairs_path(language, name), write_part(pairs))
     counters.count(counters.PAIRS_MADE, len(pairs))
-    return _describe_part(language, name, pairs)
-
-
-def _describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
-    texts = pa.chunked_array([*pairs["candidate"].chunks, *pairs["reference"].chunks])
-    words = pc.list_value_length(pc.utf8_split_whitespace(texts)).to_numpy()
-    characters = pc.utf8_length(texts).to_numpy() // 10 * 10
+    candidates, references = (pairs[side].to_pylist() for side in ("candidate", "reference"))
     return PairPart(
         language=language,
         name=name,
         rows=len(pairs),
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
-        words=_histogram(words),
-        characters=_histogram(characters),
-        overlap=Overlap.of(
-            pairs["candidate"].to_pylist(), pairs["reference"].to_pylist(), language
-        ),
+        overlap=count_overlap(candidates, references, language),
     )
-
-
-def _histogram(values: npt.NDArray[np.integer]) -> dict[str, int]:
-    distinct, counts = np.unique(values, return_counts=True)
-    return dict(zip(map(str, distinct.tolist()), counts.tolist(), strict=True))
 
 
 def _write_record(
@@ -389,11 +352,11 @@ def _write_record(
     parts: Iterable[PairPart],
     *,
     folder: OutputFolder,
-    plans: dict[str, PairingPlan],
+    samples: dict[str, str],
 ) -> str:
     record = PairsRecord(
         language=language,
-        sample=plans[language].sample,
+        sample=samples[language],
         parts=tuple(sorted(parts, key=lambda part: part.name)),
     )
     folder.write(pairs_record_path(language), record.to_json())

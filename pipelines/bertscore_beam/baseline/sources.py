@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,11 +18,9 @@ from bertscore_beam.crawl import (
     FetchError,
     FetchPolicy,
     Overlap,
-    PageRules,
     check_given,
     check_language,
     check_tag,
-    is_http,
     list_crawl,
     list_files_of,
     seeded_order,
@@ -38,9 +36,7 @@ from bertscore_core.errors import BertScoreError, load_json
 #
 #     OUT/<language>/<model>.tsv               LAYER,P,R,F: the layout of bert-score's own tables
 #     OUT/<language>/<model>.json, .png        how it was made, its errors; score distributions
-#     OUT/_fetched/<file>.raw, .json           a file as it was fetched over http, until read
-#     OUT/_sentences/<block>.<n>.pq            sentences of some files, a row group a language
-#     OUT/_sentences/<block>.json              the record of these files, written last
+#     OUT/_sentences/<digest>.pq               sentences of a file, and its record; see `extract`
 #     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
 #     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
 #     OUT/_idf/<language>/<model>.npz          document frequencies in the pairs, with --idf
@@ -51,15 +47,13 @@ from bertscore_core.errors import BertScoreError, load_json
 #
 # Each file is a function of the settings and of the files before it in this list, and is written
 # whole or not at all. A stage skips what is there, so a run that was killed continues where it
-# stopped. Which files share a block depends on what was left to read; nothing that is made of the
-# sentences does.
+# stopped.
 #
 # The name of a model whose tables are of idf-weighted scores ends in `.idf`, so that a folder may
 # hold both.
 
-LAYOUT = "2"
-"""Version of this layout. The first had a file and a record for each file and language."""
-FETCHED_FOLDER = "_fetched"
+LAYOUT = "3"
+"""Version of this layout. The second had blocks of files, with a record for each."""
 SENTENCES_FOLDER = "_sentences"
 SAMPLE_FOLDER = "_sample"
 PAIRS_FOLDER = "_pairs"
@@ -67,7 +61,7 @@ IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
 DATA_FOLDERS = (
-    *(FAILED_FOLDER, FETCHED_FOLDER, SENTENCES_FOLDER, SAMPLE_FOLDER),
+    *(FAILED_FOLDER, SENTENCES_FOLDER, SAMPLE_FOLDER),
     *(PAIRS_FOLDER, IDF_FOLDER, MOMENTS_FOLDER),
 )
 """What others are made of first."""
@@ -76,26 +70,6 @@ DATA_FOLDERS = (
 def table_path(language: str, model: str) -> str:
     """Return the path of a table."""
     return f"{language}/{model}{TABLE_SUFFIX}"
-
-
-def raw_path(label: str) -> str:
-    """Return the path of a file as it was fetched."""
-    return f"{FETCHED_FOLDER}/{label}.raw"
-
-
-def raw_record_path(label: str) -> str:
-    """Return the path of the record that says that a file was fetched."""
-    return f"{FETCHED_FOLDER}/{label}.json"
-
-
-def sentences_path(block: str, part: int) -> str:
-    """Return the path of a part of a block's sentences. Globs for Parquet do not match it."""
-    return f"{SENTENCES_FOLDER}/{block}.{part}.pq"
-
-
-def record_path(block: str) -> str:
-    """Return the path of the record of a block of files."""
-    return f"{SENTENCES_FOLDER}/{block}.json"
 
 
 def failed_path(name: str) -> str:
@@ -148,8 +122,8 @@ class SampleRecord:
     Attributes:
         listing: Digest of the names of the source's files.
         digest: Digest of the sample.
-        files: What the description says of the files: how many there were, what became of their
-            pages and sentences, which failed, and of those read name, size, digest and sentences.
+        files: What the description says of the files: how many there were, which failed, and of
+            those read name, size, digest and sentences.
     """
 
     language: str
@@ -187,16 +161,13 @@ class SampleRecord:
 class PairPart:
     """Pairs of one language in one Parquet file.
 
-    `words` and `characters` count sentences by their words, as blanks separate them, and by tens of
-    characters; `same_host` the pairs whose sentences are from one host.
+    `same_host` counts the pairs whose sentences are from one host; `overlap` see `count_overlap`.
     """
 
     language: str
     name: str
     rows: int
     same_host: int
-    words: Mapping[str, int]
-    characters: Mapping[str, int]
     overlap: Overlap
 
 
@@ -212,10 +183,6 @@ class PairsRecord:
     def from_json(cls, data: bytes) -> "PairsRecord":
         """Read what `to_json` wrote."""
         fields = load_json(data)
-        for part in fields["parts"]:
-            overlap = part["overlap"]
-            ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
-            part["overlap"] = Overlap(**overlap | ngrams)
         return cls(**fields | {"parts": tuple(PairPart(**part) for part in fields["parts"])})
 
     def to_json(self) -> bytes:
@@ -237,12 +204,6 @@ class PairsRecord:
 
 logger = logging.getLogger(__name__)
 
-_FEWEST_BLOCKS = 64
-"""Blocks that a wave of files is divided into if it has as many files, so that many workers get
-some and little is lost with a worker."""
-_MOST_FILES = 16
-"""Files of a block at most: some minutes of work on one core."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceFile:
@@ -262,31 +223,9 @@ class SentenceFile:
         return f"{self.languages[0]}/{self.name}" if self.given else self.name
 
     @property
-    def is_fetched(self) -> bool:
-        """Whether a copy of it is made in the output folder before it is read."""
-        return is_http(self.path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileBlock:
-    """Files that one worker writes together: one that is given, or several of a crawl."""
-
-    files: tuple[SentenceFile, ...]
-
-    @property
-    def name(self) -> str:
-        """What tells it from every other block: its files and what is wanted of them."""
-        return digest_of(json.dumps([(file.label, file.languages) for file in self.files]))
-
-
-def blocks_of_files(files: Sequence[SentenceFile]) -> list[FileBlock]:
-    """Divide files into blocks: few enough for the folder, and enough for the workers."""
-    size = min(max(len(files) // _FEWEST_BLOCKS, 1), _MOST_FILES)
-    crawled = [file for file in files if not file.given]
-    return [FileBlock(files=(file,)) for file in files if file.given] + [
-        FileBlock(files=tuple(crawled[start : start + size]))
-        for start in range(0, len(crawled), size)
-    ]
+    def sentences(self) -> str:
+        """Path of what is read of it at once. Globs for Parquet do not match it."""
+        return f"{SENTENCES_FOLDER}/{digest_of(json.dumps([self.label, self.languages]))}.pq"
 
 
 def note_failed(file: SentenceFile, error: BertScoreError, folder: OutputFolder) -> None:
@@ -322,7 +261,6 @@ class Source:
     options: BaselineOptions
     languages: tuple[str, ...]
     policy: FetchPolicy
-    rules: PageRules
 
     @classmethod
     def of(cls, options: BaselineOptions) -> "Source":
@@ -335,7 +273,6 @@ class Source:
         return cls(
             options=options,
             languages=tuple(languages),
-            rules=PageRules(words=options.words),
             policy=FetchPolicy(
                 attempts=options.fetch_attempts,
                 timeout=options.fetch_timeout,

@@ -2,7 +2,6 @@
 
 import math
 import posixpath
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -189,149 +188,26 @@ LARGE_DIFFERENCE = 0.03
 
 _FEW_ERRORS = 4.0
 """Largest difference of two tables, in standard errors, that sampling alone may cause."""
-_CODE = re.compile(r"[a-z]{2}([-_][a-z]+)?")
 _ROUNDING = 1e-7
 """Tables have seven decimals; some that are published have more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
-    """Two tables, A and B, layer by layer. Shape of the arrays (L + 1, 3).
+def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
+    """Compare two tables, A and B, layer by layer.
 
-    Attributes:
+    The errors of the two tables are treated as independent; tables from the same pairs differ by
+    less.
+
+    Args:
+        first: A.
+        second: B. Differences are B - A.
         title: Language and model of both tables, or `two tables`.
-        apart: The two languages or models, if they are known to differ.
-    """
 
-    title: str
-    tables: tuple[Table, Table]
-    apart: str = ""
-
-    @property
-    def errors(self) -> npt.NDArray[np.float64]:
-        """Errors of the differences; NaN where they are not known.
-
-        The errors of the two tables are treated as independent; tables from the same pairs differ
-        by less. A table without a description counts as exact. If a description has no error, as
-        for a single pair, the error of the difference is not known either.
-        """
-        squares = [
-            table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
-            for table in self.tables
-        ]
-        unknown = np.isnan(self.tables[0].errors) & np.isnan(self.tables[1].errors)
-        return np.where(unknown, np.nan, np.sqrt(squares[0] + squares[1]))
-
-    @property
-    def differences(self) -> npt.NDArray[np.float64]:
-        """B - A."""
-        return self.tables[1].rows - self.tables[0].rows
-
-    @property
-    def in_errors(self) -> npt.NDArray[np.float64]:
-        """The differences in standard errors; NaN if that is not known, or 0."""
-        return self.differences / np.where(self.errors, self.errors, np.nan)
-
-    @property
-    def spearman(self) -> float | None:
-        """Rank correlation of F1 over the layers; None if it is not defined."""
-        first, second = self.tables
-        return rank_correlation(first.rows[:, 2], second.rows[:, 2])
-
-    @property
-    def largest(self) -> tuple[int, str, float]:
-        """Layer, measure and value of the largest difference; of equal ones the first."""
-        layer, measure = divmod(int(np.abs(self.differences).argmax()), len(MEASURES))
-        return layer, MEASURES[measure], float(self.differences[layer, measure])
-
-    @property
-    def is_large(self) -> bool:
-        """Tell whether the largest difference is more than different web text would explain."""
-        return abs(self.largest[2]) > LARGE_DIFFERENCE
-
-    def layers(self) -> list[dict[str, Any]]:
-        """Return the numbers of each layer as plain values, None where one is not known."""
-        names = ("first", "second", "errors", "differences", "in_errors")
-        columns = (
-            *(table.rows for table in self.tables),
-            *(self.errors, self.differences, self.in_errors),
-        )
-        return [
-            {"layer": layer}
-            | {
-                name: [None if math.isnan(value) else value for value in row.tolist()]
-                for name, row in zip(names, rows, strict=True)
-            }
-            for layer, rows in enumerate(zip(*columns, strict=True))
-        ]
-
-    @property
-    def verdict(self) -> str:
-        """Say in words what the differences mean."""
-        if abs(self.largest[2]) <= _ROUNDING:
-            return "the same numbers"
-        away = np.abs(self.in_errors)
-        is_known = not np.isnan(away).all()
-        if not is_known:
-            words = "no standard errors are known to compare the differences with"
-        elif np.nanmax(away) <= _FEW_ERRORS:
-            words = "agree within error"
-        else:
-            words = "differ by more than the sampling error: " + (
-                self.apart or "other text (crawl, filters, years) or another way of scoring"
-            )
-        if self.is_large and not self.apart:
-            words += (
-                f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
-                "the language, the model and the settings"
-            )
-        naive = [
-            side
-            for side, table in zip("AB", self.tables, strict=True)
-            if table.is_described and not table.knows_hosts
-        ]
-        if is_known and naive:
-            words += f"; the errors of {' and '.join(naive)} do not allow for sentences of one host"
-        return words
-
-
-def compare_sides(first: Side, second: Side) -> list[Comparison]:
-    """Compare two tables, or all tables that two sides both have.
-
-    Raises:
-        ConfigError: they have nothing in common, or tables have different numbers of layers.
-    """
-    if first.single is not None and second.single is not None:
-        # Two single tables are compared whatever their languages and models.
-        shared = sorted(first.tables.keys() & second.tables.keys())
-        apart = "" if shared else _apart(first, second)
-        title = "/".join(shared[0]) if shared else f"two tables{apart and ': '}{apart}"
-        return [compare_tables(first.single, second.single, title, apart)]
-    common = sorted(first.tables.keys() & second.tables.keys())
-    if not common:
-        raise ConfigError(
-            f"{first.name!r} and {second.name!r} have no language and model in common: the first "
-            f"has {listed(map('/'.join, first.tables))}; the second "
-            f"{listed(map('/'.join, second.tables))}. Name those of a single table with "
-            "--language and --model; `bertscore-beam models` lists the published tables."
-        )
-    return [
-        compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
-    ]
-
-
-def _apart(first: Side, second: Side) -> str:
-    """Say which languages or models two single tables have, if they are known to differ."""
-    for code, model in first.tables:
-        for other, same in second.tables:
-            if model == same and _CODE.fullmatch(code) and _CODE.fullmatch(other):
-                return f"A is {code}, B is {other}"
-    own = ["/".join(side.single.key) for side in (first, second) if side.single and side.single.key]
-    return f"A is {own[0]}, B is {own[1]}" if len(own) == 2 else ""
-
-
-def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> Comparison:
-    """Compare two tables layer by layer.
+    Returns:
+        The numbers as plain values, None where one is not known: `layers`; `largest_difference`, of
+        equal ones the first; `spearman`, the rank correlation of F1 over the layers; `is_large`,
+        whether the largest difference is more than different web text would explain; `verdict`,
+        what the differences mean.
 
     Raises:
         ConfigError: they have different numbers of layers.
@@ -342,7 +218,99 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
             f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
             "model. Compare tables of one model."
         )
-    return Comparison(title=title, tables=(first, second), apart=apart)
+    differences, errors = second.rows - first.rows, _errors_of_difference(first, second)
+    in_errors = differences / np.where(errors, errors, np.nan)
+    layer, index = divmod(int(np.abs(differences).argmax()), len(MEASURES))
+    largest = float(differences[layer, index])
+    columns = {
+        "first": first.rows,
+        "second": second.rows,
+        "errors": errors,
+        "differences": differences,
+        "in_errors": in_errors,
+    }
+    return {
+        "title": title,
+        "names": [first.name, second.name],
+        "pairs": [first.pairs, second.pairs],
+        "layers": [
+            {"layer": number}
+            | {
+                name: [None if math.isnan(value) else value for value in rows[number].tolist()]
+                for name, rows in columns.items()
+            }
+            for number in range(len(differences))
+        ],
+        "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},
+        "spearman": rank_correlation(first.rows[:, 2], second.rows[:, 2]),
+        "is_large": abs(largest) > LARGE_DIFFERENCE,
+        "verdict": _verdict((first, second), abs(largest), np.abs(in_errors)),
+    }
+
+
+def _errors_of_difference(*tables: Table) -> npt.NDArray[np.float64]:
+    """Return the errors of the differences; NaN where they are not known.
+
+    A table without a description counts as exact. If a description has no error, as for a single
+    pair, the error of the difference is not known either.
+    """
+    squares = [
+        table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
+        for table in tables
+    ]
+    unknown = np.isnan([table.errors for table in tables]).all(axis=0)
+    return np.where(unknown, np.nan, np.sqrt(sum(squares)))
+
+
+def _verdict(tables: tuple[Table, Table], largest: float, away: npt.NDArray[np.float64]) -> str:
+    if largest <= _ROUNDING:
+        return "the same numbers"
+    is_known = not np.isnan(away).all()
+    if not is_known:
+        words = "no standard errors are known to compare the differences with"
+    elif np.nanmax(away) <= _FEW_ERRORS:
+        words = "agree within error"
+    else:
+        words = (
+            "differ by more than the sampling error: other text (crawl, filters, years) or another "
+            "way of scoring"
+        )
+    if largest > LARGE_DIFFERENCE:
+        words += (
+            f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
+            "the language, the model and the settings"
+        )
+    naive = [
+        side
+        for side, table in zip("AB", tables, strict=True)
+        if table.is_described and not table.knows_hosts
+    ]
+    if is_known and naive:
+        words += f"; the errors of {' and '.join(naive)} do not allow for sentences of one host"
+    return words
+
+
+def compare_sides(first: Side, second: Side) -> list[dict[str, Any]]:
+    """Compare two tables, or all tables that two sides both have.
+
+    Raises:
+        ConfigError: they have nothing in common, or tables have different numbers of layers.
+    """
+    common = sorted(first.tables.keys() & second.tables.keys())
+    if first.single is not None and second.single is not None:
+        # Two single tables are compared whatever their languages and models.
+        title = "/".join(common[0]) if common else "two tables"
+        return [compare_tables(first.single, second.single, title)]
+    if not common:
+        raise ConfigError(
+            f"{first.name!r} and {second.name!r} have no language and model in common: the first "
+            f"has {listed(map('/'.join, first.tables))}; the second "
+            f"{listed(map('/'.join, second.tables))}. Name those of a single table with "
+            "--language and --model; `bertscore-beam models` lists the published tables."
+        )
+    return [
+        compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
+    ]
 
 
 def rank_correlation(

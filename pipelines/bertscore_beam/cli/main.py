@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from bertscore_beam.cli.show import Manner, named, print_error, printing
 from bertscore_beam.files import NotBegunError, mask_credentials
-from bertscore_beam.options import Option, by_name, read_options
+from bertscore_beam.options import Option, by_name, read_options, summary_of
 from bertscore_beam.run import (
     BROKEN,
     DONE,
@@ -58,12 +58,11 @@ _CONTINUES = "Finished parts are kept, and the same command continues from there
 
 
 class Command(NamedTuple):
-    """A command: what it does, its option class, and the function or the job that takes these.
+    """A command: its option class, and the function or the job that takes these options.
 
     They are named by their places: what is not asked for is not imported.
     """
 
-    summary: str
     options: str
     function: str = ""
     job: str = ""
@@ -74,77 +73,26 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
-    "score": Command(
-        "score candidates against references, and write the same rows with scores",
-        "options.ScoreOptions",
-        job="score.SCORE",
-    ),
-    "select": Command(
-        "compare the samples of each row with each other, and mark the one nearest to the others",
-        "options.SelectOptions",
-        job="score.SCORE",
-    ),
-    "rescale": Command(
-        "rescale a finished run with another baseline, without a model",
-        "options.RescaleOptions",
-        job="score.RESCALE",
-    ),
-    "idf": Command(
-        "count document frequencies over references and save the table",
-        "options.IdfOptions",
-        job="idf.IDF",
-    ),
-    "import": Command(
-        "turn JSON lines, CSV and TSV into Parquet", "options.ImportOptions", job="imports.IMPORT"
-    ),
-    "baseline": Command(
-        "make rescaling baselines from random pairs of sentences",
-        "baseline.BaselineOptions",
-        job="baseline.BASELINE",
-    ),
-    "baseline compare": Command(
-        "compare two baseline tables", "options.TablesOptions", "cli.tables.compare_tables"
-    ),
-    "groups": Command(
-        "print the mean scores of each group of rows of a finished run",
-        "options.GroupsOptions",
-        "cli.results.print_groups",
-    ),
-    "compare": Command(
-        "compare a run with others row by row, or systems of one run; with a gate",
-        "compare.CompareOptions",
-        "cli.results.compare",
-    ),
-    "report": Command(
-        "write one page about a finished run, as HTML that loads nothing",
-        "pages.ReportOptions",
-        "cli.results.write_report",
-    ),
-    "explain": Command(
-        "work out the score of rows of a run, or of two texts, token by token",
-        "options.ExplainOptions",
-        "cli.explain.explain_rows",
-    ),
-    "tune": Command(
-        "find the model, layer and weighting that agree best with people",
-        "tune.TuneOptions",
-        job="tune.TUNE",
-    ),
-    "check": Command(
-        "tell by the exit status whether the run of an output folder is done",
-        "options.CheckOptions",
-        "cli.jobs.check",
-    ),
-    "models": Command(
-        "print the registry of models", "options.ModelsOptions", "cli.tables.print_models"
-    ),
+    "score": Command("options.ScoreOptions", job="score.SCORE"),
+    "select": Command("options.SelectOptions", job="score.SCORE"),
+    "rescale": Command("options.RescaleOptions", job="score.RESCALE"),
+    "idf": Command("options.IdfOptions", job="idf.IDF"),
+    "import": Command("options.ImportOptions", job="imports.IMPORT"),
+    "baseline": Command("baseline.BaselineOptions", job="baseline.BASELINE"),
+    "baseline compare": Command("options.TablesOptions", "cli.tables.compare_tables"),
+    "groups": Command("options.GroupsOptions", "cli.results.print_groups"),
+    "compare": Command("compare.CompareOptions", "cli.results.compare"),
+    "report": Command("pages.ReportOptions", "cli.results.write_report"),
+    "explain": Command("options.ExplainOptions", "cli.explain.explain_rows"),
+    "tune": Command("tune.TuneOptions", job="tune.TUNE"),
+    "check": Command("options.CheckOptions", "cli.jobs.check"),
+    "models": Command("options.ModelsOptions", "cli.tables.print_models"),
 }
 
-_LIST = "\n".join(f"  {name:17}{command.summary}" for name, command in COMMANDS.items())
-HELP = f"""\
+_HELP = """\
 usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
-{_LIST}
+{commands}
 
 Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
 errors on standard error). `bertscore-beam COMMAND --help` shows the daily options of a command,
@@ -164,7 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bertscore-beam {version('bertscore-beam')}")
         return DONE
     if not given or given[0] in ("-h", "--help"):
-        print(HELP, end="")
+        summaries = {name: summary_of(named(command.options)) for name, command in COMMANDS.items()}
+        lines = [f"  {name:17}{summary}" for name, summary in summaries.items()]
+        print(_HELP.format(commands="\n".join(lines)), end="")
         return DONE if given else UNUSABLE
     with printing(Manner.of(given)):
         try:
@@ -252,8 +202,6 @@ def _cause(error: BaseException) -> str:
 # `--name=value`. A name that the class of options knows, in any spelling, is ours; the others are
 # Beam's.
 
-_TRUTH = {"true": True, "false": False}
-
 
 def launch(verb: str, arguments: Sequence[str]) -> int:
     """Run a command with the arguments of a template's launcher, and return its exit status.
@@ -264,8 +212,7 @@ def launch(verb: str, arguments: Sequence[str]) -> int:
     try:
         given = command(verb, arguments)
     except ConfigError as error:
-        print(f"bertscore-beam: {escape_text(str(error))}", file=sys.stderr)
-        return UNUSABLE
+        return print_error(escape_text(str(error)), UNUSABLE)
     return main(given)
 
 
@@ -287,9 +234,9 @@ def command(verb: str, arguments: Sequence[str]) -> list[str]:
 
 def _flag(option: Option, value: str) -> list[str]:
     if option.hint is bool:
-        if value.lower() not in _TRUTH:
+        if value.lower() not in ("true", "false"):
             raise ConfigError(
                 f"parameter {option.name} cannot be used: got {value!r}; expected true or false."
             )
-        return [option.word if _TRUTH[value.lower()] else f"--no-{option.word[2:]}"]
+        return [option.word if value.lower() == "true" else f"--no-{option.word[2:]}"]
     return [option.word, *value.split()] if option.is_list else [f"{option.word}={value}"]

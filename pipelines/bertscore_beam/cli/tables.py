@@ -1,8 +1,10 @@
 """`bertscore-beam baseline compare` and `models`: tables that are not of a run."""
 
+from collections import defaultdict
+from dataclasses import asdict
 from typing import Any
 
-from bertscore_beam.baseline import Comparison, compare_sides, open_side
+from bertscore_beam.baseline import compare_sides, open_side
 from bertscore_beam.cli.show import answer
 from bertscore_beam.options import ModelsOptions, TablesOptions
 from bertscore_beam.run import Shown
@@ -16,27 +18,12 @@ def compare_tables(options: TablesOptions) -> int:
     )
     comparisons = compare_sides(first, second)
     return answer(
-        [describe_comparison(comparison) for comparison in comparisons],
-        [shown for comparison in comparisons for shown in show_comparison(comparison)],
+        comparisons,
+        [shown for comparison in comparisons for shown in _shown(comparison)],
     )
 
 
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain values."""
-    layer, measure, difference = comparison.largest
-    return {
-        "title": comparison.title,
-        "names": [table.name for table in comparison.tables],
-        "pairs": [table.pairs for table in comparison.tables],
-        "layers": comparison.layers(),
-        "largest_difference": {"layer": layer, "measure": measure, "difference": difference},
-        "spearman": comparison.spearman,
-        "is_large": comparison.is_large,
-        "verdict": comparison.verdict,
-    }
-
-
-def show_comparison(comparison: Comparison) -> list[Shown]:
+def _shown(comparison: dict[str, Any]) -> list[Shown]:
     """Return what to show: the two sides, the layers, the result."""
     columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
     layers = [
@@ -45,93 +32,78 @@ def show_comparison(comparison: Comparison) -> list[Shown]:
             f"{row['first'][2]:.6f}",
             f"{row['second'][2]:.6f}",
             *(f"{difference:+.6f}" for difference in row["differences"]),
-            "" if row["errors"][2] is None else f"{row['errors'][2]:.6f}",
-            "" if row["in_errors"][2] is None else f"{row['in_errors'][2]:+.1f}",
+            _or_none("{:.6f}", row["errors"][2]),
+            _or_none("{:+.1f}", row["in_errors"][2]),
         )
-        for row in comparison.layers()
+        for row in comparison["layers"]
     ]
     sides: list[tuple[str, ...]] = [
-        (side, table.name if table.pairs is None else f"{table.name} ({table.pairs:,} pairs)")
-        for side, table in zip("AB", comparison.tables, strict=True)
+        (side, name + _or_none(" ({:,} pairs)", pairs))
+        for side, name, pairs in zip("AB", comparison["names"], comparison["pairs"], strict=True)
     ]
-    layer, measure, difference = comparison.largest
-    spearman = comparison.spearman
+    largest = comparison["largest_difference"]
     result: list[tuple[str, ...]] = [
-        ("largest difference", f"{difference:+.6f} ({measure}, layer {layer})"),
-        ("Spearman over layers", "not defined" if spearman is None else f"{spearman:.4f}"),
-        ("verdict", comparison.verdict),
+        (
+            "largest difference",
+            "{difference:+.6f} ({measure}, layer {layer})".format_map(largest),
+        ),
+        ("Spearman over layers", _or_none("{:.4f}", comparison["spearman"]) or "not defined"),
+        ("verdict", comparison["verdict"]),
     ]
     return [
-        Shown(comparison.title, ("", ""), sides),
+        Shown(comparison["title"], ("", ""), sides),
         Shown("Layers", columns, layers),
         Shown("Result", ("", ""), result),
     ]
 
 
+def _or_none(form: str, value: float | None) -> str:
+    return "" if value is None else form.format(value)
+
+
 def print_models(_options: ModelsOptions) -> int:
-    """Print the registry."""
-    document = {"models": registry_rows(), "languages": dict(known_languages())}
-    return answer(document, [show_registry(), show_untuned()])
-
-
-def registry_rows() -> list[dict[str, Any]]:
-    """Return the registry as one mapping for each model. `num_layers` is None if untuned."""
-    languages: dict[str, list[str]] = {}
+    """Print the registry, which names no layer of a model that nobody has tuned."""
+    languages, baselines = defaultdict(list), defaultdict(list)
     for language, model in known_languages().items():
-        languages.setdefault(model, []).append(language)
-    baselines: dict[str, list[str]] = {}
+        languages[model].append(language)
     for language, model in published_baselines():
-        baselines.setdefault(model, []).append(language)
-    return [
+        baselines[model].append(language)
+    models = [
         {
-            "name": spec.name,
-            "num_layers": spec.num_layers,
-            "adds_prefix_space": spec.adds_prefix_space,
-            "wmt16_pearson": spec.wmt16_pearson,
-            "depth": spec.depth,
-            "own_code": spec.own_code,
-            "note": spec.note,
-            "default_for": languages.get(spec.name, []),
-            "baselines": baselines.get(spec.name, []),
+            **{name: value for name, value in asdict(spec).items() if name != "max_length"},
+            "default_for": languages[spec.name],
+            "baselines": baselines[spec.name],
             "embedded": spec.name == EMBEDDED_MODEL,
         }
         for spec in known_models()
     ]
-
-
-def show_registry() -> Shown:
-    """Return the models with a tuned layer as a table."""
-    rows: list[tuple[str, ...]] = []
-    for row in registry_rows():
-        if row["num_layers"] is None:
-            continue
-        pearson = row["wmt16_pearson"]
-        rows.append(
-            (
-                row["name"] + (" (embedded default)" if row["embedded"] else ""),
-                str(row["num_layers"]),
-                "" if pearson is None else f"{pearson:.3f}",
-                _shorten(row["default_for"]),
-                _shorten(row["baselines"]),
-            )
-        )
-    columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
-    return Shown("Models", columns, rows)
-
-
-def show_untuned() -> Shown:
-    """Return the models that need `--num-layers` as a table."""
-    rows: list[tuple[str, ...]] = [
+    tuned: list[tuple[str, ...]] = [
         (
-            spec.name,
-            f"1 to {spec.depth}",
-            ("needs code of its own, which is not run; " if spec.own_code else "") + spec.note,
+            row["name"] + (" (embedded default)" if row["embedded"] else ""),
+            str(row["num_layers"]),
+            _or_none("{:.3f}", row["wmt16_pearson"]),
+            _shorten(row["default_for"]),
+            _shorten(row["baselines"]),
         )
-        for spec in known_models()
-        if spec.num_layers is None
+        for row in models
+        if row["num_layers"] is not None
     ]
-    columns = ("name of a model without a tuned layer", "give --num-layers", "note")
-    return Shown("Models without a tuned layer", columns, rows)
+    untuned: list[tuple[str, ...]] = [
+        (
+            row["name"],
+            f"1 to {row['depth']}",
+            ("needs code of its own, which is not run; " if row["own_code"] else "") + row["note"],
+        )
+        for row in models
+        if row["num_layers"] is None
+    ]
+    columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
+    others = ("name of a model without a tuned layer", "give --num-layers", "note")
+    shown = [
+        Shown("Models", columns, tuned),
+        Shown("Models without a tuned layer", others, untuned),
+    ]
+    return answer({"models": models, "languages": dict(known_languages())}, shown)
 
 
 def _shorten(words: list[str]) -> str:

@@ -8,7 +8,7 @@ disk and in memory.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bertscore_beam.compare.compare_options import CompareOptions
@@ -28,7 +28,7 @@ from bertscore_beam.compare.comparison import (
     compare_settings,
     in_words,
 )
-from bertscore_beam.compare.paired_sides import Paired, PairedGroups, of_pair, pair_sides, rank
+from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
 from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
 from bertscore_beam.records import (
@@ -40,7 +40,7 @@ from bertscore_beam.records import (
     read_rows,
 )
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats import RESAMPLES, PairedResult, check_student, few_carry, holm
+from bertscore_core.stats import RESAMPLES, check_student, few_carry, holm
 
 # What the reader of a comparison has to know besides its numbers.
 
@@ -53,7 +53,6 @@ on hardly any if one cluster had most rows."""
 
 
 def warnings_of(
-    whole: GroupComparison,
     groups: Sequence[GroupComparison],
     settings: SettingsDifference,
     *,
@@ -62,8 +61,8 @@ def warnings_of(
     without_system: int = 0,
     too_strict: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the warnings of a comparison, as sentences."""
-    counts = whole.counts
+    """Return the warnings of a comparison, as sentences; the first group is the whole."""
+    counts = groups[0].counts
     what = "references of another length" if is_keyed else "other references"
     sentences = (
         (
@@ -92,11 +91,11 @@ def warnings_of(
             too_strict,
             f"The p values of {' and of '.join(too_strict)} are those of the t test: corrected for "
             f"the number of tests, none from {RESAMPLES:,} random swaps can be below "
-            f"{1 - whole.result.confidence:g}.",
+            f"{1 - groups[0].result.confidence:g}.",
         ),
     )
     said = [sentence for applies, sentence in sentences if applies]
-    return (*said, *(_rough(whole, groups) if counts.pairs else ()))
+    return (*said, *(_rough(groups) if counts.pairs else ()))
 
 
 def unpaired_words(counts: PairCounts) -> str:
@@ -109,21 +108,21 @@ def unpaired_words(counts: PairCounts) -> str:
     )
 
 
-def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[str]:
-    words = []
+def _rough(groups: Sequence[GroupComparison]) -> list[str]:
+    words, whole, others = [], groups[0], len(groups) - 1
     is_by_row = whole.result.clusters is None
     units, least = ("pairs", FEW_PAIRS) if is_by_row else ("effective clusters", FEW_CLUSTERS)
     what = "pairs" if is_by_row else "clusters"
-    few = [_units(group) < least for group in (whole, *groups)]
+    few = [_units(group) < least for group in groups]
     carried = [
         not is_few and few_carry(group.result.carriers, _units(group))
-        for group, is_few in zip((whole, *groups), few, strict=True)
+        for group, is_few in zip(groups, few, strict=True)
     ]
     if few[0]:
         words.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
     if any(few[1:]):
         words.append(
-            f"{sum(few[1:]):,} of {len(groups):,} groups have fewer than {least} {units}: their "
+            f"{sum(few[1:]):,} of {others:,} groups have fewer than {least} {units}: their "
             "errors are rough or unknown."
         )
     if carried[0]:
@@ -133,7 +132,7 @@ def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[st
         )
     if any(carried[1:]):
         words.append(
-            f"In {sum(carried[1:]):,} of {len(groups):,} groups few {what} carry most of the "
+            f"In {sum(carried[1:]):,} of {others:,} groups few {what} carry most of the "
             "variance: their errors, intervals and tests may be wrong."
         )
     return words
@@ -157,42 +156,27 @@ def _units(group: GroupComparison) -> float:
 #   system that rejects its bad rows would otherwise look better.
 
 
-def judge(
-    results: Sequence[PairedResult],
-    counts: Sequence[PairCounts],
-    *,
-    drop: float,
-    confidence: float,
-    most_missing: float,
-) -> list[GroupGate]:
-    """Judge the whole, which comes first, and its groups.
-
-    Args:
-        results: The paired differences.
-        counts: What became of the rows.
-        drop: How far a score may fall.
-        confidence: Of the decision.
-        most_missing: Largest share of the rows scored in AGAINST that may have no score in RUN.
-    """
-    whole, *groups = (result.drop_p_value(drop) for result in results)
-    p_values = [whole, *holm(groups)]
-    gates: list[GroupGate] = []
-    for result, count, p_value in zip(results, counts, p_values, strict=True):
-        words = []
-        if p_value is not None and p_value < 1 - confidence:
+def judge(groups: Sequence[GroupComparison], options: CompareOptions) -> list[GroupComparison]:
+    """Judge the whole, which comes first, and its groups, and return them with their gates."""
+    drop = options.fail_if_drop or 0.0
+    whole, *others = (group.result.drop_p_value(drop) for group in groups)
+    judged: list[GroupComparison] = []
+    for group, p_value in zip(groups, [whole, *holm(others)], strict=True):
+        result, counts, words = group.result, group.counts, []
+        if p_value is not None and p_value < 1 - options.confidence:
             words.append(
                 f"it is lower by more than {drop:g}: the difference is "
                 f"{result.difference:+.6f}, and its true value is below {-drop:g} with a p value "
                 f"of {p_value:.2g}"
             )
-        if count.missing_fraction > most_missing:
+        if counts.missing_fraction > options.max_missing_fraction:
             words.append(
-                f"{count.missing:,} rows that the other side has scored have no score here: "
-                f"{count.missing_fraction:.2%} of them; at most {most_missing:.2%} may "
-                "(--max-missing-fraction)"
+                f"{counts.missing:,} rows that the other side has scored have no score here: "
+                f"{counts.missing_fraction:.2%} of them; at most "
+                f"{options.max_missing_fraction:.2%} may (--max-missing-fraction)"
             )
         # A group that cannot be judged is left to its warning.
-        if not gates and result.error is None:
+        if not judged and result.error is None:
             got = f"{result.pairs} pairs"
             if result.clusters is not None:
                 got = (
@@ -200,8 +184,9 @@ def judge(
                     f"{result.effective_clusters or 0:.1f} equal ones"
                 )
             words.append(f"it cannot be judged: got {got}; expected two or more")
-        gates.append(GroupGate(p_value=p_value, failures=tuple(words)))
-    return gates
+        gate = GroupGate(p_value=p_value, failures=tuple(words))
+        judged.append(replace(group, gate=gate))
+    return judged
 
 
 MOST_RESAMPLED = 100
@@ -226,8 +211,7 @@ def compare_runs(options: CompareOptions) -> Compared:
                 "another one. Name that, or compare systems within the run with --systems."
             )
     settings = [compare_settings(run, other) for other in others or [run]]
-    by_model = {*options.measure} & {*SCORES}
-    if not by_model:  # other numbers move with neither model nor number format
+    if not {*options.measure} & {*SCORES}:  # they move with neither model nor number format
         settings = [SettingsDifference(noise=0.0)] * len(settings)
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
@@ -240,12 +224,8 @@ def compare_runs(options: CompareOptions) -> Compared:
     rankings: list[Ranking] = []
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
-        noises = [difference.noise for difference in settings]
-        paired = pair_sides(options, measure, runs, references, noises)
-        own = [
-            _comparison(options, measure, run, paired, number, of_pair(settings, number))
-            for number in range(len(paired.pairs))
-        ]
+        paired = pair_sides(options, measure, runs, references, settings)
+        own = [_comparison(options, measure, run, paired, sums) for sums in paired.sums]
         comparisons += own
         rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
     return Compared(
@@ -330,35 +310,17 @@ def _comparison(
     measure: str,
     run: FinishedRun,
     paired: Paired,
-    number: int,
-    settings: SettingsDifference,
+    sums: PairedGroups,
 ) -> Comparison:
-    side, other = (paired.names[place] for place in paired.pairs[number])
-    sums, reader = paired.sums[number], paired.reader
-    _check_references(options, sums.counts(None), side, other)
-    names: list[Group] = [WHOLE]
-    if options.by:
-        names += sorted(paired.groups, key=group_order)
-    resamples, too_strict = _resamples(options, len(paired.pairs), len(names) - 1)
+    _check_references(options, sums)
+    numbers = paired.reader.groups
+    names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
+    resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
-        sums.compared(
-            name,
-            None if name == WHOLE else paired.groups[name],
-            confidence=options.confidence,
-            resamples=resamples[name != WHOLE],
-            seed=options.seed,
-        )
-        for name in names
+        sums.compared(name, _slice(numbers, name), resamples[name != WHOLE]) for name in names
     ]
     if options.fail_if_drop is not None:
-        gates = judge(
-            [group.result for group in groups],
-            [group.counts for group in groups],
-            drop=options.fail_if_drop,
-            confidence=options.confidence,
-            most_missing=options.max_missing_fraction,
-        )
-        groups = [replace(group, gate=gate) for group, gate in zip(groups, gates, strict=True)]
+        groups = judge(groups, options)
     moved = _moved(paired, sums)
     explain = None
     if not options.is_ranking:
@@ -375,30 +337,33 @@ def _comparison(
             words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
             explain = shlex.join(words)
     return Comparison(
-        run=side,
-        against=other,
+        run=sums.names[0],
+        against=sums.names[1],
         measure=measure,
         key=options.key,
         by=options.by,
         cluster=options.cluster,
         confidence=options.confidence,
         drop=options.fail_if_drop,
-        settings=settings,
+        settings=sums.settings,
         whole=groups[0],
         groups=tuple(groups[1:]),
         moved=moved,
         system=None if options.systems is None else options.system_column,
         explain=explain,
         warnings=warnings_of(
-            groups[0],
-            groups[1:],
-            settings,
+            groups,
+            sums.settings,
             is_keyed=bool(options.key),
-            without_key=reader.without_key,
-            without_system=reader.without_system,
+            without_key=paired.reader.without_key,
+            without_system=paired.without_system,
             too_strict=too_strict,
         ),
     )
+
+
+def _slice(numbers: Mapping[Group, int], name: Group) -> slice:
+    return slice(None) if name == WHOLE else slice(numbers[name], numbers[name] + 1)
 
 
 def _resamples(
@@ -441,7 +406,8 @@ def check_paired(compared: Compared) -> None:
             )
 
 
-def _check_references(options: CompareOptions, counts: PairCounts, side: str, other: str) -> None:
+def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
+    counts, (side, other) = sums.counts(slice(None)), sums.names
     if counts.other_references and not options.key and not options.force:
         raise ConfigError(
             f"rows cannot be paired by file and position: got {counts.other_references:,} of "
@@ -451,7 +417,7 @@ def _check_references(options: CompareOptions, counts: PairCounts, side: str, ot
 
 
 def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
-    files, groups = list(paired.reader.files), list(paired.groups)
+    files, groups = list(paired.reader.files), list(paired.reader.groups)
     return tuple(
         MovedRow(
             change=float(mine["score"]) - float(theirs["score"]),
@@ -470,7 +436,7 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
 def _rankings(
     options: CompareOptions, measure: str, paired: Paired, comparisons: Sequence[Comparison]
 ) -> tuple[Ranking, ...]:
-    if not paired.common.of(None)[0]:
+    if not paired.common[:, 0].any():
         raise ConfigError(
             f"{len(paired.names)} systems cannot be ranked: got no row that all of them have "
             "scored; expected some. Check --key, or name the systems to rank with --systems."
@@ -479,7 +445,9 @@ def _rankings(
     rankings = []
     for groups in zip(*by_pair, strict=True):
         name = groups[0].group
-        common = paired.common.of(None if name == WHOLE else paired.groups[name])
-        compared = dict(zip(paired.pairs, groups, strict=True))
-        rankings.append(rank(name, paired.names, common, compared, options.confidence))
-    return tuple(replace(ranking, measure=measure) for ranking in rankings if ranking is not None)
+        sums = paired.common[_slice(paired.reader.groups, name)].sum(axis=0)
+        compared = dict(zip((own.sides for own in paired.sums), groups, strict=True))
+        if sums[0]:
+            common = int(sums[0]), sums[1:] / sums[0]
+            rankings.append(rank(name, paired.names, common, compared, options.confidence))
+    return tuple(replace(ranking, measure=measure) for ranking in rankings)

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison import WHOLE, Group
+from bertscore_beam.compare.comparison import Group
 from bertscore_beam.dump import (
-    MOST_GROUPS,
     check_number,
     column_of,
     columns,
@@ -74,18 +73,19 @@ class RowReader:
     Attributes:
         files: Number of each input file, in order of appearance; so are the next two.
         groups: Number of each group.
-        systems: Number of each system.
+        systems: Number of each system, as the group of its name; of rows without one as (None,).
         without_key: Rows left out for a null or NaN in a column of the key.
-        without_system: Rows left out since they name no system.
     """
 
     def __init__(self, options: CompareOptions, measure: str) -> None:
-        self._options, self._measure = options, measure
+        self._options, self.measure = options, measure
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
-        self.systems = {name: number for number, name in enumerate(options.systems or ())}
-        self.without_key = self.without_system = 0
+        self.systems: dict[Group, int] = {
+            (name,): number for number, name in enumerate(options.systems or ())
+        }
+        self.without_key = 0
 
     def read(
         self, run: FinishedRun, *, side: int = 0, references: str | None = None
@@ -96,7 +96,7 @@ class RowReader:
         references to digest; None to take their number of tokens.
         """
         options = self._options
-        measure = self._measure
+        measure = self.measure
         score = columns.SCORES.get(measure) or columns.METRICS.get(measure, measure)
         raw, counts = columns.RAW_SCORES.get(measure, ""), columns.METRIC_COUNTS.get(measure, "")
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
@@ -112,18 +112,17 @@ class RowReader:
                 entries["counts"] = metric_rows(table, measure)[1]
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
-            self._put_groups(entries, table)
             if options.cluster is not None:
                 _put_clusters(entries, column_of(table, options.cluster))
-            usable = np.ones(len(entries), dtype=np.bool_)
             if options.key:
-                usable &= _put_keys(entries, [column_of(table, name) for name in options.key])
+                usable = _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
+                entries, table = entries[usable], table.filter(pa.array(usable))
+            entries["group"] = _numbered(table, options.by, "--by", self.groups)
             if options.systems is not None:
-                named = self._put_systems(entries, table, usable)
-                self.without_system += int(np.count_nonzero(usable & ~named))
-                usable &= named
-            yield entries[usable]
+                by = (options.system_column,)
+                entries["side"] = _numbered(table, by, "--system", self.systems)
+            yield entries
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
         """Enter file and row, which are also the key of rows that have no other.
@@ -143,34 +142,15 @@ class RowReader:
             if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
                 entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
-    def _put_groups(self, entries: Entries, table: pa.Table) -> None:
-        by = self._options.by
-        if not by:
-            self.groups.setdefault(WHOLE, 0)
-            return
-        rows = groups_of(table, by)
-        codes = [self.groups.setdefault(group, len(self.groups)) for group in rows.groups]
-        check_number(self.groups, by, "--by")
-        entries["group"] = np.array(codes, dtype=np.uint32)[rows.codes]
 
-    def _put_systems(self, entries: Entries, table: pa.Table, usable: BoolArray) -> BoolArray:
-        """Enter the number of each row's system as its side; return which rows have one.
-
-        Only systems that have a usable row are numbered.
-        """
-        rows = groups_of(table, [self._options.system_column])
-        systems = [system for (system,) in rows.groups]
-        sides = np.zeros(len(systems), dtype=np.int64)
-        for code in np.unique(rows.codes[usable]).tolist():
-            if (system := systems[code]) is not None:
-                sides[code] = self.systems.setdefault(system, len(self.systems))
-        if len(self.systems) > MOST_GROUPS:
-            raise ConfigError(
-                f"the column of systems has too many values: got more than {MOST_GROUPS:,}; "
-                "expected names of systems. Name another column with --system."
-            )
-        entries["side"] = sides[rows.codes]
-        return np.array([system is not None for system in systems], dtype=np.bool_)[rows.codes]
+def _numbered(
+    table: pa.Table, by: Sequence[str], option: str, numbers: dict[Group, int]
+) -> Numbers:
+    """Return the number of each row's group; a new group gets the next one."""
+    rows = groups_of(table, by)
+    codes = [numbers.setdefault(group, len(numbers)) for group in rows.groups]
+    check_number(numbers, by, option)
+    return np.array(codes, dtype=np.int64)[rows.codes]
 
 
 def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:

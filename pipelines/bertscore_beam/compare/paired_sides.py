@@ -3,21 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, TypeVar
+from itertools import chain, combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison import (
-    WHOLE,
     Group,
     GroupComparison,
     PairCounts,
     RankedPair,
     RankedSystem,
     Ranking,
+    SettingsDifference,
 )
 from bertscore_beam.compare.keyed_rows import (
     ABSENT,
@@ -44,9 +44,6 @@ from bertscore_core.stats import (
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
 
-_Value = TypeVar("_Value")
-
-
 # Rank the systems of a run, with clusters of systems that cannot be told apart.
 #
 # As in the shared tasks of WMT: systems are ordered by their means, each pair of them is tested,
@@ -55,38 +52,14 @@ _Value = TypeVar("_Value")
 # so they have more lines, some of them by chance.
 
 
-class CommonRows:
-    """Sums over the rows that all systems have scored, by group."""
-
-    def __init__(self, groups: int, systems: int) -> None:
-        self._rows = np.zeros(groups, dtype=np.int64)
-        self._totals = np.zeros((groups, systems))
-
-    def add(self, entries: Entries, places: Numbers) -> None:
-        """Add the rows of a bucket; see `pair_entries`."""
-        scores = entries["score"].astype(np.float64)[places]
-        scores[places == ABSENT] = np.nan
-        common = ~np.isnan(scores).any(axis=1)
-        groups = entries["group"][places[common, 0]].astype(np.int64)
-        self._rows += np.bincount(groups, minlength=len(self._rows))
-        for system, values in enumerate(scores[common].T):
-            self._totals[:, system] += np.bincount(groups, values, len(self._rows))
-
-    def of(self, group: int | None) -> tuple[int, npt.NDArray[np.float64]]:
-        """Return the number of common rows of a group, of all for None, and the systems' means."""
-        rows = int(self._rows.sum() if group is None else self._rows[group])
-        totals = self._totals.sum(axis=0) if group is None else self._totals[group]
-        return rows, totals / rows if rows else np.full(len(totals), np.nan)
-
-
 def rank(
     group: Group,
     systems: Sequence[str],
     common: tuple[int, npt.NDArray[np.float64]],
     compared: Mapping[tuple[int, int], GroupComparison],
     confidence: float,
-) -> Ranking | None:
-    """Rank systems by their means and by the tests of their pairs; None without a common row.
+) -> Ranking:
+    """Rank systems by their means and by the tests of their pairs.
 
     Args:
         group: The group.
@@ -96,8 +69,6 @@ def rank(
         confidence: 1 - confidence is the level of the tests.
     """
     rows, means = common
-    if not rows:
-        return None
     p_values = holm([comparison.p_value for comparison in compared.values()])
     better = np.zeros((len(systems), len(systems)), dtype=np.bool_)
     pairs = []
@@ -147,38 +118,44 @@ def rank(
 #
 # Memory is bounded by the number of groups and of clusters, whatever the number of rows.
 
-# Sums of clusters that wait to be added up: 24 bytes each.
-_WAITING = 1_000_000
+# Sums of clusters that wait to be added up, each of a bucket.
+_WAITING = 8
 
 _COUNTS = tuple(PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
+_NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
 class PairedGroups:
-    """The sums of two sides, which grow bucket by bucket."""
+    """The sums of two sides, which grow bucket by bucket.
+
+    Attributes:
+        sides: Positions of the two among all sides.
+        names: What the two are called.
+        settings: How their settings differ: moves up to its noise need no reason.
+    """
 
     def __init__(
         self,
+        options: CompareOptions,
+        sides: tuple[int, int],
+        names: Sequence[str],
+        settings: SettingsDifference,
         groups: int,
-        noise: float,
-        *,
-        by_cluster: bool,
-        moved_rows: int,
-        corpus: str | None = None,
+        corpus: str | None,
     ) -> None:
-        """Begin with nothing; moves up to the noise need no reason.
+        """Begin with nothing.
 
         `corpus` is the metric by which all rows of a group are compared as a corpus, if any.
         """
-        self._corpus = corpus
+        self.sides, self.settings = sides, settings
+        self.names = names[sides[0]], names[sides[1]]
+        self._options, self._corpus = options, corpus
         self._corpora: list[tuple[Numbers, Numbers, Numbers]] = []
-        self._noise, self._moved_rows = noise, moved_rows
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
-        # The last one is that of all rows. A group that is alone has no other.
-        places = groups + 1 if groups > 1 else 1
-        self._pairs = [PairedSums.of(np.zeros(0))] * places
-        self._clusters = [_Clusters() for _ in range(places)] if by_cluster else []
+        self._pairs = [PairedSums.of(np.zeros(0))] * groups
+        self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
         self._risen: _Moved = []
         self._fallen: _Moved = []
 
@@ -203,30 +180,26 @@ class PairedGroups:
 
     def _add_pairs(self, mine: Entries, theirs: Entries, groups: Numbers) -> None:
         score, before = (side["score"].astype(np.float64) for side in (mine, theirs))
-        differences = score - before
+        differences, noise = score - before, self.settings.noise
         for row, values in enumerate((score, before)):
             self._totals[row] += np.bincount(groups, values, self._totals.shape[1])
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
         self._count("other_references", groups[others & (theirs["reference"] != 0)])
         raw = mine["raw"].astype(np.float64) - theirs["raw"]
-        self._count("up", groups[raw > self._noise])
-        self._count("down", groups[raw < -self._noise])
-        moves = np.where(np.abs(raw) > self._noise, differences, 0.0)
+        self._count("up", groups[raw > noise])
+        self._count("down", groups[raw < -noise])
+        moves = np.where(np.abs(raw) > noise, differences, 0.0)
         self._risen = self._furthest(self._risen, mine, theirs, moves)
         self._fallen = self._furthest(self._fallen, mine, theirs, -moves)
         if self._corpus is not None:
             self._corpora.append((groups, mine["counts"], theirs["counts"]))
-        self._add_sums(-1, differences, mine["cluster"])
-        if len(self._pairs) > 1:
-            for group, rows in _rows_by_group(groups):
-                self._add_sums(group, differences[rows], mine["cluster"][rows])
-
-    def _add_sums(
-        self, place: int, differences: npt.NDArray[np.float64], clusters: npt.NDArray[np.uint64]
-    ) -> None:
-        self._pairs[place] += PairedSums.of(differences)
-        if self._clusters:
-            self._clusters[place].add(ClusterSums.of(differences, clusters))
+        for group, rows in _rows_by_group(groups):
+            self._pairs[group] += PairedSums.of(differences[rows])
+            if self._options.cluster is not None:
+                waiting = self._clusters[group]
+                waiting.append(ClusterSums.of(differences[rows], mine["cluster"][rows]))
+                if len(waiting) > _WAITING:
+                    waiting[:] = [ClusterSums.merge(waiting)]
 
     def _count(self, name: str, groups: Numbers) -> None:
         row = self._counts[_COUNTS.index(name)]
@@ -239,81 +212,58 @@ class PairedGroups:
         theirs: Entries,
         moves: npt.NDArray[Any],
     ) -> _Moved:
-        furthest = np.argsort(-moves, kind="stable")[: self._moved_rows]
+        most = self._options.moved_rows
+        furthest = np.argsort(-moves, kind="stable")[:most]
         furthest = furthest[moves[furthest] > 0]
         candidates = [*before, *zip(mine[furthest], theirs[furthest], strict=True)]
-        return sorted(candidates, key=_by_distance)[: self._moved_rows]
+        return sorted(candidates, key=_by_distance)[:most]
 
     def moved(self) -> _Moved:
         """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
         return sorted([*self._risen, *self._fallen], key=_by_distance)
 
-    def counts(self, group: int | None) -> PairCounts:
-        """Return what became of the rows of a group; of all rows for None."""
-        counts = self._counts.sum(axis=1) if group is None else self._counts[:, group]
+    def counts(self, groups: slice) -> PairCounts:
+        """Return what became of the rows of some groups."""
+        counts = self._counts[:, groups].sum(axis=1)
         return PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
 
-    def compared(
-        self, name: Group, group: int | None, *, confidence: float, resamples: int, seed: int
-    ) -> GroupComparison:
-        """Return the comparison of a group, or of all rows for None; no p value is corrected."""
-        place = -1 if group is None else group
-        counts = self.counts(group)
-        totals = self._totals.sum(axis=1) if group is None else self._totals[:, group]
+    def compared(self, name: Group, groups: slice, resamples: int) -> GroupComparison:
+        """Return the comparison of a group, or of all of them; no p value is corrected."""
+        options = self._options
+        how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}
+        counts = self.counts(groups)
+        totals = self._totals[:, groups].sum(axis=1)
         mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
+        clusters = [_NO_CLUSTERS, *chain.from_iterable(self._clusters[groups])]
         return GroupComparison(
             group=name,
             counts=counts,
             mean=mean,
             against_mean=against,
             result=paired_result(
-                self._pairs[place],
-                self._clusters[place].sum() if self._clusters else None,
-                confidence=confidence,
+                sum(self._pairs[groups], PairedSums.of(np.zeros(0))),
+                None if options.cluster is None else ClusterSums.merge(clusters),
                 resamples=resamples,
-                seed=seed,
+                **how,
             ),
             p_adjusted=None,
-            corpus=self._compared_corpora(group, confidence, resamples, seed),
+            corpus=self._compared_corpora(groups, resample=resamples > 0, **how),
         )
 
-    def _compared_corpora(
-        self, group: int | None, confidence: float, resamples: int, seed: int
-    ) -> CorpusResult | None:
+    def _compared_corpora(self, groups: slice, **how: Any) -> CorpusResult | None:
         name = self._corpus
         if name is None or not self._corpora:
             return None
-        chosen = [groups >= 0 if group is None else groups == group for groups, *_ in self._corpora]
-        mine, theirs = (
-            np.concatenate(
-                [own[place][rows] for own, rows in zip(self._corpora, chosen, strict=True)]
-            ).astype(np.float64)
-            for place in (1, 2)
-        )
+        of_rows, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
+        rows = np.isin(of_rows, np.arange(self._counts.shape[1])[groups])
 
         def score(sums: npt.NDArray[np.float64]) -> float:
             own = corpus_score(name, sums.astype(np.int64).tolist())
             return 0.0 - own if name == "ter" else own
 
         return compare_corpora(
-            mine, theirs, score, confidence=confidence, resample=resamples > 0, seed=seed
+            mine[rows].astype(np.float64), theirs[rows].astype(np.float64), score, **how
         )
-
-
-class _Clusters:
-    """Sums by cluster that grow; those of equal clusters are added up from time to time."""
-
-    def __init__(self) -> None:
-        self._waiting = [ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))]
-
-    def add(self, sums: ClusterSums) -> None:
-        self._waiting.append(sums)
-        waiting = sum(map(len, self._waiting[1:]))
-        if waiting > max(_WAITING, len(self._waiting[0])):
-            self._waiting = [self.sum()]
-
-    def sum(self) -> ClusterSums:
-        return ClusterSums.merge(self._waiting)
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
@@ -330,14 +280,17 @@ def _rows_by_group(groups: Numbers) -> Iterator[tuple[int, Numbers]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Paired:
-    """What reading and pairing gave: the sums of each pair of sides, and over the common rows."""
+    """What reading and pairing gave: the sums of each pair of sides.
+
+    `common` has the number of the rows that all systems have scored, and the sums of their scores
+    by system. Shape (groups, 1 + systems).
+    """
 
     names: tuple[str, ...]
-    pairs: tuple[tuple[int, int], ...]
     sums: tuple[PairedGroups, ...]
-    common: CommonRows
-    groups: dict[Group, int]
+    common: npt.NDArray[np.float64]
     reader: RowReader
+    without_system: int
 
 
 def pair_sides(
@@ -345,33 +298,43 @@ def pair_sides(
     measure: str,
     runs: Sequence[FinishedRun],
     references: str | None,
-    noises: Sequence[float],
+    settings: Sequence[SettingsDifference],
 ) -> Paired:
     """Read all rows, put them on the disk, and add them up by pair of sides.
 
     Without systems each run is a side. `references` is the column of references to digest; None if
-    that is not needed. `noises` has a number for each AGAINST, or one for all systems.
+    that is not needed. `settings` has one for each AGAINST, or one for all systems.
     """
     reader = RowReader(options, measure)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
-    wanted = len(options.systems or ())
+    wanted = len(options.systems or ()) or len(rows)
     with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
         for side, run in enumerate(runs):
             for entries in reader.read(run, side=side, references=references):
-                own = entries[entries["side"] < wanted] if wanted else entries
-                rows += np.bincount(own["side"], minlength=len(rows))
-                buckets.add(own)
-        names = _names(options, runs, reader, rows)
-        return _pair(options, measure, names, noises, reader, buckets)
+                rows += np.bincount(entries["side"], minlength=len(rows))
+                buckets.add(entries[entries["side"] < wanted])
+        names, sides = tuple(run.folder.shown for run in runs), [*range(len(runs))]
+        if options.systems is not None:
+            codes = {
+                name: code
+                for (name,), code in reader.systems.items()
+                if name is not None and rows[code]
+            }
+            names = options.systems or tuple(codes)
+            _check_systems(options, names, [*codes])
+            sides = [codes[name] for name in names]
+        sums, common = _add_up(options, names, sides, settings, reader, buckets)
+    without = reader.systems.get((None,))
+    return Paired(
+        names=names,
+        sums=sums,
+        common=common,
+        reader=reader,
+        without_system=0 if without is None else int(rows[without]),
+    )
 
 
-def _names(
-    options: CompareOptions, runs: Sequence[FinishedRun], reader: RowReader, rows: Numbers
-) -> tuple[str, ...]:
-    if options.systems is None:
-        return tuple(run.folder.shown for run in runs)
-    names = options.systems or tuple(reader.systems)
-    present = [name for name, code in reader.systems.items() if code >= len(names) or rows[code]]
+def _check_systems(options: CompareOptions, names: Sequence[str], present: Sequence[str]) -> None:
     gone = [name for name in names if name not in present]
     if gone or not 2 <= len(names) <= MOST_SYSTEMS:
         raise ConfigError(
@@ -380,51 +343,51 @@ def _names(
             f"of those in the column {options.system_column!r}: "
             f"{', '.join(map(repr, present[:20])) or 'it has none'}. Correct --systems."
         )
-    return names
 
 
-def _pair(
+def _add_up(
     options: CompareOptions,
-    measure: str,
-    names: tuple[str, ...],
-    noises: Sequence[float],
+    names: Sequence[str],
+    sides: Sequence[int],
+    settings: Sequence[SettingsDifference],
     reader: RowReader,
     buckets: Buckets,
-) -> Paired:
-    sides = range(len(names))
+) -> tuple[tuple[PairedGroups, ...], npt.NDArray[np.float64]]:
     # The first side is compared with every other; to rank systems, each with each.
-    pairs = (
-        tuple(combinations(sides, 2)) if options.is_ranking else tuple((0, n) for n in sides[1:])
-    )
-    groups, named = reader.groups or {WHOLE: 0}, reader.entry.names or ()
-    if len(pairs) * len(groups) > MOST_GROUPS:
+    pairs = [*combinations(range(len(names)), 2)]
+    if not options.is_ranking:
+        pairs = pairs[: len(names) - 1]
+    groups = len(reader.groups)
+    if len(pairs) * groups > MOST_GROUPS:
         raise ConfigError(
-            f"there is too much to compare: got {len(pairs):,} comparisons of {len(groups):,} "
+            f"there is too much to compare: got {len(pairs):,} comparisons of {groups:,} "
             f"groups; expected at most {MOST_GROUPS:,} together. Name fewer columns with --by, or "
             "fewer systems."
         )
+    # Of many systems the counts may not fit in memory.
+    has_corpus = not options.is_ranking and "counts" in (reader.entry.names or ())
+    of_pairs = [*settings] * (len(pairs) // len(settings))
+    corpus = reader.measure if has_corpus else None
     sums = tuple(
-        PairedGroups(
-            len(groups),
-            of_pair(noises, number),
-            by_cluster=options.cluster is not None,
-            moved_rows=options.moved_rows,
-            # Of many systems the counts may not fit in memory.
-            corpus=None if options.is_ranking or "counts" not in named else measure,
-        )
-        for number in range(len(pairs))
+        PairedGroups(options, pair, names, own, groups, corpus)
+        for pair, own in zip(pairs, of_pairs, strict=True)
     )
-    common = CommonRows(len(groups), len(names))
+    common = np.zeros((groups, 1 + len(names)))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for _, entries in buckets.take(reader.entry):
-        places, counts = pair_entries(entries, len(names))
+        by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
+        places, counts = (own[:, sides] for own in by_side)
         repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
-        for (side, other), added in zip(pairs, sums, strict=True):
-            added.add(entries, places[:, side], places[:, other])
+        for paired in sums:
+            paired.add(entries, *places[:, paired.sides].T)
         if options.is_ranking:
-            common.add(entries, places)
+            scores = np.where(places == ABSENT, np.nan, entries["score"][places])
+            rows = ~np.isnan(scores).any(axis=1)
+            of_group = entries["group"][places[rows, 0]].astype(np.int64)
+            for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):
+                common[:, column] += np.bincount(of_group, values, groups)
     _check_unique(repeated, names, options)
-    return Paired(names=names, pairs=pairs, sums=sums, common=common, groups=groups, reader=reader)
+    return sums, common
 
 
 def _check_unique(repeated: Numbers, names: Sequence[str], options: CompareOptions) -> None:
@@ -439,8 +402,3 @@ def _check_unique(repeated: Numbers, names: Sequence[str], options: CompareOptio
             f"expected each key once. Name more columns, such as that of the "
             f"{'system' if options.systems is None else 'test set'}."
         )
-
-
-def of_pair(values: Sequence[_Value], number: int) -> _Value:
-    """Return what belongs to a pair: of runs there is one for each AGAINST, of systems one."""
-    return values[min(number, len(values) - 1)]

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, fetched
 from bertscore_beam.crawl.filters import WordLimits, count_words
-from bertscore_beam.crawl.sampling import host_hash
-from bertscore_beam.crawl.sentences import REJECTED, normalize, sentences_table
-from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, PAGES, PAGES_TOO_LONG, RECORDS_BROKEN, Page
+from bertscore_beam.crawl.sentences import normalize, sentences_table
+from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, RECORDS, Page
 from bertscore_beam.dump import input_names, values_as_text
 from bertscore_beam.files import (
     Trouble,
@@ -137,24 +136,22 @@ def _read_names(file: Path, crawl: str) -> list[str]:
         with gzip.open(file) as listing:
             content = listing.read(MAX_LISTING_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise CrawlFileError(
-            f"the list of WET files of {crawl} is damaged: got {error}; expected a whole gzip "
-            "file. Fetch it again."
-        ) from error
+        raise _no_list(crawl, f"is damaged: got {error}") from error
     names = content.decode("utf-8", "replace").split()
-    if not names:
-        raise CrawlFileError(
-            f"the list of WET files of {crawl} is empty; expected one name a line. Choose another "
-            "crawl, or look again when this one is complete."
-        )
     wrong = [name for name in names if not _NAME.fullmatch(name)]
     if wrong or len(content) > MAX_LISTING_BYTES:
-        raise CrawlFileError(
-            f"the list of WET files of {crawl} holds something else: {len(wrong)} of {len(names)} "
-            "lines are no path below crawl-data/; expected one a line and at most "
-            f"{MAX_LISTING_BYTES} bytes. Fetch it again."
-        )
+        raise _no_list(crawl, f"holds something else in {len(wrong)} of {len(names)} lines")
+    if not names:
+        raise _no_list(crawl, "is empty")
     return names
+
+
+def _no_list(crawl: str, problem: str) -> CrawlFileError:
+    return CrawlFileError(
+        f"the list of WET files of {crawl} {problem}; expected one path below crawl-data/ a line, "
+        f"gzipped, at most {MAX_LISTING_BYTES} bytes. Fetch it again, look again when this crawl "
+        "is complete, or choose another."
+    )
 
 
 def _name_paths(paths: Sequence[str]) -> dict[str, str]:
@@ -192,19 +189,29 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
     return [with_scheme(result.fs, place.path) for place in result.found]
 
 
+# Read sentences that are given, and documents: web pages of other collections.
+
 NO_LIMITS = WordLimits()
 TEXT_COLUMN = "text"
 SUFFIXES = (".txt", ".txt.gz", ".parquet")
-"""Suffixes of the files that are read in a folder."""
+"""Suffixes of the files of sentences that are read in a folder."""
+DOCUMENT_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+"""Suffixes of the files that are read in a folder of documents."""
 MAX_LINE = 1 << 20
-"""Most characters of a line. A longer line is not a sentence; it is counted and left out."""
+"""Most characters of a line. A longer line is not a sentence, and is left out."""
+RECORDS_BROKEN = "records_broken"
+"""Documents without a text or an address."""
+MOST_BROKEN = 0.01
+"""Largest share of them among a file's documents."""
+_URL_COLUMNS = ("url", "u")
+"""Names of the column of addresses; the second is that of HPLT."""
 # Most lines of a block, and most characters, which matter if lines are long.
 _BLOCK = 200_000
 _BLOCK_CHARACTERS = 1 << 25
 _BATCH_ROWS = 8192
-_MAGIC = b"PAR1"
 _TEXT_TYPES = frozenset({"string", "large_string", "string_view", "binary", "large_binary", "null"})
-_GZIP = b"\x1f\x8b"
+_PARQUET, _GZIP, _ZSTD = b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_UNREADABLE = (OSError, EOFError, UnicodeDecodeError, KeyError, zlib.error, pa.ArrowException)
 
 
 def check_given(path: str, *, has_pages: bool = False) -> None:
@@ -214,42 +221,33 @@ def check_given(path: str, *, has_pages: bool = False) -> None:
         InputError: It has no column `text` that holds texts, or, for pages, none of addresses.
     """
     with suppress(OSError, pa.ArrowException), open_source(path) as source:
-        if source.read(len(_MAGIC)) != _MAGIC:
-            return
-        source.seek(0)
-        try:
-            _check_columns(schema := pq.read_schema(source))
-            if has_pages:
-                _url_column(schema)
-        except CrawlFileError as error:
-            raise InputError(f"{mask_credentials(path)!r} cannot be used: {error}") from error
+        if _begins_with(source, _PARQUET):
+            try:
+                _columns(pq.read_schema(source), has_pages=has_pages)
+            except CrawlFileError as error:
+                raise InputError(f"{mask_credentials(path)!r} cannot be used: {error}") from error
 
 
 def read_sentences(
-    path: Path,
-    language: str,
-    seed: int,
-    counts: Counter[str],
-    words: WordLimits = NO_LIMITS,
+    file: BinaryIO, language: str, seed: int, words: WordLimits = NO_LIMITS
 ) -> Iterator[pa.Table]:
     """Read sentences in blocks. Only white space and the Unicode form are normalized.
 
-    The file is Parquet with a column `text`, or UTF-8 text, gzipped or not. Lines are counted, and
-    those left out by reason.
+    The file is Parquet with a column `text`, or UTF-8 text, gzipped or not. Their hosts are not
+    known.
 
     Raises:
         CrawlFileError: It is neither, is damaged, or holds no sentence of such a length.
     """
+    any_kept = False
     try:
-        any_kept = False
-        for block in _blocks(_lines(path), counts):
-            normal = [normalize(line or "") for line in block]
-            counts["lines_blank"] += normal.count("")
-            texts = sorted(_of_length(set(normal) - {""}, language, counts, words))
+        for block in _blocks(_lines(file)):
+            texts = {text for text in map(normalize, block) if text}
+            if words:
+                texts = {text for text in texts if words.allow(count_words(text, language))}
             any_kept = any_kept or bool(texts)
-            # Their hosts are not known: each sentence counts as a host of its own.
-            yield sentences_table(seed, language, [(host_hash(text), text) for text in texts])
-    except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
+            yield sentences_table(seed, language, [(None, text) for text in sorted(texts)])
+    except _UNREADABLE as error:
         raise CrawlFileError(
             f"the sentences cannot be read: got {type(error).__name__}; expected UTF-8 text with a "
             f"sentence a line, or Parquet with a column {TEXT_COLUMN!r}. Correct the file."
@@ -263,82 +261,66 @@ def read_sentences(
         )
 
 
-def _of_length(
-    texts: set[str], language: str, counts: Counter[str], words: WordLimits
-) -> Iterator[str]:
-    for text in texts:
-        reason = words.reason(count_words(text, language)) if words else None
-        if reason is None:
-            yield text
-        else:
-            counts[REJECTED + reason] += 1
-
-
-def _blocks(lines: Iterator[str | None], counts: Counter[str]) -> Iterator[list[str | None]]:
-    block: list[str | None] = []
+def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
+    block: list[str] = []
     characters = 0
     for line in lines:
-        counts["lines"] += 1
-        if line is not None and len(line) > MAX_LINE:
-            counts["lines_too_long"] += 1
+        if len(line) > MAX_LINE:
             continue
         block.append(line)
-        characters += len(line or "")
+        characters += len(line)
         if len(block) >= _BLOCK or characters >= _BLOCK_CHARACTERS:
             yield block
             block, characters = [], 0
-    if block:
-        yield block
+    yield block
 
 
-def _lines(path: Path) -> Iterator[str | None]:
-    with open(path, "rb") as stream:
-        start = stream.read(4)
-    if start == _MAGIC:
-        return _rows(path)
-    return _text(path, zipped=start.startswith(_GZIP))
+def _lines(file: BinaryIO) -> Iterator[str]:
+    if _begins_with(file, _PARQUET):
+        with pq.ParquetFile(file) as parquet:
+            columns = _columns(parquet.schema_arrow)
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
+                yield from batch.column(0).cast(pa.string()).fill_null("").to_pylist()
+        return
+    with io.TextIOWrapper(_unpacked(file), encoding="utf-8") as lines:
+        while line := lines.readline(MAX_LINE + 1):
+            yield line.removesuffix("\n")
+            while len(line) > MAX_LINE and not line.endswith("\n"):
+                line = lines.readline(MAX_LINE + 1)  # skip the rest
 
 
-def _rows(path: Path) -> Iterator[str | None]:
-    with pq.ParquetFile(path) as file:
-        _check_columns(file.schema_arrow)
-        for batch in file.iter_batches(_BATCH_ROWS, columns=[TEXT_COLUMN]):
-            yield from batch.column(0).cast(pa.string()).to_pylist()
+def _begins_with(file: Any, magic: bytes) -> bool:
+    start = file.read(len(magic))
+    file.seek(0)
+    return bool(start == magic)
 
 
-def _check_columns(schema: pa.Schema) -> None:
-    if TEXT_COLUMN not in schema.names:
+def _unpacked(file: BinaryIO) -> Any:
+    if _begins_with(file, _GZIP):
+        return gzip.GzipFile(fileobj=file)
+    if _begins_with(file, _ZSTD):
+        return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file), "zstd"))
+    return file
+
+
+def _columns(schema: pa.Schema, *, has_pages: bool = False) -> list[str]:
+    """Return the names of the columns of texts and of addresses of a Parquet file."""
+    names = {TEXT_COLUMN: (TEXT_COLUMN,)} | ({"url": _URL_COLUMNS} if has_pages else {})
+    found = {shown: [name for name in names[shown] if name in schema.names] for shown in names}
+    missing = [shown for shown, columns in found.items() if not columns]
+    if missing:
         raise CrawlFileError(
-            f"the Parquet file has no column {TEXT_COLUMN!r}: got "
-            f"{', '.join(schema.names) or 'none'}; expected one of texts. Rename the column."
+            f"the Parquet file has no column {missing[0]!r}: got "
+            f"{', '.join(schema.names) or 'none'}; expected texts in {TEXT_COLUMN!r}, and the "
+            "address of each document in 'url', whose host counts. Rename the column."
         )
     kind = schema.field(TEXT_COLUMN).type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if str(kind) not in _TEXT_TYPES:
+    if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXT_TYPES:
         raise CrawlFileError(
             f"the column {TEXT_COLUMN!r} of the Parquet file holds no texts: got {kind}; expected "
             "string. Cast the column."
         )
-
-
-def _text(path: Path, *, zipped: bool) -> Iterator[str]:
-    with open(path, "rb") as raw:
-        stream = gzip.GzipFile(fileobj=raw) if zipped else raw
-        with io.TextIOWrapper(stream, encoding="utf-8") as lines:
-            while line := lines.readline(MAX_LINE + 1):
-                yield line.removesuffix("\n")
-                while len(line) > MAX_LINE and not line.endswith("\n"):
-                    line = lines.readline(MAX_LINE + 1)  # skip the rest
-
-
-# Documents: web pages of other collections, as Parquet or JSON lines.
-
-DOCUMENT_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
-"""Suffixes of the files that are read in a folder of documents."""
-_URL_COLUMNS = ("url", "u")
-"""Names of the column of addresses; the second is that of HPLT."""
-_ZSTD = b"\x28\xb5\x2f\xfd"
+    return [columns[0] for columns in found.values()]
 
 
 def read_documents(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
@@ -348,43 +330,40 @@ def read_documents(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
     a broken record.
 
     Raises:
-        CrawlFileError: It is neither, is damaged, or holds no document.
+        CrawlFileError: It is neither, is damaged, holds no document, or too many broken records.
     """
+    any_page = False
     try:
         for text, url in _documents(file):
+            counts[RECORDS] += 1
             if not isinstance(text, str) or not isinstance(url, str):
                 counts[RECORDS_BROKEN] += 1
-            elif len(text) > MAX_PAGE_BYTES:
-                counts[PAGES_TOO_LONG] += 1
-            else:
-                counts[PAGES] += 1
+            elif len(text) <= MAX_PAGE_BYTES:
+                any_page = True
                 yield Page(url=url, languages=(), text=text)
-    except (OSError, EOFError, KeyError, zlib.error, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise CrawlFileError(
             f"the documents cannot be read: got {type(error).__name__}; expected Parquet, or JSON "
             "lines, whole. Fetch the file again or leave it out."
         ) from error
-    if not counts[PAGES]:
+    records, broken = counts[RECORDS], counts[RECORDS_BROKEN]
+    if broken > MOST_BROKEN * records or not any_page:
         raise CrawlFileError(
-            f"the file holds no document: got {dict(counts)}; expected rows of Parquet, or lines "
-            f"of JSON, with {TEXT_COLUMN!r} and {_URL_COLUMNS[0]!r}. Rename the columns."
+            f"the file holds too few documents: got {broken:,} of {records:,} rows or lines "
+            f"without a text or an address; expected {TEXT_COLUMN!r} and 'url' in all but at most "
+            f"{MOST_BROKEN:.0%} of them. Rename the columns, or leave the file out."
         )
 
 
 def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
-    magic = file.read(len(_MAGIC))
-    file.seek(0)
-    if magic == _MAGIC:
+    if _begins_with(file, _PARQUET):
         with pq.ParquetFile(file) as parquet:
-            _check_columns(parquet.schema_arrow)
-            columns = [TEXT_COLUMN, _url_column(parquet.schema_arrow)]
+            columns = _columns(parquet.schema_arrow, has_pages=True)
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
                 texts, urls = (values_as_text(pa.chunked_array([batch[name]])) for name in columns)
                 yield from zip(texts, urls, strict=True)
         return
-    stream: Any = gzip.GzipFile(fileobj=file) if magic.startswith(_GZIP) else file
-    if magic == _ZSTD:
-        stream = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file), "zstd"))
+    stream = _unpacked(file)
     while line := stream.readline(2 * MAX_PAGE_BYTES):  # of a longer one no piece is JSON
         if line.isspace():
             continue
@@ -394,13 +373,3 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
             row = None
         row = row if isinstance(row, dict) else {}
         yield row.get(TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)
-
-
-def _url_column(schema: pa.Schema) -> str:
-    name = next((name for name in _URL_COLUMNS if name in schema.names), None)
-    if name is None:
-        raise CrawlFileError(
-            f"the Parquet file has no column {_URL_COLUMNS[0]!r}: got {', '.join(schema.names)}; "
-            "expected the address of each document, whose host counts. Rename the column."
-        )
-    return name

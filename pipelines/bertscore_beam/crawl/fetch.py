@@ -10,16 +10,13 @@ import contextlib
 import hashlib
 import http.client
 import os
-import queue
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import requests
 import urllib3
@@ -73,21 +70,17 @@ LONGEST_RETRY_AFTER = 600.0
 REFUSED_FACTOR = 5.0
 """Factor of the usual pause after a 403: Common Crawl answers so to too many requests, and keeps
 doing so for a while."""
-_LEFT_BEHIND = 600.0
-"""Seconds after which a thread takes it that nobody wants its blocks."""
 SLOWEST = 1024.0
 """Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
 
 _BLOCK = 1 << 20
-_GZIP = b"\x1f\x8b"
 # A page of a proxy or a portal begins so, after a byte order mark and blanks.
 _PAGE_STARTS = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<!--")
 _RETRIED = (403, 408, 425, 429)
 _NETWORK = (requests.RequestException, urllib3.exceptions.HTTPError, http.client.HTTPException)
 
-# When this process may ask each host next: all its threads share the pause.
-_next_turn: dict[str, float] = {}
-_turns = threading.Lock()
+_turn = threading.Lock()
+"""Held for the pause before each request of this process, so that they are apart."""
 
 
 def is_http(path: str) -> bool:
@@ -95,37 +88,12 @@ def is_http(path: str) -> bool:
     return path.lower().startswith(("http://", "https://"))
 
 
-def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
-    """Pass on blocks that a thread reads, as long as each comes in time.
-
-    The timeout of a socket limits the wait for the next byte. A server that sends its headers, or
-    the size of a chunk, byte by byte would make the reader wait forever. A thread that nobody waits
-    for any more ends with its connection.
-    """
-    arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
-
-    def read() -> None:
-        with contextlib.suppress(queue.Full):  # nobody takes them any more
-            try:
-                for block in chain(blocks, [b""]):
-                    arrived.put(block, timeout=_LEFT_BEHIND)
-            except Exception as error:
-                arrived.put(error, timeout=_LEFT_BEHIND)
-
-    threading.Thread(target=read, daemon=True).start()
-    try:
-        while block := arrived.get(timeout=2 * timeout):
-            if isinstance(block, Exception):
-                raise block
-            yield block
-    except queue.Empty:
-        raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
-
-
-def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None]:
+def _http_blocks(url: str, policy: "FetchPolicy") -> Iterator[bytes]:
     """Yield the body of an answer as it is transferred, never decompressed."""
     # `identity`: the file itself is compressed, and its length is what we compare.
     headers = {"User-Agent": policy.user_agent, "Accept-Encoding": "identity"}
+    with _turn:
+        time.sleep(policy.pause)
     try:
         with requests.get(url, headers=headers, stream=True, timeout=policy.timeout) as response:
             _check_answer(response)
@@ -133,8 +101,9 @@ def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None
             # `read1` reads the socket once; `read` would wait for a whole block, however slowly it
             # comes. urllib3 compares the length.
             while block := response.raw.read1(_BLOCK, decode_content=False):
-                if not received:
-                    _check_start(block, url)
+                start = block.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
+                if not received and start.startswith(_PAGE_STARTS):
+                    raise _AttemptError("200 with a web page in place of the file")
                 received += len(block)
                 # A server that sends a byte now and then never times out.
                 seconds = time.monotonic() - begun
@@ -172,28 +141,11 @@ def _check_answer(response: requests.Response) -> None:
     raise _AttemptError(problem, wait=asked, factor=REFUSED_FACTOR if status == 403 else 1.0)
 
 
-def _check_start(block: bytes, url: str) -> None:
-    """Refuse the page of a proxy or an overloaded server; a later attempt may get the file."""
-    if block.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith(_PAGE_STARTS):
-        raise _AttemptError("200 with a web page in place of the file")
-    if urlsplit(url).path.endswith(".gz") and not block.startswith(_GZIP[: len(block)]):
-        raise _AttemptError("200 with something that is not gzip in place of the file")
-
-
 def _retry_after(value: str) -> float:
     try:
         return max(0.0, urllib3.Retry().parse_retry_after(value))
     except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
         return 0.0
-
-
-def _wait_for_turn(url: str, pause: float) -> None:
-    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
-    with _turns:
-        now = time.monotonic()
-        turn = max(now, _next_turn.get(host, now))
-        _next_turn[host] = turn + pause
-    time.sleep(turn - now)
 
 
 # Read a whole file once, from a store that fsspec knows or from a disk.
@@ -205,7 +157,7 @@ _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError"})
 _STORE_BLOCK = 8 << 20
 
 
-def _store_blocks(path: str) -> Generator[bytes, None, None]:
+def _store_blocks(path: str) -> Iterator[bytes]:
     fs, _ = resolve(path)
     try:
         fs.invalidate_cache()
@@ -241,8 +193,9 @@ class FetchPolicy:
             with those after a 403 or a Retry-After some minutes.
         timeout: Seconds to wait for a connection, and for the next byte; also the time in which the
             speed of a transfer is measured.
-        pause: Seconds between two requests to a host, and before the second attempt; later ones
-            wait twice as long each. Common Crawl asks for no more than one request a second.
+        pause: Seconds before each request, in which no other thread of the process makes one, and
+            after the first attempt; later ones wait twice as long each. Common Crawl asks for no
+            more than one request a second.
         contact: Where the owner of a server can write to: a mail address or URL, in ASCII.
 
     Raises:
@@ -327,19 +280,17 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
     retries: list[str] = []
     while True:
         attempt = len(retries) + 1
-        if is_http(path):
-            _wait_for_turn(path, policy.pause)
-            blocks = _in_time(_http_blocks(path, policy), policy.timeout)
-        else:
-            blocks = _store_blocks(path)
         try:
-            with contextlib.closing(blocks):
-                num_bytes, digest = _save(blocks, copy)
+            num_bytes, digest = _save(
+                _http_blocks(path, policy) if is_http(path) else _store_blocks(path), copy
+            )
         except _AttemptError as error:
             too_long = error.wait > LONGEST_RETRY_AFTER
             if error.permanent or too_long or attempt >= policy.attempts:
                 raise _give_up(path, attempt, error) from error
-            wait = max(error.wait, _pause_after(path, attempt, error.factor * policy.pause))
+            # The exponent is bounded so that the power cannot overflow.
+            pause = error.factor * policy.pause * 2.0 ** min(attempt - 1, 64)
+            wait = max(error.wait, min(LONGEST_PAUSE, pause))
             retries.append(f"attempt {attempt}: {error}; waited {wait:.1f} s")
             time.sleep(wait)
         else:
@@ -359,17 +310,6 @@ def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
         permanent=error.permanent,
         missing=error.missing,
     )
-
-
-def _pause_after(path: str, attempt: int, pause: float) -> float:
-    """Return the seconds to wait after a failed attempt: doubling, each file a little different.
-
-    Files that failed together must not be retried together.
-    """
-    digest = hashlib.blake2b(f"{attempt}\0{path}".encode("utf-8", "replace"), digest_size=4)
-    jitter = int.from_bytes(digest.digest()) / 2**32
-    # The exponent is bounded so that the power cannot overflow.
-    return min(LONGEST_PAUSE, pause * 2.0 ** min(attempt - 1, 64) * (1 + jitter / 2))
 
 
 def _save(blocks: Iterator[bytes], copy: str) -> tuple[int, str]:

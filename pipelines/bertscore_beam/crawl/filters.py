@@ -1,7 +1,7 @@
-"""Filters of sentences by their form: what is not a sentence, or not prose, is named.
+"""Filters of sentences by their form: what is not a sentence, or not prose.
 
-`form_reason` is cheap, refuses much and sees every piece of a page. `prose_reason` refuses little
-and is asked, like the detector, only until a page has given what it may give.
+`has_form` is cheap, refuses much and sees every piece of a page. `is_prose` refuses little and is
+asked, like the detector, only until a page has given what it may give.
 """
 
 import re
@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from bertscore_beam.crawl.languages import MIN_SCRIPT_SHARE, is_cased, is_in_script
+from bertscore_beam.crawl.languages import is_cased
 
 if TYPE_CHECKING:
     import regex
@@ -23,9 +23,6 @@ UNSPACED_LANGUAGES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "wuu",
 CHARACTERS_A_WORD = 3
 """Characters that count as a word in these languages. Chinese has about 1.6 in a word,
 Japanese 2.3, Thai, Khmer and Burmese 4 to 5: a convention, so that one option serves all."""
-
-TOO_SHORT = "too_short"
-TOO_LONG = "too_long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +42,9 @@ class WordLimits:
             return f"at least {self.least}" if self.most is None else f"at most {self.most}"
         return f"{self.least} to {self.most}"
 
-    def reason(self, words: int) -> str | None:
-        """Return what is wrong with a number of words; None if nothing is."""
-        if self.least is not None and words < self.least:
-            return TOO_SHORT
-        if self.most is not None and words > self.most:
-            return TOO_LONG
-        return None
+    def allow(self, words: int) -> bool:
+        """Tell whether a sentence may have so many words."""
+        return (self.least or 0) <= words and (self.most is None or words <= self.most)
 
 
 PAGE_WORDS = WordLimits(least=4, most=31)
@@ -76,40 +69,16 @@ def count_words(sentence: str, language: str) -> int:
     return len(sentence.split())
 
 
-# What is not prose: notices, forms and placeholders.
-
-_WORDS = tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
-"""Phrases and abbreviations by language, and under `any` those of all."""
-PLACEHOLDERS = ("orem ipsum", "OREM IPSUM")
-"""Text that fills a layout. Most of it is in Latin without this phrase, so its page is left out."""
-
-_COOKIE = "cookie"
-"""In every language but English, where cookies are also eaten."""
-
-
-@cache
-def _phrases(language: str) -> tuple[str, ...]:
-    phrases = _WORDS["phrases"]
-    usual = phrases["any"].splitlines() + ([] if language == "en" else [_COOKIE])
-    return (*usual, *phrases.get(language, "").splitlines())
-
-
-@cache
-def _abbreviations(language: str) -> frozenset[str]:
-    words = _WORDS["abbreviations"]
-    return frozenset(f"{words['any']} {words.get(language, '')}".split())
-
-
-def is_placeholder(text: str) -> bool:
-    """Tell whether a page holds text that only fills its layout."""
-    return any(words in text for words in PLACEHOLDERS)
-
-
 # Pieces that look like sentences and are none: items of lists, and parts of sentences.
 #
 # The splitter ends a sentence at a full stop that belongs to an ordinal or an abbreviation when it
 # does not know better: "... im 19." and "Jahrhundert ...". Both halves are refused here. It costs a
 # few sentences that end so rightly, such as "It is plan B.".
+
+_ABBREVIATIONS = tomllib.loads(
+    resources.files(__package__).joinpath("abbreviations.toml").read_text("utf-8")
+)
+"""By language, and under `any` those of all."""
 
 _LIST_MARK = re.compile(
     r"""
@@ -138,6 +107,11 @@ _LETTERED_LANGUAGES = frozenset({"ca", "es", "gl", "it", "pt"})
 
 _OPENING = "\"'”’“‘„‚»«›‹([{¿¡–—-…. \u02bc"
 """May stand before the first word."""
+
+
+@cache
+def _abbreviations(language: str) -> frozenset[str]:
+    return frozenset(f"{_ABBREVIATIONS['any']} {_ABBREVIATIONS.get(language, '')}".split())
 
 
 def _is_list_item(sentence: str, language: str) -> bool:
@@ -189,25 +163,6 @@ MAX_WORD_CHARACTERS = 40
 PHRASE_LANGUAGES = frozenset({"lo", "th"})
 """They have no mark at the end of a sentence; lines are split at spaces, which end clauses."""
 
-OTHER_LANGUAGE = "other_language"
-DETECTORS_DISAGREE = "detectors_disagree"
-REASONS = (
-    TOO_SHORT,
-    TOO_LONG,
-    "long_word",
-    "no_terminal_mark",
-    "markup",
-    "few_letters",
-    "list_item",
-    "cut_off",
-    "lower_start",
-    "other_script",
-    "phrase",
-    OTHER_LANGUAGE,
-    DETECTORS_DISAGREE,
-)
-"""Why a sentence is dropped, in the order of the checks."""
-
 MARKS = {"km": "។៕!?", "bo": "།༎༏༐༑", "dz": "།༎༏༐༑"}
 """Marks that end a sentence in languages where sentencex does not know them."""
 _MORE_MARKS = {"el": ";", **MARKS}
@@ -223,38 +178,31 @@ _MARKUP = re.compile(r"[@{}|©<>\ufffd]")
 _ADDRESS = re.compile(r"\.(?:com|edu|gov|html?|info|net|org|php)\b", re.IGNORECASE)
 
 
-def form_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> str | None:
-    """Return why a normalized text does not have the form of a sentence; None if it has.
+def has_form(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> bool:
+    """Tell whether a normalized text has the form of a sentence.
 
     References:
         bert-score 0.3.13 keeps lines with `0 < len(line.split(" ")) < 32`, which accepts an empty
         line and does not limit the length in languages without spaces.
     """
-    bad_length = _length_reason(sentence, language, limits)
-    if bad_length is not None:
-        return bad_length
-    if language not in PHRASE_LANGUAGES and not _is_ended(sentence, language):
-        return "no_terminal_mark"
-    if _has_markup(sentence):
-        return "markup"
     solid = len(sentence) - sentence.count(" ")
-    if solid - len(compiled(_NO_LETTER).findall(sentence)) < MIN_LETTER_SHARE * solid:
-        return "few_letters"
-    return None
+    return (
+        solid > 0
+        and limits.allow(count_words(sentence, language))
+        and (is_unspaced(language) or max(map(len, sentence.split())) <= MAX_WORD_CHARACTERS)
+        and (language in PHRASE_LANGUAGES or _is_ended(sentence, language))
+        and not _has_markup(sentence)
+        and solid - len(compiled(_NO_LETTER).findall(sentence)) >= MIN_LETTER_SHARE * solid
+    )
 
 
-def prose_reason(sentence: str, language: str) -> str | None:
-    """Return why something with the form of a sentence is a part of one, or is no prose."""
-    if _is_list_item(sentence, language):
-        return "list_item"
-    if _is_cut_off(sentence.rstrip(CLOSING), language):
-        return "cut_off"
-    if _starts_inside(sentence, language):
-        return "lower_start"
-    if not is_in_script(sentence, language):
-        return "other_script"
-    small = sentence.lower()
-    return "phrase" if any(phrase in small for phrase in _phrases(language)) else None
+def is_prose(sentence: str, language: str) -> bool:
+    """Tell whether something with the form of a sentence is a whole one."""
+    return not (
+        _is_list_item(sentence, language)
+        or _is_cut_off(sentence.rstrip(CLOSING), language)
+        or _starts_inside(sentence, language)
+    )
 
 
 @cache
@@ -263,16 +211,6 @@ def compiled(pattern: str) -> "regex.Pattern[str]":
     import regex
 
     return regex.compile(pattern)
-
-
-def _length_reason(sentence: str, language: str, limits: WordLimits) -> str | None:
-    if is_unspaced(language):
-        return limits.reason(count_words(sentence, language)) or (None if sentence else TOO_SHORT)
-    words = sentence.split()
-    reason = limits.reason(len(words))
-    if reason is not None:
-        return reason
-    return "long_word" if max(map(len, words), default=0) > MAX_WORD_CHARACTERS else None
 
 
 def _is_ended(sentence: str, language: str) -> bool:
@@ -294,16 +232,3 @@ def _has_markup(sentence: str) -> bool:
         or "www." in sentence
         or _ADDRESS.search(sentence) is not None
     )
-
-
-def describe_form() -> dict[str, object]:
-    """Return the settings of the filters as plain values."""
-    return {
-        "characters_a_word": CHARACTERS_A_WORD,
-        "unspaced_languages": sorted(UNSPACED_LANGUAGES),
-        "phrase_languages": sorted(PHRASE_LANGUAGES),
-        "min_letter_share": MIN_LETTER_SHARE,
-        "min_script_share": MIN_SCRIPT_SHARE,
-        "max_word_characters": MAX_WORD_CHARACTERS,
-        "reasons": list(REASONS),
-    }

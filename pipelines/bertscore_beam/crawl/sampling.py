@@ -21,7 +21,6 @@ same host resemble each other all the same: see `bertscore_core.stats.moments`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.crawl.filters import is_unspaced
-from bertscore_core.stats import HOST_BITS, Sums
+from bertscore_core.stats import HOST_BITS
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -101,8 +100,10 @@ class HostedSentences(NamedTuple):
 
     @classmethod
     def of_table(cls, table: pa.Table) -> "HostedSentences":
-        """Take the columns of a table that has them."""
-        return cls(*(table[name].to_numpy() for name in HASH_COLUMNS))
+        """Take the columns of a table that has them. An unknown host has one sentence alone."""
+        priorities, orders, hosts = (table[name] for name in HASH_COLUMNS)
+        hosts = pc.coalesce(hosts, priorities)
+        return cls(*(column.to_numpy() for column in (priorities, orders, hosts)))
 
     def take(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> "HostedSentences":
         """Return some of the rows."""
@@ -238,47 +239,16 @@ def _is_first(ordered: pa.Table) -> npt.NDArray[np.bool_]:
 #     Zhang et al. 2020, section 5, and Post 2018, "A call for clarity in reporting BLEU scores".
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap(Sums):
-    """The sums that corpus BLEU is worked out from. BLEU's n-grams have 1 to 4 tokens.
+Overlap = tuple[int, ...]
+"""Sums that corpus BLEU is worked out from: tokens of the candidates and of the references, their
+common n-grams of 1 to 4 tokens, and all n-grams of the candidates. Those of several sets of pairs
+are added one by one."""
 
-    `common` are the n-grams that candidates share with their references, `all` those of the
-    candidates, both by length.
-    """
 
-    common: tuple[int, ...] = (0, 0, 0, 0)
-    all: tuple[int, ...] = (0, 0, 0, 0)
-    candidate_tokens: int = 0
-    reference_tokens: int = 0
-
-    @classmethod
-    def of(cls, candidates: Sequence[str], references: Sequence[str], language: str) -> "Overlap":
-        """Count the overlap of pairs; the language decides how they are split into tokens."""
-        if not candidates:
-            return cls()
-        score = _bleu(tokenizer_of(language)).corpus_score(candidates, [references])
-        return cls(
-            common=tuple(map(int, score.counts)),
-            all=tuple(map(int, score.totals)),
-            candidate_tokens=int(score.sys_len),
-            reference_tokens=int(score.ref_len),
-        )
-
-    @property
-    def bleu(self) -> float | None:
-        """Corpus BLEU without smoothing, from 0 to 100; None without n-grams of every length."""
-        if not all(self.all):
-            return None
-        from sacrebleu.metrics.bleu import BLEU
-
-        score = BLEU.compute_bleu(
-            list(self.common),
-            list(self.all),
-            self.candidate_tokens,
-            self.reference_tokens,
-            smooth_method="none",
-        )
-        return float(score.score)
+def count_overlap(candidates: Sequence[str], references: Sequence[str], language: str) -> Overlap:
+    """Count the overlap of pairs; the language decides how they are split into tokens."""
+    score = _bleu(tokenizer_of(language)).corpus_score(candidates, [references])
+    return tuple(map(int, (score.sys_len, score.ref_len, *score.counts, *score.totals)))
 
 
 def tokenizer_of(language: str) -> str:
@@ -292,10 +262,17 @@ def tokenizer_of(language: str) -> str:
     return "char" if is_unspaced(language) else "13a"
 
 
-def describe_overlap(overlap: Overlap, language: str) -> dict[str, object]:
-    """Return BLEU, and how it was worked out, as plain values."""
-    signature = _bleu(tokenizer_of(language)).get_signature()
-    return {"bleu": overlap.bleu, "signature": str(signature)}
+def describe_overlap(overlaps: Iterable[Overlap], language: str) -> dict[str, object]:
+    """Return BLEU of all pairs, from 0 to 100, and how it was worked out, as plain values.
+
+    It is without smoothing, and None if there are no n-grams of every length.
+    """
+    made = _bleu(tokenizer_of(language))
+    candidates, references, *ngrams = map(sum, zip(*overlaps, strict=True))
+    score = made.compute_bleu(
+        ngrams[:4], ngrams[4:], candidates, references, smooth_method="none"
+    ).score
+    return {"bleu": score if all(ngrams[4:]) else None, "signature": str(made.get_signature())}
 
 
 @cache

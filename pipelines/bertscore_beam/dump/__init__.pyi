@@ -43,7 +43,6 @@ from .digests import (
     Digests as Digests,
     RowDigests as RowDigests,
     digest_columns as digest_columns,
-    digest_references as digest_references,
     digest_table as digest_table,
     digest_texts as digest_texts,
 )

@@ -35,8 +35,8 @@ _FIRST = "0"
 """The number of the first candidate of a list."""
 
 
-def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = False) -> None:
-    """Check that a file has the columns of candidates, in types that can be scored.
+def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = False) -> bool:
+    """Check a file's columns of candidates; tell whether its rows have several candidates each.
 
     A single column may hold texts, or lists of them. If candidates are compared `among` each
     other, it must hold lists.
@@ -67,6 +67,7 @@ def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = F
             f"the input already has columns that are written for several candidates a row: got "
             f"{', '.join(taken)}; expected neither. Rename them."
         )
+    return several
 
 
 def multiplied(rows: Rows) -> Rows:

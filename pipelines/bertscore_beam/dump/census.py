@@ -29,7 +29,7 @@ from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import Census
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import Split, row_group_of
-from bertscore_beam.dump.texts import count_languages, dictionary_of, values_as_text
+from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text
 from bertscore_beam.files import in_parallel
 from bertscore_core.errors import InputError
 from bertscore_core.tokens import IntArray
@@ -258,17 +258,13 @@ def _count_piece(piece: Sequence[Split], language: str | None, by: Sequence[str]
                 table = reader.read(split).table
             except UNREADABLE:
                 total.unread += 1
-            else:
-                total.add(_count_rows(split, table, language, by), language, by)
+                continue
+            count = _Count()
+            if language is not None:
+                count.languages.update(languages_of(column_of(table, language)))
+            try:
+                count.groups.update(groups_of(table, by).groups if by else ())
+            except InputError as error:
+                raise InputError(f"{split.input_name}: {error}") from error
+            total.add(count, language, by)
     return total
-
-
-def _count_rows(split: Split, table: pa.Table, language: str | None, by: Sequence[str]) -> _Count:
-    count = _Count()
-    if language is not None:
-        count.languages = count_languages(column_of(table, language))
-    try:
-        count.groups.update(groups_of(table, by).groups if by else ())
-    except InputError as error:
-        raise InputError(f"{split.input_name}: {error}") from error
-    return count

@@ -25,46 +25,26 @@ _TYPES: Mapping[pa.DataType, object] = {
 }
 
 
-def hide_columns(metadata: Mapping[bytes, bytes], names: Iterable[str]) -> Mapping[bytes, bytes]:
-    """Return the metadata of a file without some columns: undo `describe_columns`.
-
-    A description that `describe_columns` has left out does not come back.
-    """
-    if SCHEMA_KEY not in metadata:
-        return metadata
-    hidden = set(names)
-    schema = load_json(metadata[SCHEMA_KEY])
-    schema["fields"] = [field for field in schema["fields"] if field["name"] not in hidden]
-    return {**metadata, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
-
-
 def describe_columns(
     metadata: Mapping[bytes, bytes], more: Iterable[pa.Field], without: Collection[str] = ()
 ) -> Mapping[bytes, bytes]:
     """Return the metadata of a file with more columns, so that Spark sees these as well.
 
-    `without` names columns that the file has no longer.
-
-    A description that cannot be read is left out: Spark then goes by the columns themselves.
+    `without` names columns that the file has no longer. A description that cannot be read is left
+    out: Spark then goes by the columns themselves.
     """
     if SCHEMA_KEY not in metadata:
         return metadata
-    added = [
-        {
-            "name": field.name,
-            "type": _TYPES.get(field.type, "string"),
-            "nullable": True,
-            "metadata": {},
-        }
-        for field in more
-    ]
     rest = {key: value for key, value in metadata.items() if key != SCHEMA_KEY}
     try:
         schema = load_json(metadata[SCHEMA_KEY])
-        fields = schema["fields"]
-        kept = [field for field in fields if field["name"] not in without] if without else fields
-        schema["fields"] = [*kept, *added]
-    except (ValueError, TypeError, KeyError):
+        if without:
+            schema["fields"] = [one for one in schema["fields"] if one["name"] not in without]
+        for field in more:
+            kind = _TYPES.get(field.type, "string")
+            added = {"name": field.name, "type": kind, "nullable": True, "metadata": {}}
+            schema["fields"].append(added)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return rest
     return {**rest, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
 
@@ -247,14 +227,9 @@ def can_choose(kind: pa.DataType) -> bool:
     """Tell whether values of a type can choose something: texts, numbers, booleans, dates."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    kinds = (
-        is_text,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_boolean,
-        pa.types.is_date,
-    )
-    return any(is_kind(kind) for is_kind in kinds)
+    types = pa.types
+    is_number = types.is_integer(kind) or types.is_floating(kind)
+    return bool(is_text(kind) or is_number or types.is_boolean(kind) or types.is_date(kind))
 
 
 def check_collisions(schema: pa.Schema) -> None:
@@ -272,22 +247,18 @@ def check_collisions(schema: pa.Schema) -> None:
         )
 
 
+_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.null()}
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Tell whether a column of this type holds one text per row."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_null(kind)
-    )
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in _TEXTS
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Tell whether a column of this type holds a list of texts per row."""
-    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(is_kind(kind) for is_kind in kinds) and is_text(kind.value_type)
+    kinds = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+    return isinstance(kind, kinds) and is_text(kind.value_type)
 
 
 def append_scores(
@@ -325,7 +296,7 @@ def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
     """
     names = [name for name in table.column_names if name in _ADDED]
     scores = {name: table[name].combine_chunks() for name in names}
-    described = hide_columns(table.schema.metadata or {}, names)
+    described = describe_columns(table.schema.metadata or {}, (), without=names)
     return table.drop_columns(names).replace_schema_metadata(described), scores
 
 

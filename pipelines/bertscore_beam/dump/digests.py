@@ -25,6 +25,8 @@ _DIGITS = 32
 # Bytes of a dictionary column that are decoded at a time.
 _SPELLED_BYTES = 16 * 1024 * 1024
 
+_BINARY = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
+
 _Streams: TypeAlias = "defaultdict[str, hashlib._Hash]"
 
 
@@ -63,7 +65,7 @@ def _feed(streams: _Streams, name: str, array: pa.Array) -> None:
         _feed(streams, name, pc.cast(array, pa.large_binary()))
     else:
         _feed_validity(streams, name, array.is_valid())
-        _feed_valid(streams, name, array.drop_null() if array.null_count else array)
+        _feed_valid(streams, name, array)
 
 
 def _feed_validity(streams: _Streams, name: str, valid: pa.BooleanArray) -> None:
@@ -72,14 +74,17 @@ def _feed_validity(streams: _Streams, name: str, valid: pa.BooleanArray) -> None
 
 def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:
     kind = array.type
+    if pa.types.is_nested(kind) and not pa.types.is_struct(kind):
+        # flatten() skips the values under null lists; Arrow cannot drop nulls from lists of views.
+        _feed_lengths(streams, f"{name}[]", pc.list_value_length(array).drop_null())
+        _feed(streams, f"{name}.item", array.flatten())
+        return
+    array = array.drop_null() if array.null_count else array
     if not len(array) or pa.types.is_null(kind):
         return
-    if _is_binary(kind):
+    if kind in _BINARY:
         _feed_lengths(streams, name, pc.binary_length(array))
         _update(streams, name, _data_bytes(array))
-    elif pa.types.is_nested(kind) and not pa.types.is_struct(kind):
-        _feed_lengths(streams, f"{name}[]", pc.list_value_length(array))
-        _feed(streams, f"{name}.item", array.flatten())
     elif pa.types.is_struct(kind):
         for number, child in enumerate(array.flatten()):
             _feed(streams, f"{name}.{number}", child)
@@ -90,23 +95,13 @@ def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:
 
 
 def _feed_dictionary(streams: _Streams, name: str, array: pa.DictionaryArray) -> None:
-    """Hash the values that the indices refer to, piece by piece: decoded they may be large."""
-    values, indices = array.dictionary, array.indices
-    if not _is_binary(values.type):
-        _feed(streams, name, array.dictionary_decode())
-        return
-    lengths = pc.binary_length(values).take(indices)
-    _feed_validity(streams, name, lengths.is_valid())
-    present = indices.filter(lengths.is_valid())
-    _feed_lengths(streams, name, lengths.drop_null())
-    ends = np.cumsum(lengths.drop_null().to_numpy(zero_copy_only=False).astype(np.int64))
-    start = 0
-    while start < len(present):
-        spelled = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, spelled + _SPELLED_BYTES, side="right")))
-        texts = values.take(present.slice(start, stop - start))
-        _update(streams, name, _data_bytes(texts))
-        start = stop
+    """Hash the values that the indices refer to, some at a time: spelled out they may be large."""
+    longest = 1
+    if array.dictionary.type in _BINARY:
+        longest = pc.max(pc.binary_length(array.dictionary)).as_py() or 1
+    rows = max(1, _SPELLED_BYTES // longest)
+    for start in range(0, len(array), rows):
+        _feed(streams, name, array.slice(start, rows).dictionary_decode())
 
 
 def _feed_lengths(streams: _Streams, name: str, lengths: pa.Array) -> None:
@@ -117,16 +112,6 @@ def _update(streams: _Streams, name: str, data: memoryview) -> None:
     """Hash bytes into a stream. A stream that gets no bytes is not created."""
     if len(data):
         streams[name].update(data)
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    kinds = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-    )
-    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _data_bytes(array: pa.Array) -> memoryview:
@@ -171,16 +156,21 @@ class RowDigests:
         places = "" if rows.lines is None else f"-{rows.lines.digest()}"
         return cls(
             candidates=f"{digest_columns(*rows.candidate_columns)}{places}",
-            references=digest_references(rows),
+            references=_digest_references(rows),
             rows=f"{digest_table(rows.table)}{'-utc' if utc_times else ''}",
         )
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether the rows have lists of references."""
+        return self.references.startswith("lists-")
 
     def same_texts(self, other: "RowDigests") -> bool:
         """Tell whether the texts scored, and what decides on their scores, are the same."""
         return (self.candidates, self.references) == (other.candidates, other.references)
 
 
-def digest_references(rows: Rows) -> str:
+def _digest_references(rows: Rows) -> str:
     """Digest references, and further columns on which their weights depend.
 
     Lists get one more score column than single texts, so the kind matters.

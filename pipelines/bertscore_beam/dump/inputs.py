@@ -466,24 +466,17 @@ def _outside(fs: AbstractFileSystem, matches: Iterable[Entry], folder: str | Non
 def _once(files: Iterable[tuple[Entry, InputFile]], again: Sequence[str]) -> list[InputFile]:
     first_of: dict[str, InputFile] = {}
     links = list(again)
-    hard: dict[object, str] = {}
-    shared = []
     for match, file in sorted(files, key=lambda pair: (pair[0].real != pair[0].path, pair[1].path)):
         place = file.path if match.real == match.path else match.real
         if first_of.setdefault(place, file) is not file:
             links.append(file.path)
-        elif int(match.info.get("nlink") or 1) > 1:
-            inode = (match.info.get("ino"), match.info.get("size"), match.info.get("mtime"))
-            shared += [file.path] if hard.setdefault(inode, file.path) != file.path else []
-    _notice(links, "symbolic links lead to files that are inputs anyway", "is scored once")
-    _notice(shared, "hard links are the same file as another input", "counts as a file of its own")
+    if links:
+        logger.warning(
+            "%d symbolic links lead to inputs, such as %r: each file is scored once",
+            len(links),
+            mask_credentials(links[0]),
+        )
     return list(first_of.values())
-
-
-def _notice(paths: Sequence[str], what: str, outcome: str) -> None:
-    if paths:
-        shown = mask_credentials(paths[0])
-        logger.warning("%d %s, such as %r: each %s", len(paths), what, shown, outcome)
 
 
 def file_version(path: str) -> str:

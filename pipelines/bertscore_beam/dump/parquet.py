@@ -5,9 +5,8 @@ permission, no network) stays an `OSError`.
 """
 
 import contextlib
-import itertools
 import threading
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -32,11 +31,8 @@ from bertscore_beam.dump.types import (
     largest_in,
     leaves,
     lost_types,
-    not_exact_message,
     null_lists,
     null_lists_message,
-    text_enums,
-    with_text_enums,
 )
 from bertscore_beam.files import (
     RemoteFile,
@@ -88,32 +84,38 @@ def open_parquet(
         InputError: If it is not a whole, undamaged Parquet file.
         OSError: If it cannot be reached.
     """
-    with open_source(path, size=size, version=version) as source:
-        try:
-            if whole:
-                fetch(source, 0, source_size(source))
-            known = (path, size, version) if version and reads_one_version(path) else None
-            file = pq.ParquetFile(
-                source,
-                metadata=_footers.get(known),
-                buffer_size=BUFFER_BYTES,
-                pre_buffer=False,
-                coerce_int96_timestamp_unit=timestamp_unit,
-            )
-            if known is not None and not whole:
-                with _footers_lock:
-                    _footers[known] = file.metadata
-                    if len(_footers) > _MOST_FOOTERS:
-                        _footers.pop(next(iter(_footers)))
-            yield file, source
-        except InputError:
+    with open_source(path, size=size, version=version) as source, damage_told(path):
+        if whole:
+            fetch(source, 0, source_size(source))
+        known = (path, size, version) if version and reads_one_version(path) else None
+        file = pq.ParquetFile(
+            source,
+            metadata=_footers.get(known),
+            buffer_size=BUFFER_BYTES,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit=timestamp_unit,
+        )
+        if known is not None and not whole:
+            with _footers_lock:
+                _footers[known] = file.metadata
+                if len(_footers) > _MOST_FOOTERS:
+                    _footers.pop(next(iter(_footers)))
+        yield file, source
+
+
+@contextlib.contextmanager
+def damage_told(path: str) -> Iterator[None]:
+    """Raise what Arrow raises of damaged bytes as `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:
+        raise _damaged(path, error) from error
+    except (OSError, RuntimeError) as error:
+        if not _is_damage(error):
             raise
-        except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:
-            raise _damaged(path, error) from error
-        except (OSError, RuntimeError) as error:
-            if not _is_damage(error):
-                raise
-            raise _damaged(path, error) from error
+        raise _damaged(path, error) from error
 
 
 def _is_damage(error: OSError | RuntimeError) -> bool:
@@ -181,7 +183,7 @@ def read_layout(
     """
     with open_parquet(path, size=size, version=version) as (file, source):
         footer = file.metadata
-        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
+        schema, text = without_lines(file.schema_arrow)
         listed = [
             name
             for name in candidates
@@ -225,9 +227,14 @@ def exact_unit(path: str) -> str:
         if SPARK_VERSION in (file.metadata.metadata or {}):
             return COARSE
         paths = int96_paths(file.schema)
-        units = exact_units(file, source, paths, range(file.metadata.num_row_groups))
+        units = exact_units(file, source, paths)
         if not units:
-            raise InputError(not_exact_message(paths))
+            raise InputError(
+                f"timestamps of the columns {', '.join(map(repr, paths))}, stored as INT96, would "
+                "change: got some finer than a microsecond and some before 1677 or after 2262; "
+                "expected values that fit 64 bits as microseconds or as nanoseconds. Write the "
+                "columns as TIMESTAMP, or leave them out."
+            )
         return COARSE if COARSE in units else FINE
 
 
@@ -308,88 +315,57 @@ _PEEK_ROWS = 16
 _PEEK_BYTES = 4096
 
 
-def read_parquet(
-    splits: Sequence[Split], columns: Sequence[str] | None = None
-) -> Generator[pa.Table, Split, None]:
-    """Read the rows of splits of one file, in order, with their types and the metadata.
+class GroupRows:
+    """The rows of the row groups of a split, read from their start to their end.
 
-    The first split is read first; send another one for its rows. What lies between the two in one
-    row group is decoded and dropped. After an error it must be called again, with the splits that
-    are left. Of a dotted path in `columns`, by default all, the whole top-level column is read; one
-    that the file does not have is left out.
-
-    Memory is bounded by a split, also if it is a small piece of a very large row group: that is
-    decoded in batches, and reading goes no further than the last wanted row. Rows that take far
-    more space in memory than on disk are refused before they fill the memory.
+    What lies between two splits is decoded and dropped. Memory is bounded by a split, also if it is
+    a small piece of a very large row group: that is decoded in batches, and reading goes no further
+    than the last wanted row. Rows that take far more space in memory than on disk are refused
+    before they fill the memory.
     """
-    split = splits[0]
-    path, size, version = split.path, split.file_size, split.file_version
-    with open_parquet(
-        split.data or path,
-        split.timestamp_unit,
-        size=None if split.data else size,
-        version="" if split.data else version,
-        whole=columns is None and split.num_rows == split.file_rows,
-    ) as (file, source):
-        names = None if columns is None else roots_of(file.schema_arrow, columns)
-        if names is not None and LINE_COLUMN in file.schema_arrow.names:
-            names.append(LINE_COLUMN)
-        for row_group, pieces in itertools.groupby(splits, row_group_of):
-            *_, last = pieces
-            if row_group_of(split) != row_group:
-                continue
-            _check_unchanged(split, file.metadata, size if split.data else source_size(source))
-            rows = _Rows(file, source, split, names)
-            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
-            while row_group_of(split) == row_group:
-                split = yield _checked(rows, split, is_exact=are_exact)
-
-
-def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
-    table = rows.read(split)
-    skip = split.skip_rows
-    if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
-        message = not_exact_message(rows.int96)
-        raise InputError(f"{mask_credentials(split.path)!r}: {message}")
-    for column in table.columns:
-        for chunk in column.chunks:
-            check_indices(chunk)
-    if table.num_rows != split.num_rows:
-        raise InputError(
-            f"rows are missing from {mask_credentials(split.path)!r}: got {table.num_rows} from "
-            f"row {split.row_offset} on; expected {split.num_rows}. Write the file again."
-        )
-    return with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
-
-
-class _Rows:
-    """The rows of the row groups of a split, read from their start to their end."""
 
     def __init__(
         self,
         file: pq.ParquetFile,
         source: pa.NativeFile | RemoteFile,
         split: Split,
-        columns: list[str] | None,
+        columns: Sequence[str] | None,
     ) -> None:
-        self.file = file
+        """Read nothing yet: of the top-level columns of some names or dotted paths, or of all."""
+        got = (file.metadata.num_rows, source_size(source))
+        expected = (split.file_rows, got[1] if split.data else split.file_size)
+        if got != expected or split.row_group_stop > file.metadata.num_row_groups:
+            words = ("{} rows in {} bytes".format(*numbers) for numbers in (got, expected))
+            raise file_changed(split.path, *words)
+        self.group = row_group_of(split)
+        self._file = file
         self._source = source
-        self._columns = columns
+        self._columns = None if columns is None else roots_of(file.schema_arrow, columns)
+        if self._columns is not None and LINE_COLUMN in file.schema_arrow.names:
+            self._columns.append(LINE_COLUMN)
         self._unit = split.timestamp_unit
         self._groups = list(range(split.first_row_group, split.row_group_stop))
         groups = [file.metadata.row_group(group) for group in self._groups]
         self._available = sum(group.num_rows for group in groups)
         self._stored = sum(group.total_byte_size for group in groups)
         self._batches: Batches | None = None
-        self.int96 = [
-            path
-            for path in int96_paths(file.schema)
-            if columns is None or any(f"{path}.".startswith(f"{name}.") for name in columns)
-        ]
 
     def read(self, split: Split) -> pa.Table:
+        """Return the rows of a split of these row groups, behind those that were read before."""
+        table = self._read(split)
+        for column in table.columns:
+            for chunk in column.chunks:
+                check_indices(chunk)
+        if table.num_rows != split.num_rows:
+            raise InputError(
+                f"rows are missing from {mask_credentials(split.path)!r}: got {table.num_rows} "
+                f"from row {split.row_offset} on; expected {split.num_rows}. Write the file again."
+            )
+        return table
+
+    def _read(self, split: Split) -> pa.Table:
         if split.num_rows == 0:
-            return pa.Table.from_batches([], self.file.schema_arrow)
+            return pa.Table.from_batches([], self._file.schema_arrow)
         limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.rows_read // self._available)
         if self._batches is None:
             if self._is_small:
@@ -399,7 +375,7 @@ class _Rows:
             if is_whole and largest * self._available <= limit:
                 return self._read_whole()
             size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
-            read = partial(self.file.iter_batches, size, columns=self._columns)
+            read = partial(self._file.iter_batches, size, columns=self._columns)
             batches = chain.from_iterable(read(row_groups=groups) for groups in self._together)
             self._batches = Batches(batches)
         pieces: list[pa.RecordBatch] = []
@@ -410,7 +386,7 @@ class _Rows:
             if size > limit:
                 raise _too_large(split, rows, size, limit)
         if not pieces:
-            return pa.Table.from_batches([], self.file.schema_arrow)
+            return pa.Table.from_batches([], self._file.schema_arrow)
         return pa.Table.from_batches(pieces)
 
     @property
@@ -420,7 +396,7 @@ class _Rows:
         return is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES
 
     def _again(self, **options: Any) -> pq.ParquetFile:
-        return pq.ParquetFile(self._source, metadata=self.file.metadata, **options)
+        return pq.ParquetFile(self._source, metadata=self._file.metadata, **options)
 
     def _fetch_ahead(self) -> None:
         """Let Arrow fetch the bytes of row groups in few requests; the source keeps them.
@@ -447,17 +423,10 @@ class _Rows:
         """
         is_apart = any(
             field.type != leaf and pa.types.is_dictionary(leaf)
-            for field, leaf in leaves(self.file.schema_arrow)
+            for field, leaf in leaves(self._file.schema_arrow)
             if self._columns is None or field.name in self._columns
         )
         return [[group] for group in self._groups] if is_apart else [self._groups]
-
-    def are_exact(self, start: int, stop: int) -> bool:
-        if not self.int96:
-            return True
-        return self._unit in exact_units(
-            self.file, self._source, self.int96, self._groups, start, stop - start
-        )
 
     def _largest_row(self, limit: int) -> int:
         """Return how many bytes the largest row may take in memory.
@@ -471,7 +440,7 @@ class _Rows:
         """
         largest = 0
         for index in self._groups:
-            group = self.file.metadata.row_group(index)
+            group = self._file.metadata.row_group(index)
             mean = group.total_byte_size // max(1, group.num_rows)
             if group.total_byte_size * group.num_rows * len(self._groups) <= limit:
                 largest = max(largest, group.total_byte_size)
@@ -480,10 +449,10 @@ class _Rows:
         return largest
 
     def _peek(self, group: int) -> int:
-        schema = self.file.schema
+        schema = self._file.schema
         named = [
             schema.column(number).path
-            for number, (field, kind) in enumerate(leaves(self.file.schema_arrow))
+            for number, (field, kind) in enumerate(leaves(self._file.schema_arrow))
             if number < len(schema)
             and (self._columns is None or field.name in self._columns)
             and schema.column(number).physical_type == "BYTE_ARRAY"
@@ -504,14 +473,3 @@ def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
         f"bytes in memory, though the file is small; expected at most {limit} for the "
         f"{split.num_rows} rows of a split. Score with --split-rows {max(1, rows // 2)} or less."
     )
-
-
-def _check_unchanged(split: Split, footer: pq.FileMetaData, size: int) -> None:
-    got = (footer.num_rows, size)
-    expected = (split.file_rows, split.file_size)
-    if got != expected or split.row_group_stop > footer.num_row_groups:
-        raise file_changed(
-            split.path,
-            f"{got[0]} rows in {got[1]} bytes",
-            f"{expected[0]} rows in {expected[1]} bytes",
-        )

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import GroupColumns
 from bertscore_beam.dump.columns import (
+    CANDIDATE_FROM,
     check_choosing_columns,
     check_collisions,
     check_columns,
@@ -81,36 +83,9 @@ class _Columns:
     choosing: Mapping[str, str]
     groups: GroupColumns
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        return named_columns(self.candidates, self.reference, self.choosing)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """A file that can be planned.
-
-    `sketched` is the file of text whose row groups are estimated; None if they are exact.
-    """
-
-    blank: Split
-    row_groups: tuple[RowGroup, ...]
-    sketched: TextFile | None = None
-
-    @property
-    def rows(self) -> int:
-        return sum(group.pairs for group in self.row_groups)
-
-    def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
-        splits = plan_file(
-            self.blank, self.row_groups, target_rows=target_rows, target_bytes=target_bytes
-        )
-        if self.sketched is None:
-            return splits
-        return [
-            replace(split, num_rows=None, file_rows=None, estimated_rows=split.about_rows)
-            for split in splits
-        ]
+_Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
+"""What all splits of a file share, its row groups, and the file of text if these are estimated."""
 
 
 def named_columns(
@@ -134,12 +109,12 @@ def plan_inputs(
     """Look at every file and cut the good ones into splits.
 
     Args:
-        files: What to plan, as `expand_inputs` returns it.
+        files: What to plan, as `expand_inputs` returns it. At least one.
         candidate_column: Name or dotted path of the candidates, or the names of several columns;
             None if only references are wanted.
         reference_column: Name or dotted path of the references.
-        target_rows: Most rows of a part; None to choose it by the rows and the workers.
-        target_bytes: Most encoded bytes in a split.
+        target_rows: Most rows of a part, at least 1; None to choose it by the rows and the workers.
+        target_bytes: Most encoded bytes in a split. At least 1.
         resources: What the plan is made with, and made for.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
@@ -147,20 +122,13 @@ def plan_inputs(
             the option that names it.
 
     Raises:
-        InputError: If there is no file, or none that can be scored; if a column cannot make groups,
-            or no file has it.
+        InputError: If no file can be scored; if a column cannot make groups, or no file has it.
         OSError: If none can be scored, and some could not be reached.
-        ConfigError: If a target is below 1.
     """
     names = input_names([file.path for file in files], root_of_files(files))
     groups = GroupColumns(resources.group_by)
     candidates = (candidate_column,) if isinstance(candidate_column, str) else candidate_column
     columns = _Columns(candidates or (), reference_column, choosing or {}, groups)
-    if min(target_bytes, 1 if target_rows is None else target_rows) < 1:
-        raise ConfigError(
-            f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
-            "bytes; expected at least 1 of each. Raise split_rows."
-        )
 
     def look_at(file: InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -174,7 +142,9 @@ def plan_inputs(
                 file_version=file.version,
                 partitions=partitions_of(file.path),
             )
-            text = TextFile.of(file, columns.named)
+            text = TextFile.of(
+                file, named_columns(columns.candidates, reference_column, columns.choosing)
+            )
             if text is None:
                 return _parquet(blank, columns)
             return _text(blank, text, columns, resources.imports)
@@ -189,17 +159,29 @@ def plan_inputs(
     groups.check()
     most_rows = target_rows
     if most_rows is None:
-        most_rows = rows_for_workers(sum(file.rows for file in measured), resources.workers)
+        rows = sum(group.pairs for _, groups_of_file, _ in measured for group in groups_of_file)
+        most_rows = rows_for_workers(rows, resources.workers)
 
-    splits = Splits.of(split for file in measured for split in file.cut(most_rows, target_bytes))
+    splits = Splits.of(split for file in measured for split in _cut(file, most_rows, target_bytes))
     digest = _digest(splits, candidate_column, reference_column, *columns.choosing.items())
     return Plan(
         splits=splits,
         rejected_files=rejected,
         split_rows=most_rows,
         digest=digest,
-        sketched=tuple(file.sketched for file in measured if file.sketched is not None),
+        sketched=tuple(sketched for *_, sketched in measured if sketched is not None),
     )
+
+
+def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
+    blank, row_groups, sketched = file
+    splits = plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
+    if sketched is None:
+        return splits
+    return [
+        replace(split, num_rows=None, file_rows=None, estimated_rows=split.about_rows)
+        for split in splits
+    ]
 
 
 def _parquet(blank: Split, columns: _Columns) -> _Measured:
@@ -226,7 +208,7 @@ def _parquet(blank: Split, columns: _Columns) -> _Measured:
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
-    return _Measured(blank=shared, row_groups=layout.row_groups)
+    return shared, layout.row_groups, None
 
 
 def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | None) -> _Measured:
@@ -240,12 +222,12 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
     _check_schema(blank, schema, columns, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
-        return _Measured(blank=shared, row_groups=layout.row_groups)
+        return shared, layout.row_groups, None
     if imports is not None and imports.are_made:
         raise RejectedError(
             FileReason.UNREADABLE, "it was not turned into Parquet. Run the same command again."
         )
-    return _Measured(blank=blank, row_groups=(estimated,), sketched=text)
+    return blank, (estimated,), text
 
 
 def root_of_files(files: Sequence[InputFile]) -> str | None:
@@ -295,7 +277,7 @@ def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str 
     schema = partition_schema(schema, blank.partitions)
     try:
         among = columns.reference in columns.candidates
-        check_candidates(schema, columns.candidates, among=among)
+        several = check_candidates(schema, columns.candidates, among=among)
         check_columns(schema, None, columns.reference)
         check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)
@@ -303,6 +285,8 @@ def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str 
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
+    if several:
+        schema = schema.append(pa.field(CANDIDATE_FROM, pa.string()))
     columns.groups.look(schema, blank.input_name)
 
 
@@ -337,8 +321,6 @@ def _as_utf8(text: str) -> str:
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     """An `OSError` if a file is out of reach: that is no fault of the input, and may pass."""
-    if not rejected:
-        return InputError("no input: got no file to plan; expected at least one file.")
     groups = grouped([(file.path, file.message) for file in rejected])
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:

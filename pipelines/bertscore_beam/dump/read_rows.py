@@ -2,20 +2,21 @@
 
 import io
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import takewhile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import roots_of
 from bertscore_beam.dump.inputs import of_one_version, with_partitions
-from bertscore_beam.dump.parquet import read_parquet
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.parquet import GroupRows, damage_told, open_parquet
+from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.text.parsers import Lines, take_lines
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.files import RemoteFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class SplitRows:
 
 
 class SplitReader:
-    """Reads the rows of splits, one after the other; those of a Parquet file as one stream."""
+    """Reads the rows of splits, one after the other; those of a row group as one stream."""
 
     def __init__(self, splits: Sequence[Split], columns: Sequence[str] | None = None) -> None:
         """Open nothing yet.
@@ -42,7 +43,8 @@ class SplitReader:
         """
         self._left = deque(splits)
         self._columns = columns
-        self._open: tuple[Split, Generator[pa.Table, Split, None]] | None = None
+        self._open: tuple[ExitStack, pq.ParquetFile, pa.NativeFile | RemoteFile] | None = None
+        self._rows: GroupRows | None = None
 
     def read(self, split: Split) -> SplitRows:
         """Read the rows of a split, in order, with their types and the file's metadata.
@@ -58,9 +60,19 @@ class SplitReader:
                 rows take far more space in memory than on disk.
             OSError: It cannot be reached.
         """
-        # What was made of a file of text is of one version.
-        with of_one_version(split.path, "" if split.data else split.file_version):
-            table, lines = take_lines(self._read_parquet(split))
+        while self._left[0] != split:
+            if self._left.popleft().path != split.path:
+                self.close()
+        try:
+            # What was made of a file of text is of one version.
+            with of_one_version(split.path, "" if split.data else split.file_version):
+                table, lines = take_lines(self._read_parquet(split))
+        except BaseException:
+            self.close()
+            raise
+        # Nothing stays open, with its buffers, while the last rows are worked on.
+        if len(self._left) == 1 or self._left[1].path != split.path:
+            self.close()
         table = with_partitions(table, split.partitions)
         if self._columns is not None:
             table = table.select(roots_of(table.schema, self._columns))
@@ -69,27 +81,27 @@ class SplitReader:
     def close(self) -> None:
         """Close the file that is open, if there is one."""
         if self._open is not None:
-            _, stream = self._open
-            self._open = None
-            stream.close()
+            stack, *_ = self._open
+            self._open = self._rows = None
+            stack.close()
 
     def _read_parquet(self, split: Split) -> pa.Table:
-        while self._left[0] != split:
-            self._left.popleft()
-        opened, self._open = self._open, None  # after an error the file is opened again
-        if opened is not None and opened[0].path == split.path:
-            stream = opened[1]
-            table = stream.send(split)
-        else:
-            pieces = list(takewhile(lambda piece: piece.path == split.path, self._left))
-            stream = read_parquet(pieces, self._columns)
-            table = next(stream)
-        # Nothing stays open, with its buffers, while the last rows are worked on.
-        if len(self._left) > 1 and self._left[1].path == split.path:
-            self._open = split, stream
-        else:
-            stream.close()
-        return table
+        path = split.data or split.path
+        if self._open is None:
+            stack = ExitStack()
+            opening = open_parquet(
+                path,
+                split.timestamp_unit,
+                size=None if split.data else split.file_size,
+                version="" if split.data else split.file_version,
+                whole=self._columns is None and split.num_rows == split.file_rows,
+            )
+            self._open = stack, *stack.enter_context(opening)
+        _, file, source = self._open
+        with damage_told(path):
+            if self._rows is None or self._rows.group != row_group_of(split):
+                self._rows = GroupRows(file, source, split, self._columns)
+            return self._rows.read(split)
 
 
 def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -291,23 +290,9 @@ def dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
 def languages_of(column: pa.ChunkedArray) -> list[str]:
     """Return the language of each row of a column of language codes. Shape (rows,)."""
     encoded = dictionary_of(column)
-    names = _names(encoded)
+    values = texts_from_column(pa.chunked_array([encoded.dictionary]))
+    names = [language_of(text) for text in values]
     return [NO_LANGUAGE if index is None else names[index] for index in encoded.indices.to_pylist()]
-
-
-def count_languages(column: pa.ChunkedArray) -> Counter[str]:
-    """Return the rows of each language."""
-    encoded = dictionary_of(column)
-    names = _names(encoded)
-    counts: Counter[str] = Counter()
-    for counted in pc.value_counts(encoded.indices).to_pylist():
-        index = counted["values"]
-        counts[NO_LANGUAGE if index is None else names[index]] += counted["counts"]
-    return counts
-
-
-def _names(encoded: pa.DictionaryArray) -> list[str]:
-    return [language_of(text) for text in texts_from_column(pa.chunked_array([encoded.dictionary]))]
 
 
 def _others(texts: Sequence[Text], rows: "IntArray") -> list[list[Text] | None]:

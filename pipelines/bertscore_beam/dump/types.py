@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -145,29 +145,19 @@ def int96_paths(schema: pq.ParquetSchema) -> tuple[str, ...]:
 
 
 def exact_units(
-    file: pq.ParquetFile,
-    source: pa.NativeFile | RemoteFile,
-    paths: Sequence[str],
-    groups: Sequence[int],
-    skip: int = 0,
-    rows: int | None = None,
+    file: pq.ParquetFile, source: pa.NativeFile | RemoteFile, paths: Sequence[str]
 ) -> Set[str]:
-    """Return those of `COARSE` and `FINE` in which no INT96 value of some row groups changes.
-
-    `skip` rows at the start of these are passed over; all others are read if `rows` is None.
-    """
-    readings = []
-    for unit in ("s", COARSE, FINE):  # in seconds no value can overflow
-        again = pq.ParquetFile(
+    """Return those of `COARSE` and `FINE` in which no INT96 value of a file changes."""
+    readings = [
+        pq.ParquetFile(
             source,
             metadata=file.metadata,
             buffer_size=_READ_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit=unit,
-        )
-        batches = again.iter_batches(_READ_ROWS, row_groups=list(groups), columns=list(paths))
-        count = file.metadata.num_rows if rows is None else rows
-        readings.append(Batches(batches).take(skip, count))
+        ).iter_batches(_READ_ROWS, columns=list(paths))
+        for unit in ("s", COARSE, FINE)  # in seconds no value can overflow
+    ]
     exact: Set[str] = {COARSE, FINE}
     for reading in zip(*readings, strict=True):
         for columns in zip(*(batch.columns for batch in reading), strict=True):
@@ -192,24 +182,13 @@ def _exact_in(seconds: pa.Array, coarse: pa.Array, fine: pa.Array) -> Set[str]:
     return exact
 
 
-def not_exact_message(paths: Iterable[str]) -> str:
-    """Return the message for INT96 columns that cannot be passed through unchanged."""
-    return (
-        f"timestamps of the columns {', '.join(map(repr, paths))}, stored as INT96, would change: "
-        "got some finer than a microsecond and some before 1677 or after 2262; expected values "
-        "that fit 64 bits as microseconds or as nanoseconds. Write the columns as TIMESTAMP, or "
-        "leave them out."
-    )
-
-
-# Logical types of Parquet that Arrow reads but does not write: kept in another way, or refused.
+# Logical types of Parquet that Arrow reads but does not write: refused.
 #
 # The schema of a file is compared with the one its part would have, so that types nobody has
 # thought of are found too.
 
 # pyarrow shows the logical type of a group nowhere but in the printed schema.
 _VARIANT = re.compile(r"^\s*\w+ group field_id=\S+ (.*) \(Variant\(\d+\)\) \{$", re.M)
-_ENUM = "Enum"
 
 
 def lost_types(schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool) -> list[str]:
@@ -217,7 +196,7 @@ def lost_types(schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool) -
 
     Args:
         schema: Schema of the file.
-        arrow: Schema of the rows as they are read, after `text_enums`.
+        arrow: Schema of the rows as they are read.
         utc_times: Whether times of day are written as UTC.
     """
     lost = [f"{name!r} (VARIANT)" for name in _VARIANT.findall(str(schema))]
@@ -235,44 +214,6 @@ def has_utc_times(schema: pq.ParquetSchema) -> bool:
     kinds = (_logical_type(schema, number) for number in range(len(schema)))
     marks = [kind["isAdjustedToUTC"] for kind in kinds if kind["Type"] == "Time"]
     return bool(marks) and all(marks)
-
-
-def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
-    """Return the schema with ENUM columns as strings: Arrow reads them as plain bytes."""
-    kinds = [_logical_type(schema, number)["Type"] for number in range(len(schema))]
-    if _ENUM not in kinds:
-        return arrow
-    leaves = iter(kinds)
-    return pa.schema([_with_text(field, leaves) for field in arrow], metadata=arrow.metadata)
-
-
-def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Table:
-    """Return rows with ENUM columns as strings."""
-    target = text_enums(schema, arrow)
-    if target is arrow:
-        return table
-    if table.column_names != target.names:
-        fields = [target.field(name) for name in table.column_names]
-        target = pa.schema(fields, metadata=target.metadata)
-    return table.cast(target)
-
-
-def _with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
-    kind = field.type
-    if pa.types.is_map(kind):
-        key, item = (_with_text(child, leaves) for child in (kind.key_field, kind.item_field))
-        kind = pa.map_(key, item, keys_sorted=kind.keys_sorted)
-    elif pa.types.is_struct(kind):
-        kind = pa.struct([_with_text(child, leaves) for child in kind])
-    elif pa.types.is_fixed_size_list(kind):
-        kind = pa.list_(_with_text(kind.value_field, leaves), kind.list_size)
-    elif pa.types.is_large_list(kind):
-        kind = pa.large_list(_with_text(kind.value_field, leaves))
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_with_text(kind.value_field, leaves))
-    elif next(leaves, "") == _ENUM and pa.types.is_binary(kind):
-        kind = pa.string()
-    return field.with_type(kind)
 
 
 @lru_cache(maxsize=64)
@@ -293,7 +234,7 @@ def _logical_type(schema: pq.ParquetSchema, number: int) -> dict[str, Any]:
 
 
 def _is_kept(physical: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    if before["Type"] == "None" or (before["Type"], after["Type"]) == (_ENUM, "String"):
+    if before["Type"] == "None":
         return True  # a column without a type may get one: INT96, or what Arrow's own schema says
     if before["Type"] == "Int" and before["isSigned"] and before["bitWidth"] >= 32:
         return bool(after["Type"] in ("None", "Int"))  # the physical type says the same
@@ -309,29 +250,22 @@ def _words(kind: dict[str, Any]) -> str:
 
 
 def null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
-    """Return the columns of fixed-size lists that hold a null list, as far as footers show it."""
-    columns = leaves(file.schema_arrow)
-    if len(columns) != len(file.schema):
-        return ()
-    return tuple(
-        field.name
-        for number, (field, leaf) in enumerate(columns)
-        if pa.types.is_fixed_size_list(field.type)
-        and field.type.value_type == leaf
-        and field.type.list_size
-        and _has_null_list(file, number, field)
-    )
+    """Return the columns of fixed-size lists that hold a null list, as far as footers show it.
 
-
-def _has_null_list(file: pq.ParquetFile, number: int, field: pa.Field) -> bool:
-    """Tell whether one of a column's fixed-size lists is null: it is stored as a single value."""
-    for index in range(file.metadata.num_row_groups):
-        # With damaged metadata this read raises; `group.column` would crash the process.
-        next(file.iter_batches(1, row_groups=[index], columns=[field.name]), None)
-        group = file.metadata.row_group(index)
-        if group.column(number).num_values != group.num_rows * field.type.list_size:
-            return True
-    return False
+    Such a list is stored as a single value.
+    """
+    columns, found = leaves(file.schema_arrow), []
+    for number, (field, leaf) in enumerate(columns if len(columns) == len(file.schema) else ()):
+        if not pa.types.is_fixed_size_list(field.type) or field.type.value_type != leaf:
+            continue
+        for index in range(file.num_row_groups if field.type.list_size else 0):
+            # With damaged metadata this read raises; `group.column` would crash the process.
+            next(file.iter_batches(1, row_groups=[index], columns=[field.name]), None)
+            group = file.metadata.row_group(index)
+            if group.column(number).num_values != group.num_rows * field.type.list_size:
+                found.append(field.name)
+                break
+    return tuple(found)
 
 
 def null_lists_message(columns: Sequence[str]) -> str:

@@ -47,7 +47,6 @@ from .read import (
     read_bytes as read_bytes,
     read_each as read_each,
     read_many as read_many,
-    read_ranges as read_ranges,
     reads_one_version as reads_one_version,
     source_size as source_size,
 )

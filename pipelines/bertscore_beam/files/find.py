@@ -12,9 +12,9 @@ import errno
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from fsspec import AbstractFileSystem
 from fsspec.utils import glob_translate
@@ -30,9 +30,9 @@ from bertscore_beam.files.listing import (
     look,
     real_path,
 )
-from bertscore_beam.files.paths import FLAT, IO_THREADS, mask_credentials, protocols, resolve
+from bertscore_beam.files.paths import FLAT, mask_credentials, protocols, resolve
 from bertscore_beam.files.reach import lacks_setting
-from bertscore_beam.files.read import kind_in_words
+from bertscore_beam.files.read import in_parallel, kind_in_words
 from bertscore_core.errors import InputError
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -86,15 +86,17 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> Search:
     except OSError as error:
         # Some stores do not accept a pattern as a name: they refuse "*".
         entry = None if magic else Entry(path=path, kind="", real=path, error=error)
+    root, names = path, ""
     if entry is None and magic:
         root = posixpath.dirname(path[: magic.start()])
-        walk = _Walk(fs, root, suffixes)
-        _match(walk, path[len(root) :].strip("/"))
-    else:
-        is_folder = entry is None or entry.kind in (DIRECTORY, "")
-        root = path if is_folder else posixpath.dirname(path)
-        walk = _Walk(fs, root, suffixes)
-        walk.take([entry] if entry else [])
+        names = path[len(root) :].strip("/")
+    elif entry is not None and entry.kind not in (DIRECTORY, ""):
+        root = posixpath.dirname(path)
+    walk = _Walk(fs, root, suffixes, names)
+    if names:
+        walk.look_below(Entry(path=root, kind=DIRECTORY, real=real_path(fs, root)))
+    elif entry is not None:
+        walk.take(entry)
     return Search(
         fs=fs,
         found=tuple(sorted(walk.found, key=lambda match: match.path)),
@@ -104,126 +106,116 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> Search:
     )
 
 
-def _match(walk: "_Walk", pattern: str) -> None:
-    parts = pattern.split("/")
-    try:
-        names = [re.compile(glob_translate(part)) for part in parts]
-    except ValueError as error:
-        raise InputError(
-            f"{mask_credentials(pattern)!r} is not a valid pattern: got '**' next to other "
-            "characters; expected it as a whole name, such as 'dumps/**/*.parquet'. Correct it."
-        ) from error
-    walk.spelled_out = tuple(prefix for prefix in HIDDEN_PREFIXES if f"/{prefix}" in f"/{pattern}")
-    level = [Entry(path=walk.root, kind=DIRECTORY, real=real_path(walk.fs, walk.root))]
-    for index, part in enumerate(parts):
-        if part == "**":
-            rest = re.compile(glob_translate("/".join(parts[index:])))
-            walk.take_matching(level, rest, folders=parts[-1] != "**")
-            return
-        entries = [entry for entry in walk.in_all(level) if names[index].match(entry.name)]
-        if index == len(parts) - 1:
-            walk.take(entries)
-        level = [entry for entry in walk.without_errors(entries) if entry.kind == DIRECTORY]
+_State: TypeAlias = tuple[frozenset[int], bool]
+"""Of a folder: which names of the pattern the next name may match, by number; and whether the
+folder is a match, or below one, and stands for its files."""
 
 
 class _Walk:
-    """Lists folders and collects what is found; `spelled_out` are hidden names asked for."""
+    """Lists folders and collects what is found. Without a pattern the root is a match."""
 
-    def __init__(self, fs: AbstractFileSystem, root: str, suffixes: tuple[str, ...]) -> None:
-        self.fs = fs
-        self.root = root
+    def __init__(
+        self, fs: AbstractFileSystem, root: str, suffixes: tuple[str, ...], pattern: str
+    ) -> None:
         self.found: list[Entry] = []
         self.passed_over: Counter[str] = Counter()
         self.again: list[str] = []
-        self.spelled_out: tuple[str, ...] = ()
+        self._fs = fs
+        self._root = root
         self._suffixes = suffixes
+        self._parts = pattern.split("/") if pattern else []
+        try:
+            self._names = [re.compile(glob_translate(part)) for part in self._parts]
+        except ValueError as error:
+            raise InputError(
+                f"{mask_credentials(pattern)!r} is not a valid pattern: got '**' next to other "
+                "characters; expected it as a whole name, such as 'dumps/**/*.parquet'. Correct it."
+            ) from error
+        prefixes = (prefix for prefix in HIDDEN_PREFIXES if f"/{prefix}" in f"/{pattern}")
+        self._spelled_out = tuple(prefixes)
 
-    def take(self, entries: Iterable[Entry]) -> None:
-        fine = self.without_errors(entries)
-        for entry in fine:
-            if entry.kind != DIRECTORY:
-                self._keep(entry)
-        self.spelled_out = ()  # hidden names are skipped again below a match
-        for entry in self._below([entry for entry in fine if entry.kind == DIRECTORY]):
-            if entry.path.endswith(self._suffixes):
-                self._keep(entry)
-            else:
-                self.passed_over[posixpath.splitext(entry.name)[1] or "without a suffix"] += 1
+    def take(self, entry: Entry) -> None:
+        if entry.error is not None:
+            self._fail(entry, entry.error)
+        elif entry.kind == DIRECTORY:
+            self.look_below(entry)
+        else:
+            self._keep(entry)
 
-    def take_matching(
-        self, starts: Sequence[Entry], pattern: re.Pattern[str], *, folders: bool
-    ) -> None:
-        for entry in self._below([replace(start, below="") for start in starts]):
-            steps = [i for i, letter in enumerate(entry.below) if letter == "/"] if folders else []
-            inside = any(pattern.match(entry.below[:step]) for step in steps)
-            if pattern.match(entry.below) or (inside and entry.path.endswith(self._suffixes)):
-                self._keep(entry)
-
-    def in_all(
-        self,
-        folders: Sequence[Entry],
-        list_one: Callable[[AbstractFileSystem, Entry], list[Entry]] = list_folder,
-    ) -> list[Entry]:
-        """Return what is in some folders, without hidden names. Folders are listed in parallel."""
-
-        def answer(folder: Entry) -> list[Entry] | OSError:
-            try:
-                return list_one(self.fs, folder)
-            except OSError as error:
-                return error
-
-        entries: list[Entry] = []
-        with ThreadPoolExecutor(IO_THREADS) as pool:
-            for folder, got in zip(folders, pool.map(answer, folders), strict=True):
-                if isinstance(got, OSError):
-                    self._fail(folder, got)
-                else:
-                    entries += [e for e in got if not self._is_hidden(e.path[len(folder.path) :])]
-        return entries
-
-    def without_errors(self, entries: Iterable[Entry]) -> list[Entry]:
-        fine = []
-        for entry in entries:
-            if entry.error is None:
-                fine.append(entry)
-            else:
-                self._fail(entry, entry.error)
-        return fine
-
-    def _below(self, starts: Sequence[Entry]) -> Iterator[Entry]:
-        """Yield everything below some folders except folders; each folder is read once.
+    def look_below(self, start: Entry) -> None:
+        """Find what matches below a folder; each folder is read once.
 
         Folders that no link leads to come first, then the others one by one, so that a folder
         that is reached in both ways is read by its own path.
         """
-        if protocols(self.fs) & FLAT:
-            yield from self.in_all(starts, list_tree)
-            return
-        waiting, seen = list(starts), set[str]()
+        waiting, seen = [(start, self._after([0]))], set[tuple[str, _State]]()
         while waiting:
-            level = [folder for folder in waiting if not folder.linked]
-            linked = sorted((f for f in waiting if f.linked), key=lambda folder: folder.path)
+            level = [item for item in waiting if not item[0].linked]
+            waiting = sorted((i for i in waiting if i[0].linked), key=lambda item: item[0].path)
             if not level:
-                level, linked = linked[:1], linked[1:]
-            self.again += [folder.path for folder in level if folder.real in seen]
-            level = [folder for folder in level if folder.real not in seen]
-            seen.update(folder.real for folder in level)
-            entries = self.without_errors(self.in_all(level))
-            yield from (entry for entry in entries if entry.kind != DIRECTORY)
-            waiting = [*linked, *(entry for entry in entries if entry.kind == DIRECTORY)]
+                level, waiting = waiting[:1], waiting[1:]
+            self.again += [folder.path for folder, state in level if (folder.real, state) in seen]
+            level = [item for item in level if (item[0].real, item[1]) not in seen]
+            seen.update((folder.real, state) for folder, state in level)
+            listings = in_parallel(self._listed, level)
+            for (folder, state), entries in zip(level, listings, strict=True):
+                if isinstance(entries, OSError):
+                    self._fail(folder, entries)
+                    continue
+                reached = (self._reached(folder, state, entry) for entry in entries)
+                waiting += [item for item in reached if item is not None]
 
-    def _is_hidden(self, below: str) -> bool:
-        return any(
-            name.startswith(HIDDEN_PREFIXES) and not name.startswith(self.spelled_out or "\0")
-            for name in below.strip("/").split("/")
-        )
+    def _after(self, places: Iterable[int]) -> _State:
+        """Return the numbers that may follow, also where "**" stands for no name; see `_State`."""
+        reached = set()
+        for place in places:
+            reached.add(place)
+            while place < len(self._parts) and self._parts[place] == "**":
+                place += 1
+                reached.add(place)
+        return frozenset(reached - {len(self._parts)}), len(self._parts) in reached
+
+    def _listed(self, item: tuple[Entry, _State]) -> list[Entry] | OSError:
+        folder, (places, is_inside) = item
+        wants_all = is_inside or any(self._parts[place] == "**" for place in places)
+        try:
+            if wants_all and protocols(self._fs) & FLAT:
+                return list_tree(self._fs, folder)
+            return list_folder(self._fs, folder)
+        except OSError as error:
+            return error
+
+    def _reached(self, folder: Entry, state: _State, entry: Entry) -> tuple[Entry, _State] | None:
+        """Keep a file below a folder if it is wanted; return a folder to look into."""
+        is_match = was_inside = False
+        for name in entry.path[len(folder.path) :].strip("/").split("/"):
+            places, was_inside = state
+            spelled_out = self._spelled_out if places else ()
+            if name.startswith(HIDDEN_PREFIXES) and not name.startswith(spelled_out):
+                return None
+            fitting = [place for place in places if self._names[place].match(name)]
+            after, is_match = self._after(
+                place if self._parts[place] == "**" else place + 1 for place in fitting
+            )
+            state = after, was_inside or is_match
+        if not any(state):
+            return None
+        if entry.error is not None:
+            self._fail(entry, entry.error)
+        elif entry.kind == DIRECTORY:
+            return entry, state
+        elif is_match or (was_inside and entry.path.endswith(self._suffixes)):
+            self._keep(entry)
+        elif was_inside:
+            self.passed_over[posixpath.splitext(entry.name)[1] or "without a suffix"] += 1
+        return None
 
     def _keep(self, entry: Entry) -> None:
         if entry.kind == "other":
             kind = kind_in_words(int(entry.info.get("mode") or 0))
             message = f"it is {kind}; expected a file. It was not opened."
             entry = replace(entry, trouble=Trouble.NO_FILE, message=message)
-        self.found.append(replace(entry, root=self.root))
+        self.found.append(replace(entry, root=self._root))
 
     def _fail(self, entry: Entry, error: OSError) -> None:
         if lacks_setting(error):
@@ -239,4 +231,6 @@ class _Walk:
                 f"not known: got {type(error).__name__}: {error}; expected a listing. Fix that, "
                 "and run the same command again."
             )
-        self.found.append(replace(entry, root=self.root, info={}, trouble=trouble, message=message))
+        self.found.append(
+            replace(entry, root=self._root, info={}, trouble=trouble, message=message)
+        )

@@ -61,13 +61,6 @@ def list_temporary(root: str) -> list[str]:
     return [name for name, _ in _sizes(root) if _is_temporary(name)]
 
 
-def list_level(fs: AbstractFileSystem, folder: str) -> list[dict[str, Any]]:
-    """Return what a store has in a folder, as the store describes it."""
-    listed: list[dict[str, Any]] = fs.ls(folder, detail=True)
-    _check_whole(fs, folder, listed)
-    return listed
-
-
 def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
     # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
     if protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
@@ -141,12 +134,13 @@ def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]
     """Yield the files below a folder. `fs.find` may silently skip what cannot be listed."""
     fs.invalidate_cache()
     waiting = [Entry(path=root.rstrip("/"), kind=DIRECTORY, real=root)]
+    start = f"{waiting[0].path}/"
     while waiting:
         for entry in list_folder(fs, waiting.pop()):
             if entry.kind == DIRECTORY:
                 waiting.append(entry)
             else:
-                yield entry.below, int(entry.info.get("size") or 0)
+                yield entry.path[len(start) :], int(entry.info.get("size") or 0)
 
 
 def _local_sizes(root: str) -> Iterator[tuple[str, int]]:
@@ -203,7 +197,6 @@ class Entry:
         kind: "file", "directory" or another word of the file system; "" if `error` is set.
         real: Its path without links.
         info: What the file system knows of it.
-        below: Its path below the folder in which the search began, "" for that folder.
         linked: Whether a link leads to it or to a folder above it.
         error: Why it cannot be examined.
         root: The folder in which the search began, for what `search` has found.
@@ -215,7 +208,6 @@ class Entry:
     kind: str
     real: str
     info: Mapping[str, Any] = field(default_factory=dict)
-    below: str = ""
     linked: bool = False
     error: OSError | None = None
     root: str = ""
@@ -258,18 +250,13 @@ def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
             with os.scandir(folder.path) as listing:
                 entries = (_local_entry(fs, folder, entry) for entry in listing)
                 return [entry for entry in entries if entry is not None]
-        listed = list_level(fs, folder.path)
+        listed: list[dict[str, Any]] = fs.ls(folder.path, detail=True)
+        _check_whole(fs, folder.path, listed)
     except _NOT_THERE:
         return []
     inside = folder.path.rstrip("/") + "/" if folder.path else ""
     return [
-        Entry(
-            path=name,
-            kind=info["type"],
-            real=name,
-            info=info,
-            below=posixpath.join(folder.below, posixpath.basename(name)),
-        )
+        Entry(path=name, kind=info["type"], real=name, info=info)
         for info in listed
         if (name := info["name"].rstrip("/")).startswith(inside) and name != folder.path
     ]
@@ -282,9 +269,8 @@ def list_tree(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
     except _NOT_THERE:
         return []
     _check_whole(fs, folder.path, listed)
-    start = len(folder.path.rstrip("/")) + 1
     return [
-        Entry(path=name, kind=info["type"], real=name, info=info, below=name[start:])
+        Entry(path=name, kind=info["type"], real=name, info=info)
         for name, info in listed.items()
         if info["type"] != DIRECTORY
     ]
@@ -314,7 +300,6 @@ def _local_entry(fs: LocalFileSystem, folder: Entry, entry: "os.DirEntry[str]") 
         kind=kind,
         real=real,
         info=info,
-        below=posixpath.join(folder.below, entry.name),
         linked=is_link or folder.linked,
         error=trouble,
     )

@@ -207,8 +207,10 @@ def protocols(fs: AbstractFileSystem) -> frozenset[str]:
 
 # How long a path may be, so that a name that cannot be written is found before the work.
 
-# Bytes of a path with its closing zero, on Linux; and of a key on S3, Google Cloud Storage, Azure.
+# Bytes of a path with its closing zero and of a name, on Linux; and of a key on S3, Google Cloud
+# Storage, Azure.
 _PATH_BYTES = 4096
+_NAME_BYTES = 255
 _KEY_BYTES = 1024
 # The name of a local file until it is complete, in the same folder: see `write_atomically`.
 _TEMPORARY = TEMPORARY_PREFIX + 32 * "0"
@@ -225,34 +227,23 @@ def too_long_to_read(path: str) -> str | None:
 
 def too_long_to_write(paths: Iterable[str]) -> str | None:
     """Return why one of some files cannot be written; None if none is known to be too long."""
-    reasons = map(_too_long, paths)
-    return next((reason for reason in reasons if reason is not None), None)
-
-
-def _too_long(path: str) -> str | None:
-    fs, inner = resolve(path)
-    if isinstance(fs, LocalFileSystem):
-        return _too_long_for_disk(inner)
-    key = inner.lstrip("/").partition("/")[2]
-    size = len(key.encode())
-    if protocols(fs) & PUT_IS_WHOLE - {"memory"} and size > _KEY_BYTES:
-        name = posixpath.basename(key)
-        return f"its {name} has a key of {size} bytes; expected at most {_KEY_BYTES}."
-    return None
-
-
-def _too_long_for_disk(path: str) -> str | None:
-    folder, name = os.path.split(path)
-    longest = max(name, _TEMPORARY, key=lambda name: len(os.fsencode(name)))
-    size = len(os.fsencode(f"{folder}/{longest}"))
-    if size >= _PATH_BYTES:
-        return f"the path of its {name} takes {size} bytes; expected less than {_PATH_BYTES}."
-    names = [longest]
-    while not os.path.exists(folder):
-        folder, name = os.path.split(folder)
-        names.append(name)
-    limit = os.pathconf(folder, "PC_NAME_MAX")
-    size = max(len(os.fsencode(name)) for name in names)
-    if size > limit:
-        return f"a folder for its parts has a name of {size} bytes; expected at most {limit}."
+    for path in paths:
+        fs, inner = resolve(path)
+        folder, name = posixpath.split(inner)
+        if isinstance(fs, LocalFileSystem):
+            size = len(os.fsencode(folder)) + 1 + max(len(os.fsencode(name)), len(_TEMPORARY))
+            if size >= _PATH_BYTES:
+                return (
+                    f"the path of its {name} takes {size} bytes; expected less than {_PATH_BYTES}."
+                )
+            size = max(map(len, os.fsencode(inner).split(b"/")))
+            if size > _NAME_BYTES:
+                return (
+                    f"a folder for its parts has a name of {size} bytes; expected at most "
+                    f"{_NAME_BYTES}."
+                )
+        elif protocols(fs) & PUT_IS_WHOLE - {"memory"}:
+            size = len(inner.lstrip("/").partition("/")[2].encode())
+            if size > _KEY_BYTES:
+                return f"its {name} has a key of {size} bytes; expected at most {_KEY_BYTES}."
     return None

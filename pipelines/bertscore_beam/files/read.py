@@ -257,13 +257,6 @@ def _read_if_there(path: str) -> bytes | None:
         return None
 
 
-def read_ranges(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Read ranges of a file of an object store, with one request for each, at the same time."""
-    fs, inner = resolve(path)
-    starts, stops = ([bounds[end] for bounds in ranges] for end in (0, 1))  # tuples would not do
-    return list(map(bytes, fs.cat_ranges([inner] * len(ranges), starts, stops, on_error="raise")))
-
-
 def exists(path: str) -> bool:
     """Tell whether there is a file or folder at a path, without fsspec's cache."""
     fs, inner = resolve(path)

@@ -1,7 +1,6 @@
 """Write files so that nobody ever sees a part of one, and delete them."""
 
 import contextlib
-import errno
 import os
 import posixpath
 import shutil
@@ -22,7 +21,7 @@ from bertscore_beam.files.paths import (
     protocols,
     resolve,
 )
-from bertscore_beam.files.read import S3, exists, in_parallel
+from bertscore_beam.files.read import exists, in_parallel
 
 _COPIED_BYTES = 1 << 20
 """Bytes of a file in memory at a time while it is copied."""
@@ -170,9 +169,6 @@ def _sync_folder(folder: str) -> None:
 
 # Delete files and empty folders.
 
-_AT_ONCE = 1000
-"""Most objects that S3 deletes in a request."""
-
 
 def delete(path: str) -> None:
     """Delete one file. A file that is not there is no error."""
@@ -182,43 +178,12 @@ def delete(path: str) -> None:
 
 
 def delete_many(paths: Sequence[str]) -> None:
-    """Delete many files: a thousand in a request where the store can, else in parallel.
+    """Delete many files, in parallel.
 
     Raises:
         OSError: A file could not be deleted.
     """
-    if len(paths) > 1 and all(protocols(resolve(path)[0]) & S3 for path in paths):
-        for start in range(0, len(paths), _AT_ONCE):
-            if not _delete_at_once(paths[start : start + _AT_ONCE]):
-                _delete_in_parallel(paths[start:])
-                return
-    else:
-        _delete_in_parallel(paths)
-
-
-def _delete_in_parallel(paths: Sequence[str]) -> None:
     deque(in_parallel(delete, paths), maxlen=0)
-
-
-def _delete_at_once(paths: Sequence[str]) -> bool:
-    """Delete objects of one S3 bucket in one request; tell whether all are deleted now.
-
-    They are not if the store does not know this request, or could not delete an object: to delete
-    each by itself says why, or does it. `fs.rm` would take names for patterns.
-    """
-    fs, first = resolve(paths[0])
-    bucket, _, _ = fs.split_path(first)
-    keys = [{"Key": fs.split_path(resolve(path)[1])[1]} for path in paths]
-    wanted = {"Objects": keys, "Quiet": True}
-    try:
-        answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
-    except (FileNotFoundError, PermissionError, TimeoutError):
-        raise
-    except OSError as error:
-        if error.errno == errno.EBUSY:  # it asked for fewer requests, not for a thousand
-            raise
-        return False
-    return not answer.get("Errors")
 
 
 def delete_empty_folders(root: str) -> None:

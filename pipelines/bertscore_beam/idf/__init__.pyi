@@ -3,8 +3,6 @@ from .counting import (
     Counting as Counting,
     Vocabulary as Vocabulary,
     is_incomplete as is_incomplete,
-    join_corpus as join_corpus,
-    split_corpus as split_corpus,
 )
 from .counts import (
     Repeats as Repeats,

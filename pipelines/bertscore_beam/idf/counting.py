@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +16,6 @@ from bertscore_beam.dump import (
     SplitReader,
     SplitRun,
     TableFields,
-    digest_references,
 )
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf.counts import (
@@ -84,15 +83,6 @@ class Vocabulary:
     tokenizer: str
     max_length: int | None
 
-    def table_of(self, frequencies: DocumentFrequencies, corpus: str) -> IdfTable:
-        """Return frequencies as a table."""
-        return IdfTable(
-            frequencies=frequencies,
-            tokenizer=self.tokenizer,
-            max_length=self.max_length,
-            corpus=corpus,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
@@ -117,16 +107,8 @@ class Counting:
         """Read the columns of a split that are needed to count it."""
         return Rows(reader.read(split).table, self.fields)
 
-    def content_of(self, split: Split, rows: int, digest: str) -> int:
-        """Return the digest of a split for `SplitCount.content`, given that of its references."""
-        fields = self.fields
-        roles = f" {json.dumps([fields.key, fields.group])}" if fields.deciding else ""
-        text = f"{split.part_name} {rows} {digest}{roles}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])
-
     def tables_of(self, count: SplitCount) -> IdfTables:
         """Return a count as tables."""
-        corpus = join_corpus(self.corpus, count.content)
         by_key = dict(count.by_key)
         if not self.fields.group and self.vocabularies.keys() == {WHOLE.language}:
             # There is one table for all rows, also of a corpus without a reference.
@@ -134,13 +116,17 @@ class Counting:
             by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
         return IdfTables(
             tables={
-                key: replace(
-                    self.vocabularies[key.language].table_of(counted.frequencies, corpus),
+                key: IdfTable(
+                    frequencies=counted.frequencies,
+                    tokenizer=vocabulary.tokenizer,
+                    max_length=vocabulary.max_length,
+                    corpus=self.corpus,
                     counted=counted.rows if self.fields.deciding else None,
                 )
                 for key, counted in by_key.items()
+                for vocabulary in [self.vocabularies[key.language]]
             },
-            corpus=corpus,
+            corpus=self.corpus,
             group_columns=self.fields.group,
             without_table=count.without_table,
             repeats=(count.repeats.rows, count.repeats.distinct),
@@ -163,20 +149,6 @@ class Counting:
         settings += [self.fields.reference_column, self.fields.key, self.fields.group]
         text = json.dumps([*settings, asdict(split)], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".npz"
-
-
-def split_corpus(corpus: str) -> tuple[str, int]:
-    """Return the two digests of a table's corpus: of the versions of files, and of the texts."""
-    versions, _, content = corpus.partition("/")
-    try:
-        return versions, int(content, 16)
-    except ValueError:
-        return versions, -1
-
-
-def join_corpus(versions: str, content: int) -> str:
-    """Join the two digests of a corpus; see `split_corpus`."""
-    return f"{versions}/{content:032x}"
 
 
 # Find the keys of rows: of the whole corpus, one row of each key is counted.
@@ -254,8 +226,7 @@ def _counted(
     except UNREADABLE as error:
         logger.warning("not counted: %s", mask_credentials(str(error)))
         return SplitCount(unreadable=1)
-    content = counting.content_of(split, len(rows), digest_references(rows))
-    counted = replace(count_rows(tokenizers, rows, owned), content=content)
+    counted = count_rows(tokenizers, rows, owned)
     if counting.kept is not None and not counted.too_many:
         kept = count_to_bytes(counting.tables_of(counted), counted.repeats, _digest(owned))
         counting.kept.write(counting.count_path(split), kept)
@@ -289,5 +260,4 @@ def _count_of(tables: IdfTables, repeats: Repeats) -> SplitCount:
         },
         repeats=repeats,
         without_table=tables.without_table,
-        content=split_corpus(tables.corpus)[1],
     )

@@ -160,9 +160,6 @@ def _names(columns: Sequence[str]) -> str:
     return ", ".join(columns)
 
 
-_CONTENT_RANGE = 1 << 128
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCount:
     """What is counted for one table: the frequencies, and which rows they come from."""
@@ -182,7 +179,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCount:
-    """What is counted in some splits, and a digest of their references.
+    """What is counted in some splits.
 
     Attributes:
         by_key: What is counted for each table.
@@ -190,7 +187,6 @@ class SplitCount:
         without_table: Rows whose references could be counted but that have no group.
         unreadable: Number of splits that could not be read.
         too_many: Whether there are more tables than `MOST_TABLES`; then none is kept.
-        content: Sum of the digests of the references and their positions; any order gives the same.
     """
 
     by_key: Mapping[IdfKey, KeyCount] = field(default_factory=dict)
@@ -198,7 +194,6 @@ class SplitCount:
     without_table: int = 0
     unreadable: int = 0
     too_many: bool = False
-    content: int = 0
 
     @property
     def num_documents(self) -> int:
@@ -219,7 +214,6 @@ class SplitCount:
             without_table=sum(count.without_table for count in counts),
             unreadable=sum(count.unreadable for count in counts),
             too_many=any(count.too_many for count in counts),
-            content=sum(count.content for count in counts) % _CONTENT_RANGE,
         )
         return merged.bounded()
 

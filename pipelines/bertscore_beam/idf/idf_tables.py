@@ -134,11 +134,6 @@ class IdfTables:
             )
         return self.tables[WHOLE]
 
-    def with_corpus(self, corpus: str) -> "IdfTables":
-        """Return the same tables under another name of what was counted."""
-        tables = {key: replace(table, corpus=corpus) for key, table in self.tables.items()}
-        return replace(self, tables=tables, corpus=corpus)
-
     def check_fits(self, tokenizer: str, max_length: int | None, language: str = "") -> None:
         """Check that the tables of a language were counted with this tokenizer and truncation.
 

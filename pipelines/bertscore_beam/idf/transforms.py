@@ -117,9 +117,6 @@ class SaveIdf(beam.PTransform):
 
 
 def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
-    # Tables of an earlier run keep its note, which says more than their file.
-    is_new = tables.repeats is not None
-    described = json.dumps(describe_tables(tables)).encode()
-    note = {note_path(name): described} if is_new else {}
+    note = {note_path(name): json.dumps(describe_tables(tables)).encode()}
     folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
     return tables

@@ -257,14 +257,9 @@ def columns_of(
         missing = np.isnan(values)
         made[METRICS[name]] = pa.array(values, mask=missing)
         if name in METRIC_COUNTS:
-            counts = np.concatenate([piece[place][1] for piece in scored]) if scored else None
-            ends = np.zeros(number + 1, np.int64)
-            flat = np.zeros(0, np.int64)
-            if counts is not None:
-                order = np.argsort(rows)
-                flat = counts[order].ravel()
-                ends[1:] = np.cumsum(np.where(missing, 0, counts.shape[1]))
-            made[METRIC_COUNTS[name]] = pa.ListArray.from_arrays(
-                ends.astype(np.int32), flat, mask=pa.array(missing)
-            )
+            lists: list[list[int] | None] = [None] * number
+            counts = [own for piece in scored for own in piece[place][1].tolist()]
+            for row, own in zip(rows.tolist(), counts, strict=True):
+                lists[row] = own
+            made[METRIC_COUNTS[name]] = pa.array(lists, pa.list_(pa.int64()))
     return made

@@ -15,6 +15,7 @@ from .declare import (
     Options as Options,
     by_name as by_name,
     declared as declared,
+    summary_of as summary_of,
 )
 from .flags import (
     StrictParser as StrictParser,

@@ -163,6 +163,10 @@ class Options:
                     cure="Leave it out for the default.",
                 )
 
+    def _check(self, name: str, fine: bool, expected: str, cure: str) -> None:
+        """Raise unless the value of an option is fine."""
+        check_value(name, getattr(self, name), fine=fine, expected=expected, cure=cure)
+
     def _check_least(self, **least: int) -> None:
         """Check numbers that are given; a word such as `auto` is none."""
         for name, number in least.items():

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import textwrap
-import typing
 from collections.abc import Sequence
 from itertools import count
 from typing import Any, NoReturn, TypeVar
@@ -57,6 +56,9 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
             f"{prog} runs no Beam pipeline: got {beam[0]!r} after `--`; expected nothing. Leave it "
             "out."
         )
+    if "--print-config" in own and _takes_beam(options):
+        sys.stdout.write(_config_text(options))
+        raise SystemExit(0)
     flags = StrictParser(options, prog, is_full=_ALL in own).read(own)
     config = flags.pop("config", None)
     source = "the flags" if config is None else f"{config} and the flags"
@@ -94,11 +96,13 @@ class StrictParser(argparse.ArgumentParser):
     def __init__(self, options: type[Options], prog: str, *, is_full: bool = False) -> None:
         self._options, self._is_full = options, is_full
         self._places = [place for place in declared(options) if "position" in place.metadata]
+        beam = "\nBeam's own options go after `--`, as in: -- --runner=DataflowRunner"
+        beam = beam if _takes_beam(options) else ""
         super().__init__(
             prog=prog,
             usage=argparse.SUPPRESS,
             description=f"{summary_of(options)}\n\nexample:\n  {options.example}",
-            epilog=self._epilog(options, prog),
+            epilog=f"`{prog} {_ALL}` explains all {len(declared(options))} options.{beam}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
             add_help=False,
@@ -119,13 +123,6 @@ class StrictParser(argparse.ArgumentParser):
                 groups[headings.get(name, "all others")], known[name], is_daily=name in headings
             )
         self._add_common(self.add_argument_group("how it prints"))
-
-    @staticmethod
-    def _epilog(options: type[Options], prog: str) -> str:
-        words = [f"`{prog} {_ALL}` explains all {len(declared(options))} options."]
-        if _takes_beam(options):
-            words.append("Beam's own options go after `--`, as in: -- --runner=DataflowRunner")
-        return "\n".join(words)
 
     def _add(self, group: Any, option: Option, *, is_daily: bool) -> None:
         """Add an option by its own name; its other names work, too, and help does not show them."""
@@ -175,8 +172,7 @@ class StrictParser(argparse.ArgumentParser):
             )
             group.add_argument(
                 "--print-config",
-                action=_PrintConfig,
-                const=self._options,
+                action="store_const",  # it is looked for before the flags are read
                 help="print every option with its default, as YAML for --config, and stop",
             )
         for name, text in COMMON_FLAGS.items():
@@ -304,25 +300,8 @@ def _reader(option: Option) -> Any:
         return float
     if int not in option.kinds:
         return None  # as it is: a `_Word`
-    has_words = any(
-        kind is str or typing.get_origin(kind) is typing.Literal for kind in option.kinds
-    )
-    return _number_or_word if has_words else int
-
-
-def _number_or_word(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
-class _PrintConfig(argparse.Action):
-    """Print the options of a class and end the process, as `--help` does."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(nargs=0, default=argparse.SUPPRESS, **kwargs)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        sys.stdout.write(_config_text(self.const))
-        parser.exit()
+    has_words = any(kind not in (int, type(None)) for kind in option.kinds)
+    return (lambda text: int(text) if text.isdecimal() else text) if has_words else int
 
 
 def _config_text(options: type[Options]) -> str:

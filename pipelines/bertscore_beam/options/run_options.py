@@ -48,8 +48,7 @@ class LanguageOptions(Options):
 
     def given(self) -> dict[str, Any]:
         """Return what the entry says, by the name of the option."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,13 +243,7 @@ class DumpOptions(RunOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_value(
-            "input",
-            self.input,
-            fine=bool(self.input),
-            expected="at least one path",
-            cure="Name what to score.",
-        )
+        self._check("input", bool(self.input), "at least one path", "Name what to score.")
         self._check_texts("input", "model", "language", "language_column", "reference_column")
         self._check_texts("revision", "idf_key", "idf_group")
         columns = (*self.idf_key, *self.idf_group)
@@ -261,15 +254,38 @@ class DumpOptions(RunOptions):
             expected="each column once",
             cure="Keys are compared within their group: leave its columns out of the key.",
         )
-        check_value(
+        self._check(
             "files_in_flight",
-            self.files_in_flight,
-            fine=1 <= self.files_in_flight <= MOST_IN_FLIGHT,
-            expected=f"a number from 1 to {MOST_IN_FLIGHT}",
-            cure="More threads would only get in each other's way.",
+            1 <= self.files_in_flight <= MOST_IN_FLIGHT,
+            f"a number from 1 to {MOST_IN_FLIGHT}",
+            "More threads would only get in each other's way.",
         )
         self._check_least(split_rows=1, min_rows=0, max_length=1)
-        _check_languages(self)
+        self._check_languages()
+
+    def _check_languages(self) -> None:
+        if self.language_column is None:
+            self._check(
+                "languages",
+                self.languages is None,
+                "a mapping only together with a column of languages",
+                "Add --language-column NAME, or leave it out.",
+            )
+            return
+        self._check(
+            "language",
+            self.language is None,
+            "none beside --language-column, which gives each row its own",
+            "Leave one of the two out.",
+        )
+        for name in ("num_layers", "revision"):
+            if self.model is None and getattr(self, name, None) is not None:
+                self._check(
+                    name,
+                    False,
+                    "it only beside --model: models have layers and revisions of their own",
+                    "Give it for each language with --languages, or leave it out.",
+                )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
@@ -293,31 +309,4 @@ class DumpOptions(RunOptions):
         given = {**alone, **of_model, **entry.given()}
         return dataclasses.replace(
             self, **{name: value for name, value in given.items() if name in names}
-        )
-
-
-def _check_languages(options: DumpOptions) -> None:
-    if options.language_column is None:
-        check_value(
-            "languages",
-            options.languages,
-            fine=options.languages is None,
-            expected="a mapping only together with a column of languages",
-            cure="Add --language-column NAME, or leave it out.",
-        )
-        return
-    check_value(
-        "language",
-        options.language,
-        fine=options.language is None,
-        expected="none beside --language-column, which gives each row its own",
-        cure="Leave one of the two out.",
-    )
-    for name in ("num_layers", "revision"):
-        check_value(
-            name,
-            value := getattr(options, name, None),
-            fine=value is None or options.model is not None,
-            expected="it only beside --model: models have layers and revisions of their own",
-            cure="Give it for each language with --languages, or leave it out.",
         )

@@ -61,20 +61,18 @@ class ScoringOptions(RunOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_least(max_batch_tokens=1)
-        check_value(
+        self._check(
             "device",
-            self.device,
-            fine=DEVICE.fullmatch(self.device) is not None,
-            expected="auto, cpu, mps, cuda or cuda:N",
-            cure="Leave it out to use a GPU when there is one.",
+            DEVICE.fullmatch(self.device) is not None,
+            "auto, cpu, mps, cuda or cuda:N",
+            "Leave it out to use a GPU when there is one.",
         )
         # A runner ignores a resource hint that it does not understand, and then gives no GPU.
-        check_value(
+        self._check(
             "accelerator",
-            self.accelerator,
-            fine=self.accelerator is None or ACCELERATOR.fullmatch(self.accelerator) is not None,
-            expected="type:NAME;count:NUMBER, and further words of the runner after semicolons",
-            cure="For one L4 on Dataflow write 'type:nvidia-l4;count:1;install-nvidia-driver:5xx'.",
+            self.accelerator is None or ACCELERATOR.fullmatch(self.accelerator) is not None,
+            "type:NAME;count:NUMBER, and further words of the runner after semicolons",
+            "For one L4 on Dataflow write 'type:nvidia-l4;count:1;install-nvidia-driver:5xx'.",
         )
 
 
@@ -203,18 +201,56 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="columns that many rows share, not that of the candidates",
             cure=f"Leave {' and '.join(self.candidate_column)} out.",
         )
-        check_value(
+        self._check(
             "metrics",
-            list(self.metrics),
-            fine=len({*self.metrics} & {*METRICS}) == len(self.metrics),
-            expected=f"names of {', '.join(METRICS)}, each once",
-            cure="Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
+            len({*self.metrics} & {*METRICS}) == len(self.metrics),
+            f"names of {', '.join(METRICS)}, each once",
+            "Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
         )
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)
-        _check_idf(self.idf)
-        _check_idf_columns(self)
-        _check_rescale(self)
+        self._check_idf()
+        self._check_rescale()
+
+    def _check_idf(self) -> None:
+        near = difflib.get_close_matches(self.idf, IDF_WORDS, n=1)
+        self._check(  # a word that is not known and does not look like a path is likely a typo
+            "idf",
+            self.idf in IDF_WORDS or "/" in self.idf or "." in self.idf,
+            "'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
+            f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
+        )
+        self._check(
+            "idf_key",
+            self.idf == "corpus" or not self.idf_key,
+            "a key only together with --idf corpus",
+            "A saved table was counted before: give the key to `bertscore-beam idf`.",
+        )
+        self._check(
+            "idf_group",
+            self.idf != "none" or not self.idf_group,
+            "groups only together with idf",
+            "Add --idf corpus, or leave --idf-group out.",
+        )
+
+    def _check_rescale(self) -> None:
+        by_language = self.language is not None or self.language_column is not None
+        if self.rescale and not by_language and self.baseline is None:
+            raise ConfigError(
+                "--rescale needs a baseline: got neither a language, which chooses a published "
+                "one, nor a table of your own; expected one of them. Add --language CODE or "
+                "--baseline PATH."
+            )
+        entries = self.languages.entries if self.languages else ()
+        given = {f"baseline of {language}": entry.baseline for language, entry in entries}
+        for name, baseline in {"baseline": self.baseline, **given}.items():
+            check_value(
+                name,
+                mask_credentials(baseline or ""),
+                fine=self.rescale or baseline is None,
+                expected="a baseline only together with rescale",
+                cure="Add --rescale, or leave it out.",
+            )
 
     @classmethod
     def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -253,60 +289,6 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
 
     texts = [mask_credentials(path) for path in paths if path.endswith((".txt", ".txt.gz"))]
     check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)
-
-
-def _check_idf(idf: str) -> None:
-    """Raise for a word that is not known and does not look like a path: it is likely a typo."""
-    near = difflib.get_close_matches(idf, IDF_WORDS, n=1)
-    check_value(
-        "idf",
-        idf,
-        fine=idf in IDF_WORDS or "/" in idf or "." in idf,
-        expected="'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
-        cure=f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
-    )
-
-
-def _check_idf_columns(options: ScoreOptions) -> None:
-    check_value(
-        "idf_key",
-        options.idf_key,
-        fine=options.idf == "corpus" or not options.idf_key,
-        expected="a key only together with --idf corpus",
-        cure="A saved table was counted before: give the key to `bertscore-beam idf`.",
-    )
-    check_value(
-        "idf_group",
-        options.idf_group,
-        fine=options.idf != "none" or not options.idf_group,
-        expected="groups only together with idf",
-        cure="Add --idf corpus, or leave --idf-group out.",
-    )
-
-
-def _check_rescale(options: ScoreOptions) -> None:
-    by_language = options.language is not None or options.language_column is not None
-    if options.rescale and not by_language and options.baseline is None:
-        raise ConfigError(
-            "--rescale needs a baseline: got neither a language, which chooses a published one, "
-            "nor a table of your own; expected one of them. Add --language CODE or "
-            "--baseline PATH."
-        )
-    check_value(
-        "baseline",
-        mask_credentials(options.baseline or ""),
-        fine=options.rescale or options.baseline is None,
-        expected="a baseline only together with rescale",
-        cure="Add --rescale, or leave --baseline out.",
-    )
-    for language, entry in options.languages.entries if options.languages else ():
-        check_value(
-            f"baseline of {language}",
-            mask_credentials(entry.baseline or ""),
-            fine=options.rescale or entry.baseline is None,
-            expected="a baseline only together with rescale",
-            cure="Add --rescale, or leave it out.",
-        )
 
 
 # Options of `bertscore-beam select`.
@@ -395,13 +377,11 @@ class RescaleOptions(RunOptions):
         self._check_texts("run", "baseline", "language")
         unused = {"workers": ("auto", 1), "restarts": (None,), "print_job": (False,), "beam": ((),)}
         for name, defaults in unused.items():
-            value = getattr(self, name)
-            check_value(
+            self._check(
                 name,
-                value,
-                fine=value in defaults,
-                expected="nothing: a run is rescaled in this process, in seconds a million rows",
-                cure="Leave it out.",
+                getattr(self, name) in defaults,
+                "nothing: a run is rescaled in this process, in seconds a million rows",
+                "Leave it out.",
             )
 
 
@@ -424,11 +404,5 @@ class ImportOptions(RunOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_value(
-            "input",
-            self.input,
-            fine=bool(self.input),
-            expected="at least one path",
-            cure="Name what to import.",
-        )
+        self._check("input", bool(self.input), "at least one path", "Name what to import.")
         self._check_texts("input")

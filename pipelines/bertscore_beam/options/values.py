@@ -139,6 +139,11 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
         ConfigError: If it is not there, is not YAML, holds a key twice or is no mapping.
     """
     shown = mask_credentials(path)
+
+    def refused(why: str, got: object, expected: str, cure: str) -> ConfigError:
+        words = f"got {str(got)[:_MOST_SHOWN]}; expected {expected}"
+        return ConfigError(f"the config file {shown!r} {why}: {words}. {cure}")
+
     try:
         with reaching(option, path):
             data = read_bytes(path)
@@ -146,31 +151,22 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     except NoFileError as error:
         raise ConfigError(f"the config file {error} Check --{option}.") from error
     except OSError as error:
-        raise ConfigError(
-            f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
-            f"file of YAML. Check --{option}."
-        ) from error
+        got = type(error).__name__
+        raise refused("cannot be read", got, "a file of YAML", f"Check --{option}.") from error
     except yaml.YAMLError as error:
-        raise ConfigError(
-            f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
-            "YAML with `key: value` lines. Correct that line."
-        ) from error
+        expected = "YAML with `key: value` lines"
+        raise refused("is not valid", error, expected, "Correct that line.") from error
     except ConfigError:  # it is a ValueError
         raise
     except (TypeError, ValueError, RecursionError) as error:  # TypeError: a list as a key
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
-        raise ConfigError(
-            f"the config file {shown!r} is not valid: got {found} beyond what can be read "
-            f"({str(error)[:_MOST_SHOWN]}); expected short YAML lines `key: value`. Correct it."
-        ) from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(
-            f"the config file {shown!r} has the wrong shape: got a {type(content).__name__}; "
-            "expected `key: value` lines."
-        )
-    return content
+        got = f"{found} beyond what can be read ({error})"
+        expected = "short YAML lines `key: value`"
+        raise refused("is not valid", got, expected, "Correct it.") from error
+    if isinstance(content, dict | None):
+        return content or {}
+    got = f"a {type(content).__name__}"
+    raise refused("has the wrong shape", got, "`key: value` lines", f"Check --{option}.")
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from bertscore_beam.compare import noise_of
-from bertscore_beam.dump import Rows, TableFields, columns, only_strings, texts_from_column
+from bertscore_beam.dump import Rows, columns, only_strings, texts_from_column
 from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
 from bertscore_beam.options import IDF_WORDS, language_map
-from bertscore_beam.pages.one_pass import lowest_rows
+from bertscore_beam.pages.one_pass import fields_of, lowest_rows
 from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
 from bertscore_core import (
     Baseline,
@@ -25,7 +25,7 @@ from bertscore_core import (
     Signature,
     explain,
 )
-from bertscore_core.errors import ConfigError, InputError, load_json
+from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.explanations import Explanation, Measures
 
 # Choose rows of a finished run: those that a user names, or those with the extreme scores.
@@ -115,24 +115,13 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
     Raises:
         InputError: The run has no such row, or a row has no texts to explain.
     """
-    fields = _fields(run)
+    fields = fields_of(run)
     wanted = [str(fields.candidate_column), *fields.counted, *columns.OUTPUT_COLUMNS]
     tables = read_rows(run, places, wanted)
     return [
         _stored(run, place, Rows(table, fields))
         for place, table in zip(places, tables, strict=True)
     ]
-
-
-def _fields(run: FinishedRun) -> TableFields:
-    identity = run.run["identity"]
-    group = identity.get("idf_group")
-    return TableFields(
-        candidate_column=identity["candidate_column"],
-        reference_column=identity["reference_column"],
-        group=() if group is None else tuple(load_json(group)),
-        language=identity.get("language_column") or None,
-    )
 
 
 def _stored(run: FinishedRun, place: RowPlace, row: Rows) -> StoredRow:
@@ -266,12 +255,12 @@ def explain_row(
     explanation = explain(scorer, row.candidate, row.references, idf=table)
     own = None if tables is None else tables.for_language(row.language or WHOLE.language)
     now = replace(scorer.signature(), idf="none" if own is None else own.fingerprint)
-    differences = _setting_differences(row.signature, now)
+    differences = _changed(row.signature, now, of_program=False)
     return explanation, differences + _score_differences(row, explanation, now)
 
 
 def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:
-    keys = row_keys(Rows(row.table, _fields(run)))
+    keys = row_keys(Rows(row.table, fields_of(run)))
     code = int(keys.codes[0])
     table = None if code == NO_KEY else tables.get(keys.keys[code])
     if table is None:
@@ -282,12 +271,12 @@ def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:
     return table
 
 
-def _setting_differences(then: Signature, now: Signature) -> list[str]:
+def _changed(then: Signature, now: Signature, *, of_program: bool) -> list[str]:
     before, after = then.fields(), now.fields()
     return [
         f"{name} is {after.get(name)!r} here and was {before.get(name)!r} in the run"
         for name in dict.fromkeys([*before, *after])
-        if name not in PROGRAM and before.get(name) != after.get(name)
+        if (name in PROGRAM) == of_program and before.get(name) != after.get(name)
     ]
 
 
@@ -298,11 +287,4 @@ def _score_differences(row: StoredRow, explanation: Explanation, now: Signature)
         for name, now_value, stored in zip(Measures._fields, explanation.raw, row.raw, strict=True)
         if not (abs(now_value - stored) <= noise or (math.isnan(now_value) and math.isnan(stored)))
     ]
-    if differences:
-        before, after = row.signature.fields(), now.fields()
-        differences += [
-            f"{name} is {after[name]!r} here and was {before[name]!r} in the run"
-            for name in PROGRAM
-            if before[name] != after[name]
-        ]
-    return differences
+    return differences + (_changed(row.signature, now, of_program=True) if differences else [])

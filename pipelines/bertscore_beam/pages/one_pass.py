@@ -3,6 +3,7 @@
 Only score columns and those of groups are read, part by part. No texts are.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.compare import Group
-from bertscore_beam.dump import check_number, columns, groups_of, language_of
+from bertscore_beam.dump import TableFields, check_number, columns, groups_of, language_of
 from bertscore_beam.records import (
     SCORE_COLUMNS,
     FinishedRun,
@@ -24,8 +25,8 @@ from bertscore_beam.records import (
     check_columns,
     grouped_rows,
     read_columns,
-    unpacked_rows,
 )
+from bertscore_core.errors import load_json
 from bertscore_core.stats import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
 
@@ -34,7 +35,7 @@ F1 = MEASURES.index("f1")
 _LENGTHS = (columns.CANDIDATE_TOKENS, columns.REFERENCE_TOKENS)
 
 _Name = TypeVar("_Name")
-_Sums = dict[_Name, list[ScoreStatistics]]
+_Sums = defaultdict[_Name, list[ScoreStatistics]]
 """Statistics by name, which are merged several at a time."""
 _Scored = list[tuple[float, RowPlace]]
 """Rows, each after the number by which it was chosen."""
@@ -59,33 +60,33 @@ class Findings:
 def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     """Read what a page says of the rows of a run, and so many extreme rows of each kind."""
     check_columns(run, by, OPTION)
-    language = language_column(run)
+    language = fields_of(run).language
     cell_columns = [*by, *([] if language is None else [language])]
-    groups: _Sums[Group] = {}
-    languages: _Sums[str] = {}
-    lengths: _Sums[int] = {}
+    groups: _Sums[Group] = defaultdict(list)
+    languages: _Sums[str] = defaultdict(list)
+    lengths: _Sums[int] = defaultdict(list)
     worst: _Scored = []
     best: _Scored = []
     for part in read_columns(run, [*SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
-        table, record = part.table, part.record
+        table = part.table
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        reused = unpacked_rows(record.reused_rows, record.num_rows, record.reused)
-        rows = grouped_rows(table, cells, reused)
+        rows = grouped_rows(table, cells, part.record.is_reused)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
-            _add(groups, cell[: len(by)], statistics)
+            add_merging(groups[cell[: len(by)]], statistics)
             if language is not None:
-                _add(languages, language_of(cell[-1]), statistics)
+                add_merging(languages[language_of(cell[-1])], statistics)
         check_number(groups, by, OPTION)
-        if (codes := _lengths_of(table)) is not None:
-            # Rows without a length come first, as a group that is left out.
-            number = int(codes.max()) + 2
-            by_length = statistics_by_group(replace(rows, groups=codes + 1, number=number))
-            for length, statistics in enumerate(by_length[1:]):
-                if statistics.rows:
-                    _add(lengths, length, statistics)
+        codes = _lengths_of(table)
+        # Rows without a length come first, as a group that is left out.
+        by_length = statistics_by_group(
+            replace(rows, groups=codes + 1, number=int(codes.max()) + 2)
+        )
+        for length, statistics in enumerate(by_length[1:]):
+            if statistics.rows:
+                add_merging(lengths[length], statistics)
         f1 = rows.scores[:, F1]
         worst = lowest_rows(worst, part, f1, extremes)
         best = lowest_rows(best, part, -f1, extremes)
@@ -100,11 +101,16 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     )
 
 
-def language_column(run: FinishedRun) -> str | None:
-    """Return the column of language codes of a run; None without one."""
-    options = run.run.get("options")
-    name = options.get("language_column") if isinstance(options, dict) else None
-    return name if isinstance(name, str) else None
+def fields_of(run: FinishedRun) -> TableFields:
+    """Return which columns of a run are for what."""
+    identity = run.run["identity"]
+    group = identity.get("idf_group")
+    return TableFields(
+        candidate_column=identity["candidate_column"],
+        reference_column=identity["reference_column"],
+        group=() if group is None else tuple(load_json(group)),
+        language=identity.get("language_column") or None,
+    )
 
 
 def lowest_rows(
@@ -127,18 +133,12 @@ def lowest_rows(
     return sorted([*so_far, *more], key=itemgetter(0))[:count]
 
 
-def _add(sums: _Sums[_Name], name: _Name, statistics: ScoreStatistics) -> None:
-    add_merging(sums.setdefault(name, []), statistics)
-
-
 def _merged(sums: _Sums[_Name]) -> dict[_Name, ScoreStatistics]:
     return {name: ScoreStatistics.merge(statistics) for name, statistics in sums.items()}
 
 
-def _lengths_of(table: pa.Table) -> IntArray | None:
-    """Return k for a row of 2**k to 2**(k+1) - 1 tokens, -1 for one without; None if not known."""
-    if any(name not in table.schema.names for name in _LENGTHS):
-        return None
+def _lengths_of(table: pa.Table) -> IntArray:
+    """Return k for a row of 2**k to 2**(k+1) - 1 tokens, -1 for one without."""
     tokens = [pc.fill_null(table[name], 0).to_numpy() for name in _LENGTHS]
     _, exponents = np.frexp(np.maximum(*tokens))
     return np.asarray(exponents, dtype=np.int64) - 1

@@ -38,29 +38,27 @@ def render(data: ReportData) -> str:
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     measure = "rescaled F1" if data.rescaled else "F1"
     raw_measure = "F1 before rescaling" if data.rescaled else "F1"
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            data=data,
-            style=Markup(style),  # noqa: S704 (our own file)
-            policy=_policy(style),
-            sections=_sections(data),
-            charts=charts.charts_of(data, measure, raw_measure),
-            version=version("bertscore-beam"),
-            total=data.total.values,
-            quantiles=charts.QUANTILES,
-            metrics=shown_metrics(data.total.values),
-            measure=measure,
-            raw_measure=raw_measure,
-            most_rows=MOST_ROWS,
-            most_named=_MOST_NAMED,
-            standing=_standing(data),
-            lost=_lost(data),
-            verdict=verdict,
-            settings=_settings(data.signatures),
-            trend_groups=charts.trend_groups(data),
-        )
+    environment = _environment()
+    specification = environment.get_template("charts.json.jinja")
+    return environment.get_template("page.html.jinja").render(
+        data=data,
+        style=Markup(style),  # noqa: S704 (our own file)
+        policy=_policy(style),
+        sections=_sections(data),
+        charts=charts.charts_of(specification, data, measure, raw_measure),
+        version=version("bertscore-beam"),
+        total=data.total.values,
+        quantiles=charts.QUANTILES,
+        metrics=shown_metrics(data.total.values),
+        measure=measure,
+        raw_measure=raw_measure,
+        most_rows=MOST_ROWS,
+        most_named=_MOST_NAMED,
+        standing=_standing(data),
+        lost=_lost(data),
+        verdict=verdict,
+        settings=_settings(data.signatures),
+        trend_groups=charts.trend_groups(data),
     )
 
 

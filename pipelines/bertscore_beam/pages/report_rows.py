@@ -23,20 +23,19 @@ from bertscore_beam.compare import (
 )
 from bertscore_beam.dump import (
     NO_CODE,
+    Rows,
     Text,
     UnreadableText,
     by_name,
     column_of,
     columns,
     groups_of,
-    language_of,
-    reference_texts,
     texts_from_column,
     values_as_text,
     words_for,
 )
 from bertscore_beam.files import mask_credentials, reaching
-from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather, language_column
+from bertscore_beam.pages.one_pass import F1, OPTION, Findings, fields_of, gather
 from bertscore_beam.pages.report_data import ChosenRow, Night, ReportData, Texts
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
@@ -69,7 +68,7 @@ def _chosen_rows(
 ) -> tuple[ChosenRow, ...]:
     by, key = options.by, options.row_key
     wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
-    texts = _texts(run, places) if options.with_texts else [None] * len(places)
+    wanted += _text_columns(run) if options.with_texts else ()
     return tuple(
         ChosenRow(
             place=place,
@@ -77,16 +76,11 @@ def _chosen_rows(
             group=groups_of(table, by).groups[0],
             key=tuple(values_as_text(column_of(table, name))[0] for name in key),
             reason=table[columns.ERROR][0].as_py(),
-            tokens=_tokens(table),
-            texts=own,
+            tokens=table[columns.CANDIDATE_TOKENS][0].as_py(),
+            texts=_texts(run, table) if options.with_texts else None,
         )
-        for place, table, own in zip(places, read_rows(run, places, wanted), texts, strict=True)
+        for place, table in zip(places, read_rows(run, places, wanted), strict=True)
     )
-
-
-def _tokens(row: pa.Table) -> int | None:
-    name = columns.CANDIDATE_TOKENS
-    return row[name][0].as_py() if name in row.schema.names else None
 
 
 def _moved_rows(
@@ -99,38 +93,32 @@ def _moved_rows(
     )
     if not options.with_texts:
         return shown
-    before = _texts(other, [RowPlace(row.against_file, row.against_row) for row in moved])
+    places = [RowPlace(row.against_file, row.against_row) for row in moved]
+    before = read_rows(other, places, _text_columns(other))
     return tuple(
-        replace(row, texts=replace(row.texts, against=earlier.candidate))
+        replace(row, texts=replace(row.texts, against=_texts(other, earlier).candidate))
         for row, earlier in zip(shown, before, strict=True)
         if row.texts is not None
     )
 
 
-def _texts(run: FinishedRun, places: Sequence[RowPlace]) -> list[Texts]:
-    identity = run.run["identity"]
-    candidate = str(identity.get("candidate_column", "candidate"))
-    reference = str(identity.get("reference_column", "reference"))
-    language = language_column(run)
-    wanted = [candidate, reference, *([language] if language else [])]
-    return [
-        Texts(
-            candidate=_shown(texts_from_column(column_of(row, candidate))[0]),
-            references=() if reference == candidate else _references(row, reference),
-            language=_code(row, language),
-        )
-        for row in read_rows(run, places, wanted)
-    ]
+def _text_columns(run: FinishedRun) -> tuple[str, ...]:
+    fields = fields_of(run)
+    return str(fields.candidate_column), *fields.counted
 
 
-def _references(row: pa.Table, name: str) -> tuple[str, ...]:
-    texts = reference_texts(column_of(row, name))[0]
-    return ("(null)",) if texts is None else tuple(map(_shown, texts))
-
-
-def _code(row: pa.Table, name: str | None) -> str | None:
-    code = NO_CODE if name is None else language_of(column_of(row, name)[0].as_py())
-    return None if code in ("", NO_CODE) else code.replace("_", "-")
+def _texts(run: FinishedRun, row: pa.Table) -> Texts:
+    rows = Rows(row, fields_of(run))
+    (candidate,) = texts_from_column(rows.candidates)
+    # Samples that are compared with each other have no references of their own.
+    own = rows.fields.reference_column != rows.fields.candidate_column
+    (references,) = rows.reference_texts if own else [[]]
+    (language,) = rows.languages or [NO_CODE]
+    return Texts(
+        candidate=_shown(candidate),
+        references=("(null)",) if references is None else tuple(map(_shown, references)),
+        language=None if language in ("", NO_CODE) else language.replace("_", "-"),
+    )
 
 
 def _shown(text: Text) -> str:
@@ -166,7 +154,7 @@ def _nights(
     for root in earlier:
         run = open_finished(root, "RUN")
         merged = merge_groups(run, options.by, OPTION)
-        nights.append(_night(options, run, merged.total, merged.groups, newest))
+        nights.append(_night(options, run, merged.total, merged.groups or {}, newest))
     return (*nights, _night(options, newest, findings.total, findings.groups, newest))
 
 

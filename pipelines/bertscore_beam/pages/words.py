@@ -1,6 +1,8 @@
 """Numbers, names and signatures as people read them."""
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from bertscore_beam.compare import Group
 from bertscore_beam.run import escape_line
@@ -13,56 +15,9 @@ NOT_KNOWN = "–"
 ALL_ROWS = "all rows"
 """Stands for the name of the group of all rows."""
 
-_FIELDS = {
-    "model": "The encoder is {}.",
-    "weights": "Its weights have the digest {}: other weights have another one.",
-    "num_layers": "Embeddings were compared at layer {}.",
-    "layer_semantics": "Layers were taken as {}.",
-    "tokenizer": "Its tokenizer has the digest {}.",
-    "prefix_space": "A space was not put before each text.",
-    "max_length": "Texts of up to {} tokens were scored in one piece.",
-    "long_text": "Longer texts were treated as {}.",
-    "references": "Of several references the {} counts.",
-    "idf": "Rare tokens weigh more: idf, from the table {}.",
-    "baseline": "Scores are rescaled with the baseline {}.",
-    "empty": "Pairs with an empty text were treated as {}.",
-    "dtype": "The encoder computed in {}.",
-    "batch_tokens": "Batches had a budget of {} padded tokens.",
-    "attention": "Attention was computed with {}.",
-    "backend": "The encoder ran on {}.",
-    "version": "Scored with bertscore-beam {}.",
-    "torch": "The version of torch was {}.",
-    "transformers": "The version of transformers was {}.",
-}
-"""What a field of a signature says, with its value."""
-
-_MOVING = (
-    "The encoder computed in {}. Scores move with the texts that share a batch, by up to 4e-3."
+_SENTENCES: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    (Path(__file__).parent / "template" / "signature.toml").read_text(encoding="utf-8")
 )
-_VALUES = {
-    ("layer_semantics", "cut"): "The encoder was cut after this layer.",
-    ("layer_semantics", "hidden"): (
-        "The hidden states of the whole encoder were taken at this layer."
-    ),
-    ("prefix_space", "yes"): "A space was put before each text.",
-    ("max_length", "unlimited"): "Texts of any length were scored in one piece.",
-    ("long_text", "truncate"): "Longer texts were cut there.",
-    ("long_text", "windows"): "Longer texts were scored in overlapping windows, to their end.",
-    ("long_text", "error"): "Rows with a longer text were not scored.",
-    ("idf", "none"): "Every token has the same weight: no idf.",
-    ("baseline", "none"): "Scores are not rescaled: they are plain similarities.",
-    ("empty", "zero"): "A pair with an empty text scores 0 before rescaling.",
-    ("empty", "reference"): "A pair with an empty text scores what bert-score gives it.",
-    ("empty", "null"): "A pair with an empty text has no score.",
-    ("dtype", "float32"): (
-        "The encoder computed in {}. Scores do not depend on what else was in a batch, to 1e-6."
-    ),
-    ("dtype", "bfloat16"): _MOVING,
-    ("dtype", "bfloat16-true"): _MOVING,
-    ("dtype", "float16-true"): _MOVING,
-    ("batch_tokens", "any"): "The size of batches does not matter.",
-}
-"""The same where a value says more."""
 
 
 def shown_value(value: str | None) -> str:
@@ -146,4 +101,5 @@ def signature_sentences(text: str) -> tuple[tuple[str, str, str], ...]:
 def _sentence(name: str, value: str) -> str:
     if name == "batch_tokens" and value.startswith("packed-"):
         return f"Batches of texts without padding had {value.removeprefix('packed-')} tokens."
-    return _VALUES.get((name, value), _FIELDS.get(name, f"{name} was {{}}.")).format(value)
+    own = _SENTENCES.get(name, {"": f"{name} was {{}}."})
+    return own.get(value, own[""]).format(value)

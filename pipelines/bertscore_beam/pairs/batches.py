@@ -27,7 +27,6 @@ from bertscore_beam.score import (
     settle_named,
 )
 from bertscore_core import ConfigError, InputError, Signature
-from bertscore_core.errors import unknown_key
 
 _BLOCK_ROWS = 20_000
 """Rows scored at a time, which bounds the memory that a large table takes."""
@@ -187,16 +186,15 @@ class ScoreBatches:
 
 
 def _options(given: Mapping[str, Any]) -> ScoreOptions:
+    known = by_name(ScoreOptions)
     for name in given:
-        option = by_name(ScoreOptions).get(name.replace("-", "_"))
-        if option is None or option.field not in OPTIONS:
-            if option is not None and option.field in _OF_JOBS:
-                raise ConfigError(
-                    f"ScoreBatches does not take {name!r}: it is about a job and its output "
-                    f"folder; expected options of how rows are scored: {', '.join(OPTIONS)}. Leave "
-                    "it out, or run the job."
-                )
-            raise unknown_key(name, list(OPTIONS), "the arguments")
+        option = known.get(name.replace("-", "_"))
+        if option is not None and option.field in _OF_JOBS:
+            raise ConfigError(
+                f"ScoreBatches does not take {name!r}: it is about a job and its output folder; "
+                f"expected options of how rows are scored: {', '.join(OPTIONS)}. Leave it out, or "
+                "run the job."
+            )
     # The job's own names for what it reads and writes: nothing is read or written here.
     options = ScoreOptions.from_mapping({**given, "input": ["-"], "output": "-"}, "the arguments")
     if len(options.candidate_column) > 1:

@@ -8,7 +8,6 @@ and if the numbers of the encoder overflow, as in float16.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
@@ -28,7 +27,7 @@ from bertscore_beam.pairs.pair_settings import (
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
 from bertscore_beam.run import counters, ending_with_the_device
 from bertscore_beam.score import LoadedScorers, ModelMemory, PairTexts, ScoredPairs, score_texts
-from bertscore_core import ConfigError, InputError, ScorerConfig, Signature
+from bertscore_core import ConfigError, InputError, Signature
 from bertscore_core.tokenizer import is_encodable
 
 # The fields of pairs: dicts, Rows, NamedTuples, or objects with attributes.
@@ -111,17 +110,15 @@ class PairScore(NamedTuple):
     signature: Optional[str]  # noqa: UP045
 
 
-@dataclass(
-    frozen=True, kw_only=True, eq=False
-)  # no slots: RunInference holds it by a weak reference
+@dataclass(kw_only=True, eq=False)  # no slots: RunInference holds it by a weak reference
 class PairScorer:
-    """The model of RunInference: the loaded scorers, and the fields seen so far.
+    """The model of RunInference: the loaded scorers, and what was seen so far.
 
     Attributes:
         idf: The idf tables; None without idf.
         signatures: The text of the signature of each language's scores.
         fields_seen: Names of the fields that some pair has had.
-        pairs_without: Number of pairs before the first one with a field, by its name.
+        pairs: Number of pairs.
     """
 
     scorers: LoadedScorers
@@ -129,7 +126,7 @@ class PairScorer:
     idf: IdfTables | None
     signatures: Mapping[str, str]
     fields_seen: set[str] = field(default_factory=set)
-    pairs_without: Counter[str] = field(default_factory=Counter)
+    pairs: int = 0
 
 
 class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]):
@@ -187,38 +184,12 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             max_batch_size=max_batch_size,
             max_batch_duration_secs=max_batch_duration_secs,
         )
-        self._settings = settle_pairs(config, empty=empty, idf=idf)
-        self._candidate_field = candidate_field
-        self._reference_field = reference_field
-        by_language = config if isinstance(config, ByLanguage) else None
-        self._language_field = by_language.field if by_language else None
-        self._memory = by_language.model_memory if by_language else ModelMemory()
-
-    @property
-    def config(self) -> ScorerConfig:
-        """The configuration of the workers, with backend, baseline and idf settled.
-
-        Raises:
-            ConfigError: There is one for each language; see `configs`.
-        """
-        if self._language_field is not None:
-            raise ConfigError("each language has a configuration of its own here; see `configs`.")
-        return self._settings.configs[EVERY_LANGUAGE]
-
-    @property
-    def configs(self) -> Mapping[str, ScorerConfig]:
-        """The configuration of each language; with "" as the language if all pairs have one."""
-        return self._settings.configs
-
-    @property
-    def rescaled(self) -> bool:
-        """Whether the scores are rescaled."""
-        return self._settings.rescaled
-
-    @property
-    def windowed(self) -> bool:
-        """Whether long texts are scored in windows."""
-        return self._settings.windowed
+        self.settings = settle_pairs(config, empty=empty, idf=idf)
+        self.fields = {"candidate": candidate_field, "reference": reference_field}
+        self._memory = ModelMemory()
+        if isinstance(config, ByLanguage):
+            self.fields["language"] = config.field
+            self._memory = config.model_memory
 
     def signature(self) -> Signature:
         """Return how the scores are made. Reads the weight files, and an idf table given as a path.
@@ -227,7 +198,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             ConfigError: Each language has a signature of its own; see `signatures`.
             IdfError: The idf table cannot be read, or belongs to another tokenizer.
         """
-        if self._language_field is not None:
+        if "language" in self.fields:
             raise ConfigError("each language has a signature of its own here; see `signatures`.")
         return self.signatures()[EVERY_LANGUAGE]
 
@@ -237,7 +208,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         Raises:
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self._settings.on_worker()
+        settings, idf = self.settings.on_worker()
         return {
             language: Signature.parse(text) for language, text in settings.signatures(idf).items()
         }
@@ -249,7 +220,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             ConfigError: This worker's backend has another version than the launcher's.
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self._settings.on_worker()
+        settings, idf = self.settings.on_worker()
         scorers = LoadedScorers(self._memory)
         if settings.sole is not None:
             with ending_with_the_device():
@@ -265,31 +236,30 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         inference_args: dict[str, Any] | None = None,
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
-        self._check_fields(batch, model.fields_seen, model.pairs_without)
-        references = [_field_of(pair, self._reference_field) for pair in batch]
+        self._check_fields(batch, model)
+        given = {
+            role: [_field_of(pair, name) for pair in batch] for role, name in self.fields.items()
+        }
         texts = PairTexts.of(
-            [_read_text(_field_of(pair, self._candidate_field)) for pair in batch],
-            [_read_references(reference) for reference in references],
+            [*map(_read_text, given["candidate"])], [*map(_read_references, given["reference"])]
         )
         languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
-        if self._language_field is not None:
-            languages = [language_of(_field_of(pair, self._language_field)) for pair in batch]
-            texts, keys = (
-                texts.in_languages(languages, model.settings),
-                keys_of_languages(languages),
-            )
+        if "language" in given:
+            languages = [*map(language_of, given["language"])]
+            texts = texts.in_languages(languages, model.settings)
+            keys = keys_of_languages(languages)
         with ending_with_the_device():
             scored = score_texts(model.scorers, texts, keys, settings=model.settings, idf=model.idf)
         counters.count_pairs(scored.summary())
         counters.count_work(scored.work)
-        several = [not isinstance(reference, str) for reference in references]
+        several = [not isinstance(reference, str) for reference in given["reference"]]
         # The name of the model: "" where a language has no setting, and so no score.
         made = [model.signatures.get(language, "") for language in languages]
         scores = _pair_scores(
             scored,
             several,
             model.settings,
-            signatures=made if self._language_field is not None else [None] * len(batch),
+            signatures=made if "language" in given else [None] * len(batch),
         )
         return [
             PredictionResult(pair, score, signature)
@@ -298,43 +268,39 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 
     def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
         """Return the size of the candidates in characters; Beam's default pickles every batch."""
-        candidates = (_field_of(pair, self._candidate_field) for pair in batch)
+        candidates = (_field_of(pair, self.fields["candidate"]) for pair in batch)
         return sum(len(text) for text in candidates if isinstance(text, str))
 
     def get_metrics_namespace(self) -> str:
         """Return the namespace of RunInference's own metrics."""
         return counters.NAMESPACE
 
-    def _check_fields(
-        self, batch: Sequence[PairLike], seen: set[str], without: Counter[str]
-    ) -> None:
+    def _check_fields(self, batch: Sequence[PairLike], model: PairScorer) -> None:
         """Raise for an element with no text field, and for a field that no element has.
 
         A missing field counts as null. If none of the first 1,024 pairs of a process has it, its
         name is misspelled. A warning comes before that.
         """
-        names = (self._candidate_field, self._reference_field)
-        roles = {"candidate": names[0], "reference": names[1]}
-        if self._language_field is not None:
-            roles["language"] = self._language_field
+        texts = (self.fields["candidate"], self.fields["reference"])
         for pair in batch:
-            seen.update(name for name in roles.values() if _has_field(pair, name))
-            if not any(_has_field(pair, name) for name in names):
+            present = {name for name in self.fields.values() if _has_field(pair, name)}
+            model.fields_seen |= present
+            if present.isdisjoint(texts):
                 raise InputError(
                     f"an element has neither of the fields: got {_shape_of(pair)}; expected "
-                    f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
+                    f"{texts[0]!r} and {texts[1]!r}. Name the right ones with candidate_field and "
                     "reference_field; (key, pair) is for RunInference with "
                     "KeyedModelHandler(BertScoreModelHandler(...))."
                 )
-        for role, name in roles.items():
-            if not batch or name in seen:
+        before, model.pairs = model.pairs, model.pairs + len(batch)
+        for role, name in self.fields.items():
+            if not batch or name in model.fields_seen:
                 continue
-            if not without[name]:
+            if not before:
                 logger.warning("no pair so far has the %s field %r; it counts as null", role, name)
-            without[name] += len(batch)
-            if without[name] >= _ENOUGH_PAIRS:
+            if model.pairs >= _ENOUGH_PAIRS:
                 raise InputError(
-                    f"no element has the {role} field {name!r}: got {without[name]} elements, one "
+                    f"no element has the {role} field {name!r}: got {model.pairs} elements, one "
                     f"of them {_shape_of(batch[0])}; expected {name!r} in some. Name the right "
                     f"one with {role}_field; pairs without a {role} have None there."
                 )

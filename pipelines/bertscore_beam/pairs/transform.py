@@ -4,7 +4,7 @@ dicts or Rows --ScorePairs(config)--> the same with score columns after their ow
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import apache_beam as beam
@@ -14,8 +14,8 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from bertscore_beam.dump import OUTPUT_COLUMNS, columns
-from bertscore_beam.pairs.handler import BATCH_SIZE, BertScoreModelHandler, PairScore
-from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf
+from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore
+from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike
 from bertscore_core import ConfigError, InputError, Signature
 
 
@@ -40,37 +40,18 @@ class ScorePairs(beam.PTransform):
     Beam cannot encode lone surrogates in strings: every step that encodes such a dict or Row fails.
     """
 
-    def __init__(
-        self,
-        config: ConfigLike | ByLanguage,
-        *,
-        candidate_field: str = "candidate",
-        reference_field: str = "reference",
-        empty: str | None = None,
-        idf: Idf = None,
-        min_batch_size: int | None = None,
-        max_batch_size: int = BATCH_SIZE,
-        max_batch_duration_secs: float | None = None,
-    ) -> None:
-        """Check everything that can be checked here; see `BertScoreModelHandler`.
+    def __init__(self, config: ConfigLike | ByLanguage, **options: Any) -> None:
+        """Check everything that can be checked here.
+
+        Args:
+            config: How to score, as `BertScoreModelHandler` takes it.
+            **options: Its other arguments.
 
         Raises:
             BertScoreError: The arguments cannot work, as far as is known without the model.
         """
         super().__init__()
-        self._candidate_field = candidate_field
-        self._reference_field = reference_field
-        self._language_field = config.field if isinstance(config, ByLanguage) else None
-        self._handler = BertScoreModelHandler(
-            config,
-            candidate_field=candidate_field,
-            reference_field=reference_field,
-            empty=empty,
-            idf=idf,
-            min_batch_size=min_batch_size,
-            max_batch_size=max_batch_size,
-            max_batch_duration_secs=max_batch_duration_secs,
-        )
+        self._handler = BertScoreModelHandler(config, **options)
 
     def signature(self) -> Signature:
         """Return how the scores are made; see `BertScoreModelHandler.signature`."""
@@ -88,9 +69,12 @@ class ScorePairs(beam.PTransform):
             InputError: The schema lacks the fields, or their types cannot be texts.
             ConfigError: The schema already has a score column.
         """
-        left_out = frozenset() if self._handler.rescaled else frozenset(columns.RAW_SCORES.values())
-        left_out |= frozenset() if self._handler.windowed else {columns.WINDOWS}
-        left_out |= frozenset() if self._language_field is not None else {columns.SIGNATURE}
+        roles, settings = self._handler.fields, self._handler.settings
+        left_out = {
+            *(() if settings.rescaled else columns.RAW_SCORES.values()),
+            *(() if settings.windowed else (columns.WINDOWS,)),
+            *(() if "language" in roles else (columns.SIGNATURE,)),
+        }
         names = [name for name in OUTPUT_COLUMNS if name not in left_out]
         fields = _schema_fields(pairs.element_type)
         if fields is None:
@@ -99,14 +83,10 @@ class ScorePairs(beam.PTransform):
                 | "ScoreBatch" >> RunInference(self._handler)
                 | "AddScores" >> beam.Map(_add_scores, names)
             )
-        _check_field(fields, self._candidate_field, "candidate", _holds_text, "a string")
-        _check_field(
-            fields, self._reference_field, "reference", _holds_texts, "a string or a list of them"
-        )
-        if self._language_field is not None:
-            _check_field(fields, self._language_field, "language", _holds_text, "a string")
+        for role, name in roles.items():
+            _check_field(fields, name, role)
         _check_collisions(fields)
-        if _without_none(fields[self._reference_field]) is str:
+        if _without_none(fields[roles["reference"]]) is str:
             names.remove(columns.BEST_REFERENCE)
         added = [(name, _COLUMN_TYPES[name]) for name in names]
         return (
@@ -158,9 +138,7 @@ def _schema_fields(element_type: Any) -> dict[str, Any] | None:
         return None
 
 
-def _check_field(
-    fields: Mapping[str, Any], name: str, role: str, fits: Callable[[Any], bool], expected: str
-) -> None:
+def _check_field(fields: Mapping[str, Any], name: str, role: str) -> None:
     if name not in fields:
         near = difflib.get_close_matches(name, fields, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
@@ -168,7 +146,10 @@ def _check_field(
             f"no {role} field {name!r}: got the fields {list(fields)}; expected {name!r} among "
             f"them. {hint}Name the right one with {role}_field."
         )
-    if not fits(fields[name]):
+    fits, expected = _holds_text(fields[name]), "a string"
+    if role == "reference":
+        fits, expected = _holds_texts(fields[name]), "a string or a list of them"
+    if not fits:
         raise InputError(
             f"the {role} field {name!r} holds no texts: got type {fields[name]}; expected "
             f"{expected}. Convert it, or name another one with {role}_field."

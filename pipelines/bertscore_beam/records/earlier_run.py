@@ -11,11 +11,11 @@ from typing import Any
 from bertscore_beam.files import Trouble, absolute, mask_credentials, read_many, search, with_scheme
 from bertscore_beam.records.finished import is_scoring
 from bertscore_beam.records.index import read_index
-from bertscore_beam.records.lookup import equal_settings, nearest_differences
+from bertscore_beam.records.lookup import equal_settings
 from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
 from bertscore_beam.run import RUN_FILE, OutputFolder, read_run, successful_run
-from bertscore_core.errors import ConfigError, load_json
-from bertscore_core.signature import Signature
+from bertscore_core.errors import ConfigError, SignatureError, load_json
+from bertscore_core.signature import Signature, score_differences
 
 UNCOUNTED = "corpus@"
 """Begins the field `idf` of a signature whose table is still to be counted."""
@@ -101,9 +101,8 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         source = _open(absolute(reuse), output)
     if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
         return Reuse(source=None, words=_no_pieces(source))
-    differences = _compare(source, now)
-    if differences:
-        return Reuse(source=None, words=_other_settings(source, differences))
+    if others := differences(source, now):
+        return Reuse(source=None, words=_other_settings(source, others))
     state = "" if source.is_done else " It is not done: what it has written is taken."
     words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}{why}"
     return Reuse(source=source, words=words)
@@ -211,7 +210,11 @@ def _stated(run: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in stated if isinstance(text, str)))
 
 
-def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+def differences(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+    """Return in which fields the settings of an earlier run differ from the nearest of these.
+
+    Both values by field; empty if one gives equal scores, or without any.
+    """
     codes = equal_settings(source.signatures, tuple(signature.format() for signature in now))
     if (codes != NO_SETTING).any():
         return {}
@@ -220,18 +223,21 @@ def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple
         replace(signature, idf="none" if signature.idf == "none" else ""): signature
         for signature in now
     }
-    differences = (_differences(source, signature) for signature in others.values())
-    return min(differences, key=len, default={})
+    return min((_differences(source, one) for one in others.values()), key=len, default={})
 
 
 def _differences(source: EarlierSource, now: Signature) -> dict[str, tuple[str, str]]:
-    differences = nearest_differences(source.signatures, now)
-    if differences is None:
+    found = []
+    for text in source.signatures:
+        with suppress(SignatureError):
+            found.append(score_differences(Signature.parse(text), now))
+    if not found:
         return {"signature": ("none that can be read", now.format())}
+    nearest = min(found, key=len)
     is_unsure = now.idf.startswith(UNCOUNTED) or not source.is_indexed
-    if is_unsure and "none" not in differences.get("idf", ()):
-        differences.pop("idf", None)  # which table it is shows only when rows are looked up
-    return differences
+    if is_unsure and "none" not in nearest.get("idf", ()):
+        nearest.pop("idf", None)  # which table it is shows only when rows are looked up
+    return nearest
 
 
 def _no_pieces(source: EarlierSource) -> str:

@@ -1,12 +1,12 @@
 """The statistics of each group of scored rows, and the table that is written of them.
 
-    columns of a part --statistics_of--> {group: ScoreStatistics}    merged over the parts of a run
+    columns of a part --statistics_of--> PartStatistics --merge_statistics--> those of a run
 
 What a group is: `dump.census`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from bertscore_beam.dump import (
     OPTION,
     Group,
     RowGroups,
-    TooManyGroupsError,
     check_number,
     columns,
     groups_of,
@@ -35,7 +34,7 @@ from bertscore_beam.records.finished import (
     read_columns,
     read_part_columns,
 )
-from bertscore_beam.records.record import PartRecord, unpacked_rows
+from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run import OutputFolder, Shown
 from bertscore_core.stats import (
     MEASURES,
@@ -62,10 +61,14 @@ SCORE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartStatistics:
-    """The statistics of the rows of a part."""
+    """The statistics of the rows of some parts; instead of too many groups there is None."""
 
     total: ScoreStatistics
-    groups: Mapping[Group, ScoreStatistics]
+    groups: Mapping[Group, ScoreStatistics] | None
+
+    def __iter__(self) -> Iterator[tuple[Group | None, ScoreStatistics]]:
+        yield None, self.total
+        yield from (self.groups or {}).items()
 
 
 def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) -> PartStatistics:
@@ -133,37 +136,6 @@ def _reasons(column: pa.ChunkedArray) -> dict[int, str]:
     return dict(zip(rows.tolist(), column.drop_null().to_pylist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedPart:
-    """What the groups of a part need of its record; there may be a million of them at a time.
-
-    Attributes:
-        part_name: As in the record, like all others.
-    """
-
-    part_name: str
-    num_rows: int
-    reused: int
-    reused_rows: str
-
-    @classmethod
-    def of(cls, record: PartRecord) -> "GroupedPart":
-        """Take it from a record."""
-        return cls(record.part_name, record.num_rows, record.reused, record.reused_rows)
-
-
-def statistics_of_part(path: str, part: GroupedPart, by: Sequence[str]) -> PartStatistics:
-    """Read the statistics of a part from its file.
-
-    Raises:
-        InputError: It is damaged, or a column holds values that cannot be groups.
-        OSError: It cannot be reached.
-    """
-    table = read_part_columns(path, [*by, *SCORE_COLUMNS])
-    reused = unpacked_rows(part.reused_rows, part.num_rows, part.reused)
-    return statistics_of(table, by, reused)
-
-
 _MERGED_AT_ONCE = 16
 
 
@@ -172,6 +144,38 @@ def add_merging(merging: list[ScoreStatistics], more: ScoreStatistics) -> None:
     merging.append(more)
     if len(merging) >= _MERGED_AT_ONCE:
         merging[:] = [ScoreStatistics.merge(merging)]
+
+
+def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
+    """Return the statistics of all parts together: the same in any order, in any pieces.
+
+    Too many groups are dropped as soon as they are seen, so that memory is bounded.
+    """
+    total: list[ScoreStatistics] = []
+    groups: dict[Group, list[ScoreStatistics]] = {}
+    are_few = True
+    for part in parts:
+        add_merging(total, part.total)
+        for group, statistics in (part.groups or {}).items():
+            add_merging(groups.setdefault(group, []), statistics)
+        are_few = are_few and part.groups is not None and len(groups) <= MOST_GROUPS
+        if not are_few:
+            groups.clear()
+    merged = {group: ScoreStatistics.merge(merging) for group, merging in groups.items()}
+    return PartStatistics(total=ScoreStatistics.merge(total), groups=merged if are_few else None)
+
+
+def group_part(
+    record: PartRecord, *, folder: OutputFolder, by: Sequence[str]
+) -> Iterator[PartStatistics]:
+    """Read the statistics of a part from its file.
+
+    Raises:
+        InputError: It is damaged, or a column holds values that cannot be groups.
+        OSError: It cannot be reached.
+    """
+    table = read_part_columns(folder.path(record.part_name), [*by, *SCORE_COLUMNS])
+    yield merge_statistics([statistics_of(table, by, record.is_reused)])
 
 
 # What is written of groups: a table with a row for each, and their part of the summary.
@@ -277,8 +281,7 @@ def _number(value: Any) -> float | None:
 
 def group_rows(part: PartStatistics, confidence: float = CONFIDENCE) -> list[GroupRow]:
     """Return all rows of a table: all rows together first, then each group, in their order."""
-    rows = [group_row(group, statistics, confidence) for group, statistics in part.groups.items()]
-    return in_order([group_row(None, part.total, confidence), *rows])
+    return in_order([group_row(group, statistics, confidence) for group, statistics in part])
 
 
 def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
@@ -389,34 +392,28 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
         InputError: A part is damaged, a column cannot make groups, or there are too many groups.
         OSError: A part cannot be reached.
     """
-    total: list[ScoreStatistics] = []
-    groups: dict[Group, list[ScoreStatistics]] = {}
+    known: set[Group] = set()
+
+    def checked() -> Iterator[PartStatistics]:
+        for part in _parts(run, by):
+            known.update(part.groups or ())
+            check_number(known, by, option)
+            yield part
+
+    return merge_statistics(checked())
+
+
+def _parts(run: FinishedRun, by: Sequence[str]) -> Iterator[PartStatistics]:
     for part in read_columns(run, [*by, *SCORE_COLUMNS]):
-        record = part.record
-        reused = unpacked_rows(record.reused_rows, record.num_rows, record.reused)
-        of_part = statistics_of(part.table, by, reused)
-        add_merging(total, of_part.total)
-        for group, statistics in of_part.groups.items():
-            add_merging(groups.setdefault(group, []), statistics)
-        check_number(groups.keys(), by, option)
-    return PartStatistics(
-        total=ScoreStatistics.merge(total),
-        groups={group: ScoreStatistics.merge(merging) for group, merging in groups.items()},
-    )
+        yield statistics_of(part.table, by, part.record.is_reused)
 
 
 def read_groups(
     folder: OutputFolder, records: Iterable[PartRecord], by: Sequence[str]
 ) -> list[GroupRow]:
-    """Return the groups of a run that is about to be finished; none if there are too many.
-
-    See `merge_groups`.
-    """
+    """Return the groups of a run that is about to be finished; all rows alone if too many."""
     run = FinishedRun(folder=folder, run={}, summary={}, records=tuple(records))
-    try:
-        return group_rows(merge_groups(run, by, OPTION))
-    except TooManyGroupsError:
-        return []
+    return group_rows(merge_statistics(_parts(run, by)))
 
 
 def write_groups(
@@ -424,18 +421,22 @@ def write_groups(
 ) -> dict[str, Any]:
     """Write the table of groups into the folder of their run; return what the summary has of them.
 
-    Without rows nothing is written: a run that has been scored does not fail for its groups.
+    Without a group nothing is written: a run that has been scored does not fail for its groups.
+
+    Args:
+        folder: The folder.
+        rows: All rows together first, then the groups in order.
+        by: The group columns.
     """
-    if not rows:
+    if len(rows) < 2:
         return {}
-    ordered = in_order(rows)
-    folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(ordered, by)))
-    return {"groups": _summary_of_groups(ordered, by)}
+    folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(rows, by)))
+    return {"groups": _summary_of_groups(rows, by)}
 
 
 def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
     """Return the warning about a run that ends without the groups that it was asked for."""
-    if not by or "groups" in summary or not summary["parts"]:
+    if not by or "groups" in summary or not summary["rows"]:
         return None
     return (
         f"there are no groups: got more than {MOST_GROUPS:,} by {', '.join(by)}; expected at most "

@@ -25,12 +25,9 @@ import errno
 import hashlib
 import json
 import math
-import os
-import re
 import shutil
 import tempfile
 import threading
-import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +35,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,12 +47,9 @@ from bertscore_beam.files import (
     mask_credentials,
     read_bytes,
     read_each,
-    read_ranges,
     split_by_bucket,
 )
 from bertscore_beam.records.row_scores import (
-    NO_REASON,
-    NO_SETTING,
     VALUES,
     rows_file,
     rows_from_bytes,
@@ -77,7 +71,6 @@ BUCKET_ROWS = 1_000_000
 
 _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
 _FORMAT = 1
-_ID = re.compile("[0-9a-f]{32}")
 # Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
 _READERS = 16
 # Buckets that are sorted and written at the same time. Each takes up to 250 MB meanwhile.
@@ -114,17 +107,6 @@ class Index:
         """Bits of a digest that choose its bucket."""
         return len(self.rows).bit_length() - 1
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether it may have been written by this program."""
-        return (
-            _ID.fullmatch(self.id) is not None
-            and len(self.signatures) <= NO_SETTING
-            and len(self.reasons) <= NO_REASON
-            and len(self.rows) == 1 << self.bits
-            and min(self.rows) >= 0
-        )
-
     def keys_file(self, bucket: int) -> str:
         """Return the path of a bucket's keys, below the output folder."""
         return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.keys"
@@ -138,14 +120,13 @@ def read_index(folder: OutputFolder) -> Index | None:
     """Read what the index of a run is; None without one that can be read."""
     content = folder.read_json(INDEX_FILE)
     with suppress(KeyError, TypeError, ValueError, OverflowError):
-        index = Index(
-            id=str(content["id"]),
-            signatures=tuple(map(str, content["signatures"])),
-            reasons=tuple(map(str, content["reasons"])),
-            rows=tuple(map(int, content["rows"])),
-        )
-        if content["format"] == _FORMAT and index.is_sound:
-            return index
+        if content["format"] == _FORMAT:
+            return Index(
+                id=str(content["id"]),
+                signatures=tuple(map(str, content["signatures"])),
+                reasons=tuple(map(str, content["reasons"])),
+                rows=tuple(map(int, content["rows"])),
+            )
     return None
 
 
@@ -405,8 +386,7 @@ def _sorted_once(entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 #
 # A local file is mapped into memory while it is searched, and no longer. From an object store whole
 # buckets are fetched to unnamed temporary files, as long as they take no more than `HELD_BYTES` of
-# a disk that has room. Of all other buckets only ranges are read. Digests are spread evenly, so the
-# place of one among sorted keys is known to some thousand keys before any is read.
+# a disk that has room.
 
 HELD_BYTES = 8 * 2**30
 """Most bytes of buckets that a process fetches: an index of 180 million rows."""
@@ -414,8 +394,7 @@ HELD_BYTES = 8 * 2**30
 _FREE_SHARE = 0.1
 """Least share of the local disk that stays free."""
 
-_ONE_REQUEST_BYTES = 64 * 1024
-"""Two ranges that are not farther apart are read with one request: it costs as much as that."""
+_Bucket: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]
 
 
 class IndexFiles:
@@ -426,115 +405,56 @@ class IndexFiles:
         self._index = index
         self._is_remote = is_remote(folder.root)
         self._lock = threading.Lock()
-        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._fetched: dict[str, IO[bytes]] = {}
-        weakref.finalize(self, _close, self._fetched)
-        self._held: set[int] = set()
-        self._held_bytes = 0
-        self._fetched_bytes = 0
+        self._locks: dict[int, threading.Lock] = defaultdict(threading.Lock)
+        self._held: set[int] = set()  # they are fetched, or are going to be
+        self._fetched: dict[int, _Bucket] = {}
 
-    def hold(self, bucket: int) -> bool:
-        """Tell whether a bucket is on a local disk, or is going to be; others are read by range."""
+    def open(self, bucket: int) -> _Bucket | None:
+        """Return the keys and the rows of a bucket with rows; None if there is no room for it."""
         if not self._is_remote:
-            return True
-        size = self._index.rows[bucket] * (KEY.itemsize + ROW.itemsize)
+            return self._mapped(bucket)
         with self._lock:
-            if bucket not in self._held and self._has_room(size):
-                self._held.add(bucket)
-                self._held_bytes += size
-            return bucket in self._held
-
-    def keys(
-        self, bucket: int, wanted: npt.NDArray[np.uint64]
-    ) -> Iterator[tuple[slice, int, npt.NDArray[np.uint64]]]:
-        """Read the keys of a bucket with rows, or those near some that are wanted, ascending."""
-        size, name = self._index.rows[bucket], self._index.keys_file(bucket)
-        if self.hold(bucket):
-            yield slice(0, len(wanted)), 0, self._mapped(bucket, name, KEY, size)
-            return
-        share = (wanted << np.uint64(self._index.bits)).astype(np.float64) / 2.0**64
-        # Eight standard deviations of a place, at most.
-        margin = int(4 * np.sqrt(size)) + 16
-        starts = np.clip((share * size).astype(np.int64) - margin, 0, size)
-        stops = np.clip((share * size).astype(np.int64) + margin, 0, size)
-        yield from self._ranges(name, KEY, starts, stops)
-
-    def rows(self, bucket: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Read the rows of a bucket at some places, ascending."""
-        name = self._index.rows_file(bucket)
-        if self.hold(bucket):
-            return np.asarray(self._mapped(bucket, name, ROW, self._index.rows[bucket])[places])
-        entries = np.empty(len(places), dtype=ROW)
-        for wanted, first, rows in self._ranges(name, ROW, places, places + 1):
-            entries[wanted] = rows[places[wanted] - first]
-        return entries
-
-    def _ranges(
-        self,
-        name: str,
-        kind: np.dtype[Any],
-        starts: npt.NDArray[np.int64],
-        stops: npt.NDArray[np.int64],
-    ) -> Iterator[tuple[slice, int, npt.NDArray[Any]]]:
-        far = np.flatnonzero((starts[1:] - stops[:-1]) * kind.itemsize > _ONE_REQUEST_BYTES) + 1
-        groups = [
-            slice(first, last)
-            for first, last in zip([0, *far.tolist()], [*far.tolist(), len(starts)], strict=True)
-        ]
-        places = [(int(starts[group][0]), int(stops[group][-1])) for group in groups]
-        path = self._folder.path(name)
-        size = kind.itemsize
-        contents = read_ranges(path, [(first * size, last * size) for first, last in places])
-        for group, (first, last), data in zip(groups, places, contents, strict=True):
-            _check_size(path, len(data), (last - first) * size)
-            yield group, first, np.frombuffer(data, dtype=kind)
-
-    def _has_room(self, size: int) -> bool:
-        disk = shutil.disk_usage(tempfile.gettempdir())
-        awaited = self._held_bytes - self._fetched_bytes
-        room = disk.free - _FREE_SHARE * disk.total - awaited
-        return size <= room and self._held_bytes + size <= HELD_BYTES
-
-    def _mapped(self, bucket: int, name: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-        path = self._folder.path(name)
-        if not self._is_remote:
-            check_is_regular(path)
-            with open(path, "rb") as file:
-                return _map(file, path, kind, size)
-        with self._lock:
-            lock = self._locks[name]
+            if bucket not in self._held and not self._has_room(bucket):
+                return None
+            self._held.add(bucket)
+            lock = self._locks[bucket]
         with lock:
-            if name not in self._fetched:
-                data = read_bytes(path)
-                # Without a name, so that a killed worker leaves nothing on the disk.
-                fetched = tempfile.TemporaryFile(prefix="bertscore-index-")  # noqa: SIM115 - kept
+            if bucket not in self._fetched:
                 try:
-                    fetched.write(data)
-                    fetched.flush()
-                except OSError:  # the disk is full after all
-                    fetched.close()
+                    self._fetched[bucket] = self._mapped(bucket)
+                except OSError:  # such as a disk that is full after all
                     with self._lock:
                         self._held.discard(bucket)
                     raise
-                self._fetched[name] = fetched
-                with self._lock:
-                    self._fetched_bytes += len(data)
-        return _map(self._fetched[name], path, kind, size)
+            return self._fetched[bucket]
 
+    def _has_room(self, bucket: int) -> bool:
+        def size(buckets: Iterable[int]) -> int:
+            rows = sum(self._index.rows[number] for number in buckets)
+            return rows * (KEY.itemsize + ROW.itemsize)
 
-def _close(files: dict[str, IO[bytes]]) -> None:
-    for file in files.values():
-        file.close()
+        disk, held = shutil.disk_usage(tempfile.gettempdir()), {*self._held, bucket}
+        room = disk.free - _FREE_SHARE * disk.total
+        return size(held) <= HELD_BYTES and size(held - self._fetched.keys()) <= room
 
+    def _mapped(self, bucket: int) -> _Bucket:
+        index, rows = self._index, self._index.rows[bucket]
+        keys = self._map(index.keys_file(bucket), KEY, rows)
+        return keys, self._map(index.rows_file(bucket), ROW, rows)
 
-def _map(file: IO[bytes], path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-    _check_size(path, os.fstat(file.fileno()).st_size, size * kind.itemsize)
-    entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
-    return entries
-
-
-def _check_size(path: str, size: int, expected: int) -> None:
-    if size != expected:
-        raise InputError(
-            f"{mask_credentials(path)!r} is damaged: got {size} bytes; expected {expected}."
-        )
+    def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
+        path = self._folder.path(name)
+        if self._is_remote:
+            # Without a name, so that a killed worker leaves nothing on the disk.
+            with tempfile.TemporaryFile(prefix="bertscore-index-") as file:
+                file.write(read_bytes(path))
+                file.flush()
+                entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
+        else:
+            check_is_regular(path)
+            entries = np.memmap(path, dtype=kind, mode="r")
+        if len(entries) != rows:
+            raise InputError(
+                f"{mask_credentials(path)!r} is damaged: got {len(entries)} rows; expected {rows}."
+            )
+        return entries

@@ -35,10 +35,6 @@ from bertscore_core.signature import Signature, exact_fields, score_differences
 
 logger = logging.getLogger(__name__)
 
-MOST_BY_RANGE = 256
-"""Most rows of a split that are looked up where a bucket is not held: each takes a request, and one
-more if it is found. More would cost more than to score them."""
-
 _READERS = 8
 """Buckets that are searched at the same time, for the sake of object stores."""
 
@@ -189,19 +185,8 @@ class EarlierRun:
             return
         rows = wanted.missing()
         rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
-        chosen: list[tuple[int, npt.NDArray[np.int64]]] = []
-        by_range = left_out = 0
-        for bucket, in_bucket in split_by_bucket(rows, wanted.digests[rows, 0], index.bits):
-            if not index.rows[bucket]:
-                continue
-            if not files.hold(bucket):
-                taken = in_bucket[: MOST_BY_RANGE - by_range]
-                by_range, left_out = by_range + len(taken), left_out + len(in_bucket) - len(taken)
-                in_bucket = taken
-            if len(in_bucket):
-                chosen.append((bucket, in_bucket))
-        if left_out:
-            self._say_left_out()
+        by_bucket = split_by_bucket(rows, wanted.digests[rows, 0], index.bits)
+        chosen = [found for found in by_bucket if index.rows[found[0]]]
         search = partial(self._search, index, files, codes, wanted)
         for _ in in_parallel(lambda search_of: search(*search_of), chosen, _READERS):
             pass
@@ -216,28 +201,31 @@ class EarlierRun:
         rows: npt.NDArray[np.int64],
     ) -> None:
         """Search a bucket for rows in the order of their digests; take the scores that it has."""
-        for part, first, keys in files.keys(bucket, wanted.digests[rows, 0]):
-            sought = rows[part]
-            places = np.searchsorted(keys, wanted.digests[sought, 0], side="left")
-            # More than once only where digests share their high half, or for several settings.
-            while True:
-                is_hit = places < len(keys)
-                is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[sought[is_hit], 0]
-                sought, places = sought[is_hit], places[is_hit]
-                if not len(sought):
-                    break
-                entries = files.rows(bucket, first + places)
-                equal = (entries["low"] == wanted.digests[sought, 1]) & (
-                    codes[entries["setting"]] == wanted.signed.codes[sought]
-                )
-                wanted.put(sought[equal], entries[equal], index.reasons)
-                sought, places = sought[~equal], places[~equal] + 1
+        opened = files.open(bucket)
+        if opened is None:
+            self._say_left_out()
+            return
+        keys, all_entries = opened
+        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+        # More than once only where digests share their high half, or for several settings.
+        while True:
+            is_hit = places < len(keys)
+            is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
+            rows, places = rows[is_hit], places[is_hit]
+            if not len(rows):
+                break
+            entries = np.asarray(all_entries[places])
+            equal = (entries["low"] == wanted.digests[rows, 1]) & (
+                codes[entries["setting"]] == wanted.signed.codes[rows]
+            )
+            wanted.put(rows[equal], entries[equal], index.reasons)
+            rows, places = rows[~equal], places[~equal] + 1
 
     def _say_left_out(self) -> None:
         with self._lock:
             is_said, self._has_said = self._has_said, True
         if not is_said:
-            logger.warning(event("not_all_looked_up", run=self._folder.shown, most=MOST_BY_RANGE))
+            logger.warning(event("not_all_looked_up", run=self._folder.shown))
 
     @cached_property
     def _index(self) -> tuple[Index, IndexFiles] | None:
@@ -275,18 +263,3 @@ def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArra
                 if not score_differences(signature, Signature.parse(now[code])):
                     codes[number] = code
     return codes
-
-
-def nearest_differences(
-    signatures: Sequence[str], now: Signature
-) -> dict[str, tuple[str, str]] | None:
-    """Return in which fields raw scores differ from those of the nearest of some signatures.
-
-    Returns:
-        Both values by field, empty if one has equal scores; None without a signature to compare.
-    """
-    differences = []
-    for text in signatures:
-        with suppress(SignatureError):
-            differences.append(score_differences(Signature.parse(text), now))
-    return min(differences, key=len) if differences else None

@@ -8,7 +8,6 @@ stored beside the earlier parts.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -35,6 +34,8 @@ from bertscore_core.errors import ConfigError, InputError
 
 _Keys: TypeAlias = "npt.NDArray[np.uint64]"
 """The high halves of the digests of some rows, each once, ascending."""
+
+_NONE: _Keys = np.zeros(0, dtype=np.uint64)
 
 _SAMPLE = 20
 """Most earlier parts that are compared."""
@@ -77,18 +78,21 @@ def check_same_texts(
     splits = Splits.of(plan.splits).table
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
-    wanted = matched = np.zeros(0, dtype=np.uint64)
+    wanted = earlier = now = _NONE  # rows of these parts, also of those near them, and of the input
     for record, near in compared:
-        part = _Part.read(folder, record, near)
+        contents = folder.read_if_there(*(rows_file(part.part_name) for part in near))
+        own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
             of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))
-            now = _rows_of(Splits(of_file), part, fields)
+            now = np.union1d(now, _rows_of(Splits(of_file), record, fields))
         except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
-        taken = part.found_in(now, wanted=wanted, before=matched)
-        unknown += 0 if len(part.own) else record.num_rows
-        wanted, matched = np.union1d(wanted, part.own), np.union1d(matched, taken)
+        unknown += 0 if len(own) else record.num_rows
+        wanted = np.union1d(wanted, own)
+        earlier = np.unique(np.concatenate([earlier, own, *others]))
+    # Rows that are in many parts or files, and a few rows next to many parts, count once.
+    matched = min(len(np.intersect1d(now, earlier)), len(wanted))
     rows = unknown + len(wanted)
     if unread and not rows:
         raise ConfigError(
@@ -96,10 +100,10 @@ def check_same_texts(
             f"parts were compared with the input ({unread}); expected some. Repair the input, "
             "choose another --output, or use --overwrite to replace the scores."
         )
-    if 2 * len(matched) < rows:
+    if 2 * matched < rows:
         raise ConfigError(
             f"the output folder holds the scores of other texts: got an input without "
-            f"{rows - len(matched):,} of {rows:,} rows that were compared, of parts such as "
+            f"{rows - matched:,} of {rows:,} rows that were compared, of parts such as "
             f"{compared[0][0].part_name!r}; expected one that has at least half of them. Choose "
             "another --output, or use --overwrite to replace the scores."
         )
@@ -132,50 +136,16 @@ def _distance(offset: int, part: PartRecord) -> int:
     return abs(part.offset - offset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Part:
-    """An earlier part, with the keys of its own rows and of parts near it, as far as they last."""
-
-    offset: int
-    rows: int
-    own: _Keys
-    near: _Keys
-
-    @classmethod
-    def read(
-        cls, folder: OutputFolder, record: PartRecord, nearest: Sequence[PartRecord]
-    ) -> "_Part":
-        contents = folder.read_if_there(*(rows_file(part.part_name) for part in nearest))
-        keys = [_keys_of_piece(data, part) for data, part in zip(contents, nearest, strict=True)]
-        return cls(
-            offset=record.offset,
-            rows=record.num_rows,
-            own=keys[0],
-            near=np.unique(np.concatenate(keys)),
-        )
-
-    def found_in(self, now: _Keys, *, wanted: _Keys, before: _Keys) -> _Keys:
-        """Return rows of the input that earlier parts have and that were not found before.
-
-        They are at most as many as the rows that this part adds to `wanted`. So rows that are in
-        many parts or files, and a few rows next to many parts, count once.
-        """
-        new = np.setdiff1d(np.intersect1d(now, self.near), before)
-        own = np.isin(new, self.own)
-        added = np.setdiff1d(self.own, wanted)
-        taken: _Keys = np.concatenate([new[own], new[~own]])[: len(added)]
-        return taken
-
-
-def _rows_of(splits: Splits, part: _Part, fields: TableFields) -> _Keys:
-    distances = [abs(split.row_offset - part.offset) for split in splits]
+def _rows_of(splits: Splits, record: PartRecord, fields: TableFields) -> _Keys:
+    """Read as many rows of the input as a part has, from its place in the file on."""
+    distances = [abs(split.row_offset - record.offset) for split in splits]
     names = (*fields.candidates, fields.reference_column)
-    rows, now = 0, np.zeros(0, dtype=np.uint64)
+    rows, now = 0, _NONE
     for split in splits[distances.index(min(distances)) :]:
         texts = multiplied(Rows(read_split(split, names), fields))
         digests = digest_texts(texts.candidates, texts.references)
         rows, now = rows + len(digests), np.union1d(now, _keys(digests))
-        if rows >= part.rows:
+        if rows >= record.num_rows:
             break
     return now
 
@@ -184,7 +154,7 @@ def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
     with suppress(InputError):
         if data is not None:
             return _keys(rows_from_bytes(data, record.part_name).digests)
-    return np.zeros(0, dtype=np.uint64)
+    return _NONE
 
 
 def _keys(digests: Digests) -> _Keys:

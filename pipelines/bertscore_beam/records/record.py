@@ -6,7 +6,6 @@ A record vouches for its part. `records.records` reads those of a folder.
 """
 
 import base64
-import binascii
 import json
 import sys
 import zlib
@@ -47,27 +46,6 @@ def packed_rows(chosen: BoolArray) -> str:
     if chosen.all() or not chosen.any():
         return ""
     return base64.b85encode(zlib.compress(np.packbits(chosen).tobytes())).decode()
-
-
-def unpacked_rows(packed: str, rows: int, number: int) -> BoolArray | None:
-    """Return which rows are chosen; None if that is not known.
-
-    Args:
-        packed: What `packed_rows` returned, or "".
-        rows: Rows of the part.
-        number: How many of them are chosen.
-
-    Returns:
-        Shape (rows,).
-    """
-    if number in (0, rows):
-        return np.full(rows, number > 0, dtype=np.bool_)
-    try:
-        bits = np.frombuffer(zlib.decompress(base64.b85decode(packed)), dtype=np.uint8)
-    except (ValueError, binascii.Error, zlib.error):
-        return None
-    chosen = np.unpackbits(bits, count=rows).astype(np.bool_) if len(bits) * 8 >= rows else None
-    return chosen if chosen is not None and int(chosen.sum()) == number else None
 
 
 PARTS_FOLDER = "_manifest/parts"
@@ -144,6 +122,16 @@ class PartRecord:
             **_of_file(split),
             **made,
         )
+
+    @property
+    def is_reused(self) -> BoolArray | None:
+        """Which rows took the scores of an earlier run; None if not known. Shape (num_rows,)."""
+        if self.reused in (0, self.num_rows):
+            return np.full(self.num_rows, self.reused > 0, dtype=np.bool_)
+        if not self.reused_rows:
+            return None
+        bits = np.frombuffer(zlib.decompress(base64.b85decode(self.reused_rows)), dtype=np.uint8)
+        return np.unpackbits(bits, count=self.num_rows).astype(np.bool_)
 
     @property
     def rows_read(self) -> int:

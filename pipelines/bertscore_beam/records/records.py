@@ -25,7 +25,6 @@ from bertscore_beam.dump import Plan, is_signed
 from bertscore_beam.files import HIDDEN_PREFIXES, IO_THREADS, in_parallel, is_remote, read_each
 from bertscore_beam.records.record import (
     PARTS_FOLDER,
-    RECORD_SUFFIX,
     PartRecord,
     record_from_json,
     record_name,
@@ -328,16 +327,6 @@ def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
         together = names[start : start + _READ_AT_ONCE]
         folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))
     folder.delete_empty_folders(PARTS_FOLDER)
-
-
-def pack_written(folder: OutputFolder, records: Collection[PartRecord]) -> None:
-    """Pack records that this process has written or read itself; they are all of the folder."""
-    names = tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX))
-    all_of_folder = Records(num_packs(len(records)))
-    for record in records:
-        all_of_folder.add(record)
-    _pack_records(folder, all_of_folder, _list_packs(folder))
-    delete_records(folder, names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -347,11 +347,9 @@ def _parents(path: str) -> Iterator[str]:
 
 def _is_run(folder: str) -> bool:
     """Tell whether a folder is a run's; False if it cannot be read."""
-    try:
-        run = load_json(read_bytes(join(folder, RUN_FILE)))
-    except (OSError, ValueError):
-        return False
-    return isinstance(run, dict) and "identity" in run
+    with suppress(OSError):
+        return "identity" in OutputFolder(folder).read_json(RUN_FILE)
+    return False
 
 
 # How many rows a split of a run has: as asked for, or as in the folder's earlier run.
@@ -368,10 +366,7 @@ def given_split_rows(options: DumpOptions, folder: OutputFolder) -> int | None:
     """
     if options.split_rows != "auto":
         return options.split_rows
-    run = None
-    with suppress(SignatureError):  # whether a damaged record matters is decided elsewhere
-        run = read_run(folder)
-    number = (run or {}).get(SPLIT_ROWS)
+    number = folder.read_json(RUN_FILE).get(SPLIT_ROWS)
     return number if type(number) is int and number > 0 else None
 
 

@@ -157,8 +157,6 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
 # The steps of a job do not depend on its input, output or model. So none of these is read, and no
 # network is used.
 
-_ROLE_FILE = common_urns.artifact_roles.STAGING_TO.urn
-
 
 def print_job(options: RunOptions, stages: Iterable[Stage]) -> str:
     """Describe the pipelines of a job as JSON."""
@@ -185,12 +183,22 @@ def describe(runner: Runner, build: Build) -> dict[str, Any]:
         if runner.is_dataflow
         else (pipeline_proto(runner, build), None)
     )
+    places = {name: place for place, name in enumerate(_steps(proto, proto.root_transform_ids))}
+
+    def place(stage: dict[str, Any]) -> tuple[int, list[str]]:
+        names = stage["steps"]  # the optimizer takes combines apart: `Sum` is `Sum/Merge` then
+        near = [places.get(name, places.get(name.rpartition("/")[0])) for name in names]
+        return min((place for place in near if place is not None), default=len(places)), names
+
     return {
         "runner": chosen.get_all_options()["runner"],
         "workers": pool,
         "experiments": chosen.view_as(DebugOptions).experiments or [],
-        "environments": dict(_environments(proto)),
-        "stages": sorted(_stages(proto), key=_place_in(proto)),
+        "environments": {
+            name: _environment(environment)
+            for name, environment in sorted(proto.components.environments.items())
+        },
+        "stages": sorted(_stages(proto), key=place),  # the optimizer's order may change
     }
 
 
@@ -223,8 +231,7 @@ def _dataflow_job(
         proto_pipeline_staged_url="",
         proto_pipeline=proto,
     )
-    job = json.loads(json_format.MessageToJson(environment.proto._pb))
-    (pool,) = job["workerPools"]
+    (pool,) = json_format.MessageToDict(environment.proto._pb)["workerPools"]
     images = pool["sdkHarnessContainerImages"]
     images.sort(key=lambda image: str(image["environmentId"]))
     for image in images:
@@ -232,29 +239,27 @@ def _dataflow_job(
     return proto, pool
 
 
-def _environments(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, environment in sorted(proto.components.environments.items()):
-        description = {
-            "kind": environment.urn,
-            "hints": {
-                urn.split(":")[-2]: value.decode()
-                for urn, value in environment.resource_hints.items()
-            },
-            "staged": [
-                beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
-                    artifact.role_payload
-                ).staged_name
-                for artifact in environment.dependencies
-                if artifact.role_urn == _ROLE_FILE
-            ],
-        }
-        if environment.urn == common_urns.environments.DOCKER.urn:
-            payload = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
-            description["image"] = payload.container_image
-        if environment.urn == common_urns.environments.EXTERNAL.urn:
-            external = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
-            description["address"] = external.endpoint.url
-        yield name, description
+def _environment(environment: beam_runner_api_pb2.Environment) -> dict[str, Any]:
+    description = {
+        "kind": environment.urn,
+        "hints": {
+            urn.split(":")[-2]: value.decode() for urn, value in environment.resource_hints.items()
+        },
+        "staged": [
+            beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
+                artifact.role_payload
+            ).staged_name
+            for artifact in environment.dependencies
+            if artifact.role_urn == common_urns.artifact_roles.STAGING_TO.urn
+        ],
+    }
+    if environment.urn == common_urns.environments.DOCKER.urn:
+        payload = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
+        description["image"] = payload.container_image
+    if environment.urn == common_urns.environments.EXTERNAL.urn:
+        external = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
+        description["address"] = external.endpoint.url
+    return description
 
 
 def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
@@ -266,44 +271,22 @@ def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
         for collection in step.outputs.values()
     }
     for stage in stages:
-        steps = [step for step in stage.transforms if not _is_buffer(step)]
-        if not steps:
-            continue
+        steps = [step for step in stage.transforms if not step.spec.urn.startswith("beam:runner:")]
         inside = {collection for step in steps for collection in step.outputs.values()}
-        outside = {
-            collection
-            for step in stage.transforms
-            for collection in step.inputs.values()
-            if collection not in inside and collection in made_by
-        }
-        yield {
-            "environment": stage.environment,
-            "steps": [step.unique_name for step in steps],
-            "reads": sorted({made_by[collection] for collection in outside}),
-        }
+        outside = {read for step in stage.transforms for read in step.inputs.values()} - inside
+        if steps:
+            yield {
+                "environment": stage.environment,
+                "steps": [step.unique_name for step in steps],
+                "reads": sorted({made_by[read] for read in outside & made_by.keys()}),
+            }
 
 
-def _place_in(proto: beam_runner_api_pb2.Pipeline) -> Callable[[dict[str, Any]], tuple[int, str]]:
-    """Return a sort key that orders stages by their steps: the optimizer's order may change."""
-    places: dict[str, int] = {}
-    pending = list(reversed(proto.root_transform_ids))
-    while pending:
-        step = proto.components.transforms[pending.pop()]
-        places[step.unique_name] = len(places)
-        pending.extend(reversed(step.subtransforms))
-
-    def place(stage: dict[str, Any]) -> tuple[int, str]:
-        first = stage["steps"][0]
-        known = first
-        while known not in places and "/" in known:  # the optimizer takes combines apart
-            known = known.rpartition("/")[0]
-        return places.get(known, len(places)), first
-
-    return place
-
-
-def _is_buffer(step: beam_runner_api_pb2.PTransform) -> bool:
-    return str(step.spec.urn).startswith("beam:runner:")
+def _steps(proto: beam_runner_api_pb2.Pipeline, ids: Iterable[str]) -> Iterator[str]:
+    for name in ids:
+        step = proto.components.transforms[name]
+        yield step.unique_name
+        yield from _steps(proto, step.subtransforms)
 
 
 Say = Callable[[str], None]

@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from bertscore_beam.files import each_file
 from bertscore_beam.run import at_work
@@ -137,50 +137,45 @@ class RunProgress:
 
     def line(self) -> str:
         """Return the progress as one line."""
-        if self._before.done and not self._main.has_moved:
+        if self._before.done and not self._main.has_grown:
             return self._before.line(*self._stage.first)
         return self._main.line(self.planned, self._stage.unit, self._words)
 
 
 class _Pace:
-    """An amount that grows, and how fast.
+    """An amount that grows, and how fast, counted from the first growth.
 
-    The pace is counted from the first growth, so that neither the start of the workers nor what an
-    earlier run did is in it.
+    So neither the start of the workers nor what an earlier run did is in it.
     """
 
     def __init__(self, started: float) -> None:
-        self.done = 0
         self._started = started
-        self._at_first: int | None = None
-        self._moved: tuple[float, int] | None = None
-        self._grew = started
+        self._seen: list[tuple[float, int]] = []  # at the first look, and whenever it has grown
 
     @property
-    def has_moved(self) -> bool:
-        return self._moved is not None
+    def done(self) -> int:
+        return self._seen[-1][1] if self._seen else 0
+
+    @property
+    def has_grown(self) -> bool:
+        return len(self._seen) > 1
 
     def note(self, amount: int) -> None:
-        if amount > self.done:
-            self.done, self._grew = amount, time.time()
-        if self._at_first is None:
-            self._at_first = self.done
-        if self._moved is None and self.done > self._at_first:
-            self._moved = (time.time(), self.done)
+        if not self._seen or amount > self.done:
+            self._seen.append((time.time() if self._seen else self._started, amount))
 
     def line(self, planned: int, unit: str, words: str = "") -> str:
         shown = f"{self.done:,} of {planned:,} {unit}"
         if self.done >= planned:
             return f"{shown}, finishing"
-        if self._moved is None:
+        if not self.has_grown:
             return f"{shown}, {words or 'time left unknown'}"
-        now, (since, then) = time.time(), self._moved
-        if self.done == then:  # one look is not enough for a pace: count from the start
-            since, then = self._started, self._at_first or 0
-        rate = max(self.done - then, 0) / max(now - since, 1e-9)
-        left = duration_words((planned - self.done) / rate) if rate else "unknown time"
-        quiet = now - self._grew
+        # One growth is not enough for a pace: count from the start.
+        since, then = self._seen[1] if len(self._seen) > 2 else self._seen[0]
+        rate = (self.done - then) / max(time.time() - since, 1e-9)
+        quiet = time.time() - self._seen[-1][0]
         words = f", nothing new for {duration_words(quiet)}" if quiet >= QUIET_SECONDS else ""
+        left = duration_words((planned - self.done) / rate)
         return f"{shown}, {rate:.1f}/s, {left} left{words}"
 
 
@@ -188,8 +183,7 @@ class _Pace:
 def show_progress(progress: RunProgress, console: Console) -> Iterator[None]:
     """Show a run's progress while the body runs."""
     stop = threading.Event()
-    show = _show_bar if console.is_terminal else _show_lines
-    thread = threading.Thread(target=show, args=(progress, console, stop), daemon=True)
+    thread = threading.Thread(target=_show, args=(progress, console, stop), daemon=True)
     thread.start()
     try:
         yield
@@ -198,17 +192,16 @@ def show_progress(progress: RunProgress, console: Console) -> Iterator[None]:
         thread.join()
 
 
-def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) -> None:
+def _show(progress: RunProgress, console: Console, stop: threading.Event) -> None:
+    if not console.is_terminal:
+        for _ in _looks(progress, LOG_SECONDS, stop):
+            console.print(progress.line(), markup=False, highlight=False)
+        return
     columns = (BarColumn(), TextColumn("{task.fields[line]}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        task: TaskID = bar.add_task("", total=progress.planned, line="starting")
-        for _ in _looks(progress, [POLL_SECONDS], stop):
+        task = bar.add_task("", total=progress.planned, line="starting")
+        for _ in _looks(progress, (POLL_SECONDS,), stop):
             bar.update(task, completed=progress.done, line=progress.line())
-
-
-def _show_lines(progress: RunProgress, console: Console, stop: threading.Event) -> None:
-    for _ in _looks(progress, LOG_SECONDS, stop):
-        console.print(progress.line(), markup=False, highlight=False)
 
 
 def _looks(

@@ -1,6 +1,5 @@
 from .finish import (
     CompressLines as CompressLines,
-    MergeGroups as MergeGroups,
     finish_run as finish_run,
 )
 from .idf_of_run import IdfSource as IdfSource

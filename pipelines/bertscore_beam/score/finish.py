@@ -1,12 +1,11 @@
 """The end of a run: packs, index, totals, the summary and, last of all, the success marker."""
 
 import gzip
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from io import BytesIO
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
@@ -14,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.dump import MOST_GROUPS, Plan, Splits, columns, open_parquet, plan_from_bytes
+from bertscore_beam.dump import Plan, Splits, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
 from bertscore_beam.metrics import described
@@ -28,7 +27,6 @@ from bertscore_beam.records import (
     FailedSplit,
     FolderRecords,
     Fragment,
-    GroupedPart,
     GroupRow,
     IndexedParts,
     PartRecord,
@@ -44,8 +42,11 @@ from bertscore_beam.records import (
     ending_of,
     files_of_run,
     find_records,
+    group_part,
     group_row,
+    in_order,
     judge,
+    merge_statistics,
     metrics_of,
     no_groups_words,
     num_packs,
@@ -75,9 +76,7 @@ from bertscore_beam.run import (
     pool,
 )
 from bertscore_beam.score.plan_settings import ScoreSpec
-from bertscore_beam.score.steps import group_part
 from bertscore_core.errors import load_json
-from bertscore_core.stats import ScoreStatistics
 
 # The parts of a run at its end: those that are there and valid, and the splits without one.
 
@@ -200,9 +199,6 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 # group columns need no scores. The columns that are read are a small share of a part. The groups of
 # several parts are held together, so that none are when there are too many.
 
-_Merging: TypeAlias = dict[str, list[bytes]] | None
-_MERGED_AT_ONCE = 16
-
 
 @dataclass
 class _GroupRun(beam.PTransform):
@@ -222,75 +218,23 @@ class _GroupRun(beam.PTransform):
         step = Each(group, attrgetter("part_name"))
         return (
             totals
-            # GroupedPart: the parts, known when every split has been tried.
-            | "PartsOfRun" >> beam.FlatMap(_parts, self.idf, self.packs, spec=self.spec)
+            # PartRecord: of the parts, known when every split has been tried.
+            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> Spread()
-            # (group as JSON, statistics): of one part.
+            # PartStatistics: of one part, and then of all.
             | "GroupPart" >> beam.ParDo(RunStep(step))
-            | "MergeGroups" >> beam.CombineGlobally(MergeGroups()).with_fanout(16)
-            # The same of the whole run.
-            | "OfEachGroup" >> beam.FlatMap(dict.items)
+            | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
+            | "OfEachGroup" >> beam.FlatMap(iter)
             | "SpreadGroups" >> Spread()
             # GroupRow: with its intervals.
-            | "RowOfGroup" >> beam.MapTuple(_row)
+            | "RowOfGroup" >> beam.MapTuple(group_row)
         )
 
 
-def _parts(
+def _records(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterable[GroupedPart]:
-    return map(GroupedPart.of, _parts_of_run(spec, idf).records())
-
-
-class MergeGroups(beam.CombineFn):
-    """(group as JSON, statistics) -> statistics by group; none if there are too many groups.
-
-    An accumulator has a list of statistics to be merged for each group; None stands for too many.
-    """
-
-    def create_accumulator(self) -> _Merging:
-        """Return an accumulator without groups."""
-        return {}
-
-    def add_input(self, groups: _Merging, element: tuple[str, bytes]) -> _Merging:
-        """Add the statistics of a group in a part."""
-        key, data = element
-        return _add(groups, {key: [data]})
-
-    def merge_accumulators(self, accumulators: Iterable[_Merging]) -> _Merging:
-        """Return an accumulator with the groups of all."""
-        return reduce(_add, accumulators, self.create_accumulator())
-
-    def compact(self, groups: _Merging) -> _Merging:
-        """Merge what is to be merged."""
-        return groups and {key: _merged(merging) for key, merging in groups.items()}
-
-    def extract_output(self, groups: _Merging) -> dict[str, bytes]:
-        """Return the statistics of each group."""
-        return {key: data for key, (data,) in (self.compact(groups) or {}).items()}
-
-
-def _add(groups: _Merging, others: _Merging) -> _Merging:
-    if groups is None or others is None:
-        return None
-    for key, more in others.items():
-        merging = groups.setdefault(key, [])
-        merging += more
-        if len(merging) >= _MERGED_AT_ONCE:
-            groups[key] = _merged(merging)
-    return groups if len(groups) <= MOST_GROUPS + 1 else None  # one is for all rows
-
-
-def _merged(merging: list[bytes]) -> list[bytes]:
-    if len(merging) == 1:
-        return merging
-    return [ScoreStatistics.merge(list(map(ScoreStatistics.from_bytes, merging))).to_bytes()]
-
-
-def _row(key: str, data: bytes) -> GroupRow:
-    group = json.loads(key)
-    statistics = ScoreStatistics.from_bytes(data)
-    return group_row(None if group is None else tuple(group), statistics)
+) -> Iterator[PartRecord]:
+    return _parts_of_run(spec, idf).records()
 
 
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.
@@ -347,9 +291,9 @@ class _IndexRun(beam.PTransform):
 
 
 def _runs(
-    _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
 ) -> Iterator[PieceRun]:
-    return runs_to_index(spec.folder, _indexed_parts(_parts_of_run(spec, idf).records()))
+    return runs_to_index(spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec)))
 
 
 def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
@@ -417,8 +361,7 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        groups: The groups of the run, in any order, or none if there are too many; None to read
-            them from the parts here.
+        groups: All rows and the groups of the run, in any order; None to read them from the parts.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
@@ -440,12 +383,13 @@ def finish_run(
     if spec.settings.by_column:
         total = spec.goal.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
-    if groups is None and (spec.group_by or spec.metrics):
-        groups = read_groups(folder, parts.records(), spec.group_by)
-    if spec.metrics and (whole := groups or read_groups(folder, parts.records(), ())):
-        summary["metrics"] = _metrics(spec, parts, whole)
-    if spec.group_by:
-        summary |= write_groups(folder, groups or (), spec.group_by)
+    if spec.group_by or spec.metrics:
+        if groups is None:
+            groups = read_groups(folder, parts.records(), spec.group_by)
+        rows = in_order(groups)
+        if spec.metrics:
+            summary["metrics"] = _metrics(spec, parts, rows[0])
+        summary |= write_groups(folder, rows, spec.group_by)
         if spec.detached and (words := no_groups_words(summary, spec.group_by)):
             logger.warning(event("no_groups", reason=words))
     if idf is not None:
@@ -469,21 +413,11 @@ def finish_run(
     return bool(summary["success"])
 
 
-_MOST_LOOKED_AT = 100
-"""Input files that are looked at to say whether rows have lists of references."""
-
-
-def _metrics(spec: ScoreSpec, parts: _RunParts, groups: Sequence[GroupRow]) -> dict[str, Any]:
+def _metrics(spec: ScoreSpec, parts: _RunParts, total: GroupRow) -> dict[str, Any]:
     """Return the other metrics over all rows, and how they are made."""
-    (total,) = (row for row in groups if row.group is None)
-    firsts = {record.input_name: record.part_name for record in parts.records()}
-    listed = False
-    for name in list(firsts.values())[:_MOST_LOOKED_AT]:
-        with open_parquet(spec.folder.path(name)) as (file, _):
-            listed = listed or columns.BEST_REFERENCE in file.schema.names
-    settings = spec.settings
-    sole = settings.sole
-    languages = sorted(settings.by_language) if sole is None else [sole.config.language or ""]
+    sole = spec.settings.sole
+    languages = sorted(spec.settings.by_language) if sole is None else [sole.config.language or ""]
+    listed = any(record.digests.has_lists for record in parts.records())
     made = described(spec.metrics, languages, listed=listed)
     return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
 

@@ -1,9 +1,7 @@
-"""The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
+"""The idf table of a scoring run: loaded, counted, or reused if no file has changed."""
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
 
 import apache_beam as beam
 
@@ -14,17 +12,14 @@ from bertscore_beam.idf import (
     IdfTables,
     SavedIdf,
     SaveIdf,
-    SplitCount,
     Vocabulary,
-    join_corpus,
     load_idf,
     num_buckets,
-    split_corpus,
 )
 from bertscore_beam.records import IDF_FILE, RunSettings
-from bertscore_beam.run import PLAN_FILE, Each, OutputFolder, ReadPlan, RunStep, Spread
+from bertscore_beam.run import PLAN_FILE, OutputFolder, ReadPlan, Spread
 from bertscore_beam.score.plan_settings import ScoreSpec
-from bertscore_beam.score.steps import ToScore, digest_run
+from bertscore_beam.score.steps import ToScore
 from bertscore_core import IdfError
 
 
@@ -34,15 +29,13 @@ class IdfSource:
 
     Attributes:
         path: Its file, which may still have to be written; None without idf.
-        must_count: Whether the references must be counted, or at least compared.
-        may_be_valid: Whether there is an earlier table, valid if its references are the same.
+        must_count: Whether the references must be counted.
         fingerprint: Its fingerprint, "" without idf, None before it is counted.
         label: Its name in the run's identity.
     """
 
     path: str | None = None
     must_count: bool = False
-    may_be_valid: bool = False
     fingerprint: str | None = ""
     label: str = "none"
 
@@ -51,22 +44,17 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSetting
     """Find out whether the table of the corpus must be counted.
 
     The table is counted once over the whole corpus, never over the rest that a resumed run has to
-    score. An earlier table is valid if all files have the versions that were counted. Otherwise
-    workers compare the references first. The run's identity names the corpus by its files and rows.
+    score. An earlier table is valid if all files have the versions that were counted. The same
+    references give the same table again. The run's identity names the corpus by its files and rows.
     """
     path = folder.path(IDF_FILE)
     label = f"corpus@{shape_digest(plan.splits, column)}"
-    may_be_valid = False
     with suppress(IdfError):  # a missing or damaged table is counted again
         tables = load_idf(path)
         _check_complete(tables, plan, settings)
-        versions, _ = split_corpus(tables.corpus)
-        if plan.has_versions and versions == plan.digest:
+        if plan.has_versions and tables.corpus == plan.digest:
             return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
-        may_be_valid = True
-    return IdfSource(
-        path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
-    )
+    return IdfSource(path=path, must_count=True, fingerprint=None, label=label)
 
 
 def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> None:
@@ -82,7 +70,7 @@ def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> Non
 def idf_table(
     root: beam.Pipeline, spec: ScoreSpec, source: IdfSource
 ) -> beam.PCollection[IdfTables] | None:
-    """Add the steps that load the idf tables, or count them if their references have changed."""
+    """Add the steps that load the idf tables, or count them."""
     if source.path is None:
         return None
     if not source.must_count:
@@ -103,58 +91,13 @@ def idf_table(
         corpus=spec.corpus,
         buckets=num_buckets(spec.goal.about_rows),
     )
-    count: beam.PTransform = CountDocumentFrequencies(counting)
-    if source.may_be_valid:
-        count = _CountUnlessSame(counting, source.path, spec)
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
         | "Spread" >> Spread()
-        | "CountDocumentFrequencies" >> count
+        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
         | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
     )
-
-
-@dataclass
-class _CountUnlessSame(beam.PTransform):
-    """Runs of splits -> the IdfTables over all references: those saved if they are the same.
-
-    Digests of the references are compared. For splits that have not changed they are read from the
-    records of their parts.
-    """
-
-    counting: Counting
-    path: str
-    spec: ScoreSpec
-
-    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[IdfTables]:
-        counting = self.counting
-        digest = partial(digest_run, counting=counting, spec=self.spec)
-        same = beam.pvalue.AsSingleton(
-            runs
-            | "DigestRun" >> beam.ParDo(RunStep(Each(digest, attrgetter("name"))))
-            | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
-            | "CompareTable" >> beam.Map(_has_same_references, self.path)
-        )
-        return (
-            runs
-            | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
-            # Counting takes long, and so must not share a stage with a side input; see `WithIdf`.
-            | "SpreadChanged" >> Spread()
-            | "CountChanged" >> CountDocumentFrequencies(counting)
-            | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=counting.corpus)
-        )
-
-
-def _has_same_references(count: SplitCount, path: str) -> bool:
-    return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
-
-
-def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> IdfTables:
-    if not same:
-        return counted
-    saved = load_idf(path)
-    return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
 
 
 @dataclass

@@ -310,7 +310,6 @@ def _plan_of(
     choosing = fields.choosing
     candidates = fields.several or fields.candidate_column
     columns = (candidates, options.reference_column, choosing)
-    by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
     settings = (*columns, options.group_by, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
@@ -328,7 +327,7 @@ def _plan_of(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,
             imports=imports,
-            group_by=by,
+            group_by=options.group_by,
         ),
         choosing=choosing,
         written=lambda part: [
@@ -339,6 +338,7 @@ def _plan_of(
     if plan.sketched:
         return None, plan
     census = take_census(plan.splits, options.language_column, ())
+    by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
     groups = take_census(first_splits(plan.splits), None, by).num_groups
     census = replace(census, num_groups=groups)
     return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)

@@ -39,7 +39,6 @@ from bertscore_beam.records import (
     find_records,
     keep_records,
     open_finished,
-    pack_written,
     read_groups,
     read_part_sizes,
     record_path,
@@ -276,7 +275,7 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         for name in (*copied, *(name for name in IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
         index_rows(folder, records)
-        pack_written(folder, records)
+        keep_records(folder, find_records(folder), gone=(), unsure=())
         summary = _summary(planned, records)
         if by := planned.group_by:
             summary |= write_groups(folder, read_groups(folder, records, by), by)

@@ -24,7 +24,6 @@ from bertscore_beam.dump import (
     Digests,
     Reason,
     Rows,
-    Split,
     Text,
     candidate_reason,
     columns,
@@ -37,14 +36,12 @@ from bertscore_beam.idf import NO_KEY, IdfKey, IdfTables, RowKeys, row_keys
 from bertscore_beam.metrics import MetricProcesses
 from bertscore_beam.records import (
     VALUES,
-    EarlierSource,
     FoundRows,
     RowScores,
     RowSetting,
     RunSettings,
     SignedRows,
     encode_reasons,
-    open_earlier,
 )
 from bertscore_beam.score.plan_settings import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
@@ -66,19 +63,6 @@ if TYPE_CHECKING:
 
 Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
 """Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
-
-
-def finder(source: EarlierSource | None, split: Split, rows: Rows) -> Find | None:
-    """Return what looks the rows of a split up; None without an earlier run."""
-    if source is None:
-        return None
-
-    def find(digests: Digests, signed: SignedRows) -> FoundRows:
-        positions = split.row_offset + rows.input_rows
-        earlier = open_earlier(source.root, source.run)
-        return earlier.find(split.input_name, positions, digests, signed)
-
-    return find
 
 
 def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:

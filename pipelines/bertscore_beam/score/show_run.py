@@ -14,13 +14,9 @@ from bertscore_beam.dump import (
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.metrics import speed_words
 from bertscore_beam.records import (
-    NO_SETTING,
-    EarlierSource,
-    Index,
     RowSetting,
     RunSettings,
-    equal_settings,
-    nearest_differences,
+    differences,
     no_groups_words,
     read_index,
 )
@@ -98,9 +94,6 @@ def _mean(value: float | None) -> str:
 _SHARE_OF_OTHER_SCRIPTS = 0.02
 """Share of rows in other scripts above which a run warns: fewer may be quotations or mistakes."""
 
-_COMPARED = 10
-"""Signatures of a run that are compared for a warning. There may be one for each test set."""
-
 
 def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     """Return the warnings that a summary leads to."""
@@ -156,7 +149,9 @@ def _unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
     source = spec.reuse
     if source is None or summary["reused"] or not summary["scored"]:
         return None
-    if _has_other_tables(source, read_index(spec.folder)):
+    own = read_index(spec.folder)
+    now = () if own is None else own.signatures
+    if source.is_indexed and "idf" in differences(source, tuple(map(Signature.parse, now))):
         return (
             f"no row took its scores from {source.shown}: its idf table is another one, and every "
             "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
@@ -164,18 +159,6 @@ def _unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
         )
     return (
         f"no row took its scores from {source.shown}: it has none of the same texts and settings."
-    )
-
-
-def _has_other_tables(source: EarlierSource, own: Index | None) -> bool:
-    if own is None or not source.is_indexed:
-        return False
-    if (equal_settings(source.signatures, own.signatures) != NO_SETTING).any():
-        return False
-    texts = own.signatures[:_COMPARED]
-    return any(
-        "idf" in (nearest_differences(source.signatures, Signature.parse(text)) or {})
-        for text in texts
     )
 
 
@@ -333,8 +316,6 @@ def _parts_words(summary: Mapping[str, Any]) -> str:
 def _idf_words(job: ScoreJob) -> str:
     if job.idf.path is None:
         return "none"
-    if job.idf.may_be_valid:
-        return "table of an earlier run, counted again if a reference has changed"
     return (
         "to be counted over all references"
         if job.idf.must_count

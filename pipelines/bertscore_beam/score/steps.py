@@ -1,15 +1,14 @@
 """What is done with each run of splits and each part of a scoring run; knows no Beam.
 
 The splits of a run are scored one after the other: the rows of a split are read and scored on the
-device, its part is written and, last, its record. Before that, the references of splits may be
-compared; after that, groups are read from parts.
+device, its part is written and, last, its record.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from bertscore_beam.dump import (
     UNREADABLE,
@@ -18,23 +17,21 @@ from bertscore_beam.dump import (
     Split,
     SplitReader,
     SplitRun,
-    digest_references,
     multiplied,
     write_part,
 )
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf import Counting, IdfTables, SavedIdf, SplitCount
+from bertscore_beam.idf import IdfTables, SavedIdf
 from bertscore_beam.metrics import MetricProcesses
 from bertscore_beam.records import (
     EarlierRecords,
     FailedSplit,
-    GroupedPart,
     PartRecord,
     ReusedPart,
     SplitResult,
     may_be_valid,
+    open_earlier,
     packed_rows,
-    read_record,
     record_name,
     record_path,
     rejected_rows,
@@ -42,11 +39,10 @@ from bertscore_beam.records import (
     rows_file,
     rows_path,
     rows_to_bytes,
-    statistics_of_part,
 )
-from bertscore_beam.run import OutputFolder, at_work, counters, event, spare_the_collector
+from bertscore_beam.run import at_work, counters, event, spare_the_collector
 from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
-from bertscore_beam.score.rows import RowProgress, finder, score_table
+from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scored_table import ScoredTable
 
 logger = logging.getLogger(__name__)
@@ -167,14 +163,17 @@ def _score(
     scorers: LoadedScorers,
     metrics: MetricProcesses | None,
 ) -> ScoredTable:
-    progress = RowProgress(len(rows))
+    progress, find = RowProgress(len(rows)), None
+    if spec.reuse is not None:
+        earlier = open_earlier(spec.reuse.root, spec.reuse.run)
+        find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
     with at_work.doing(record_name(split.part_name), lambda: progress.share):
         scored = score_table(
             scorers,
             rows,
             settings=spec.settings,
             idf=idf,
-            find=finder(spec.reuse, split, rows),
+            find=find,
             progress=progress,
             metrics=metrics,
         )
@@ -253,32 +252,3 @@ def _reused(part: ReusedPart) -> ReusedPart:
     counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
     logger.info(event("part_reused", part=part.record.part_name, rewritten=part.rewritten))
     return part
-
-
-def digest_run(run: SplitRun, *, counting: Counting, spec: ScoreSpec) -> Iterator[SplitCount]:
-    """Digest the references of splits; from the records of their parts if these are current."""
-    labels = spec.settings.labels
-    reader = SplitReader(run.splits, counting.fields.counted)
-    for split in run.splits:
-        record = read_record(spec.folder, split.part_name)
-        is_same_job = record is not None and may_be_valid(split, record, spec.digest, None, labels)
-        try:
-            if record is not None and is_same_job and record.is_current(split):
-                number, digest = record.rows_read, record.digests.references
-            else:
-                rows = counting.rows_of(split, reader)
-                number, digest = len(rows), digest_references(rows)
-        except UNREADABLE as error:
-            logger.warning("not compared: %s", mask_credentials(str(error)))
-            yield SplitCount(unreadable=1)
-        else:
-            yield SplitCount(content=counting.content_of(split, number, digest))
-
-
-def group_part(
-    part: GroupedPart, *, folder: OutputFolder, by: tuple[str, ...]
-) -> Iterator[tuple[str, bytes]]:
-    """Read the statistics of each group of a part, and of all its rows: as JSON and as bytes."""
-    of_part = statistics_of_part(folder.path(part.part_name), part, by)
-    for group, statistics in ((None, of_part.total), *of_part.groups.items()):
-        yield json.dumps(group), statistics.to_bytes()

@@ -1,10 +1,9 @@
 from .job import TUNE as TUNE
 from .judgements import Judgements as Judgements, read_judgements as read_judgements
 from .other_metrics import (
-    LEXICAL_METRICS as LEXICAL_METRICS,
-    LexicalMetrics as LexicalMetrics,
     corpus_agreement as corpus_agreement,
     languages_of_rows as languages_of_rows,
+    score_judgements as score_judgements,
 )
 from .tune_options import TuneOptions as TuneOptions
 from .tune_results import (

@@ -50,7 +50,6 @@ from bertscore_beam.tune.tune_plan import (
     TuneModel,
     TunePlan,
     cut_parts,
-    weightings_of,
 )
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core import (
@@ -210,7 +209,7 @@ def _texts_of(judgements: Judgements, part: Part) -> bytes:
 
 def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
     """Score all judgements with one model, but those of which there are scores."""
-    weightings, parts = job.plan.weightings, job.plan.parts
+    weightings, parts = job.plan.options.weightings, job.plan.parts
     # The names say of which texts the scores are, and how made.
     how = "-".join(f"{weighting.matching}.{weighting.idf}" for weighting in weightings)
     corpus = parts[0].name.partition("-")[0]
@@ -290,7 +289,7 @@ def conclude_tune(job: TuneJob) -> Outcome:
 def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the stage of a model without a plan: its steps do not depend on it."""
     folder = OutputFolder(options.output)
-    scoring = ScoreParts(ScorerConfig(), "", folder, weightings_of(options), scores="")
+    scoring = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
     yield score_stage(scoring, options, runner)
 
 

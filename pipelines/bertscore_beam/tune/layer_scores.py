@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.files import mask_credentials, open_source
 from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, at_work, counters, load_scorer
+from bertscore_beam.tune.tune_options import Weighting
 from bertscore_core import BertScorer, IdfTable, ScorerConfig
 from bertscore_core.tokens import Work
 
@@ -20,13 +20,6 @@ SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
 ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
 
 Floats = npt.NDArray[np.float32]
-
-
-class Weighting(NamedTuple):
-    """How a pair is matched, `greedy` or `optimal`, and averaged: with idf `none` or `corpus`."""
-
-    matching: str
-    idf: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

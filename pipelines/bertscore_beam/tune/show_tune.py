@@ -20,7 +20,7 @@ def show_plan(plan: TunePlan) -> tuple[Shown, ...]:
         ("groups", ", ".join(name for name in judgements.names if name) or "none"),
         *((f"layers of {model.name}", " ".join(map(str, model.layers))) for model in plan.models),
         *(("left out", why) for why in plan.missing.values()),
-        ("weights of tokens", ", ".join(weighting.idf for weighting in plan.weightings)),
+        ("weights of tokens", ", ".join(weighting.idf for weighting in plan.options.weightings)),
         ("other metrics", ", ".join(plan.options.chosen_metrics) or "none"),
         ("recommended by", f"{plan.options.statistic} of F1"),
         ("output", mask_credentials(plan.output)),

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import ClassVar, Literal
+from itertools import product
+from typing import ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump import METRICS
 from bertscore_beam.options import COLUMN, NAMES, ScoringOptions, check_at_least, check_value
@@ -20,6 +21,13 @@ LEAST_HYBRIDS = 100
 """As many are chosen from at a time."""
 EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score", "MeCab")
 """Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
+
+
+class Weighting(NamedTuple):
+    """How a pair is matched, `greedy` or `optimal`, and averaged: with idf `none` or `corpus`."""
+
+    matching: str
+    idf: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +138,13 @@ class TuneOptions(ScoringOptions):
         if self.metrics == ALL_METRICS:
             return tuple(METRICS)
         return () if self.metrics == NO_METRICS else self.metrics
+
+    @property
+    def weightings(self) -> tuple[Weighting, ...]:
+        """The weightings to compare, in the order in which scores are kept."""
+        matchings = ("greedy", "optimal") if self.matching == "both" else (self.matching,)
+        idf = ("none", "corpus") if self.idf == "both" else (self.idf,)
+        return tuple(Weighting(*pair) for pair in product(matchings, idf))
 
     @property
     def statistic(self) -> str:

@@ -1,13 +1,12 @@
 """A tuning run: as it was planned, and once it has its output folder."""
 
 import hashlib
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, Runner, Say, unseen_device_words
 from bertscore_beam.tune.judgements import Judgements
-from bertscore_beam.tune.layer_scores import Part, Weighting
+from bertscore_beam.tune.layer_scores import Part
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core import ScorerConfig, Settings, Signature
 
@@ -15,13 +14,6 @@ LAYOUT = "1"
 """Version of the names and contents of the files in `_manifest`."""
 IDF_FOLDER = f"{MANIFEST_FOLDER}/idf"
 MEASURES = ("precision", "recall", "f1")
-
-
-def weightings_of(options: TuneOptions) -> tuple[Weighting, ...]:
-    """Return the weightings to compare, in the order in which scores are kept."""
-    matchings = ("greedy", "optimal") if options.matching == "both" else (options.matching,)
-    idf = ("none", "corpus") if options.idf == "both" else (options.idf,)
-    return tuple(Weighting(*pair) for pair in itertools.product(matchings, idf))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +76,6 @@ class TunePlan:
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
         return unseen_device_words(self.options, self.runner, self.models[0].config)
-
-    @property
-    def weightings(self) -> tuple[Weighting, ...]:
-        """The weightings to compare."""
-        return weightings_of(self.options)
 
     @property
     def identity(self) -> dict[str, str]:

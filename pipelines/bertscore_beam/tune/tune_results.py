@@ -10,12 +10,7 @@ import pyarrow as pa
 
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import ModelScores
-from bertscore_beam.tune.other_metrics import (
-    METRIC_NAMES,
-    LexicalMetrics,
-    corpus_agreement,
-    languages_of_rows,
-)
+from bertscore_beam.tune.other_metrics import METRIC_NAMES, OtherScores, corpus_agreement
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
 from bertscore_core.errors import InputError
@@ -87,7 +82,7 @@ class Compared:
 
 
 def compared(
-    plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, Doubles]
+    plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, OtherScores]
 ) -> Compared:
     """Put the scores of models, by digest, and of other metrics, by name, side by side."""
     settings = [
@@ -100,16 +95,17 @@ def compared(
             digest=model.digest,
         )
         for model in plan.models
-        for weighting in plan.weightings
+        for weighting in plan.options.weightings
         for layer in model.layers
         for measure in MEASURES
     ]
-    settings += [Setting(model=name) for name in others]
+    settings += [Setting(model=METRIC_NAMES[name]) for name in others]
     values = [
         scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements))
         for model in plan.models
     ]
-    matrix = np.concatenate([*values, *(row[None] for row in others.values())], dtype=np.float64)
+    more = [own.values[None] for own in others.values()]
+    matrix = np.concatenate([*values, *more], dtype=np.float64)
     complete = np.logical_and.reduce(np.isfinite(matrix), axis=0)
     return Compared(settings=tuple(settings), scores=matrix, complete=complete)
 
@@ -310,12 +306,15 @@ class Results:
 
 
 def evaluate(
-    plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, Doubles]
+    plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, OtherScores]
 ) -> Results:
     """Compute every statistic in every group, and choose the layers."""
     sides = compared(plan, scores, others)
-    groups = _groups(plan, sides)
-    sizes = {group: own.scores.shape[1] for group, own in groups.items()}
+    positions = _positions(plan, sides)
+    groups = {
+        group: GroupRows.of(plan.judgements, own, sides.scores) for group, own in positions.items()
+    }
+    sizes = {group: len(own) for group, own in positions.items()}
     sizes[MEAN] = sum(sizes.values())
     rows: list[Row] = []
     overall: dict[str, Agreement] = {}
@@ -330,31 +329,40 @@ def evaluate(
     for group, own in groups.items() if plan.options.hybrids else ():
         where = {"group": group, "rows": sizes[group]}
         for name, values in hybrids_of(own, plan.options).items():
-            rows += _valued(sides.settings, values, statistic=name, **where)
-    rows += _corpus_rows(plan, sides)
-    chosen = overall[plan.options.statistic]
-    _check_defined(plan.options.statistic, chosen, sides, groups)
+            rows += [
+                _row(setting, **where, statistic=name, value=value)
+                for setting, value in zip(sides.settings, values.tolist(), strict=True)
+            ]
+    for group, chosen in positions.items():
+        where = {"group": group, "rows": sizes[group]}
+        for name, by_metric in corpus_agreement(plan.judgements, chosen, others).items():
+            rows += [
+                _row(Setting(model=model), **where, statistic=name, value=value)
+                for model, value in by_metric.items()
+            ]
+    agreement = overall[plan.options.statistic]
+    _check_defined(plan.options.statistic, agreement, sides, groups)
     return Results(
         compared=sides,
         rows=rows,
-        recommended=_recommend(plan, sides, groups, chosen, scores),
+        recommended=_recommend(plan, sides, groups, agreement, scores),
         unscored=int((~sides.complete).sum()),
     )
 
 
-def _groups(plan: TunePlan, sides: Compared) -> dict[str, GroupRows]:
-    judgements, groups = plan.judgements, {}
-    for group, name in enumerate(judgements.names):
-        rows = judgements.of_group(group)
-        rows = rows[sides.complete[rows]]
+def _positions(plan: TunePlan, sides: Compared) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the rows of each group that every setting has scored."""
+    positions = {}
+    for group, name in enumerate(plan.judgements.names):
+        rows = plan.judgements.of_group(group)
+        positions[name or ALL_ROWS] = rows = rows[sides.complete[rows]]
         if len(rows) < plan.options.min_rows:
             raise InputError(
                 f"too few judgements have scores: got {len(rows)} in "
                 f"{name or 'all'!r}; expected at least {plan.options.min_rows}. The texts of the "
                 "others have no tokens that weigh anything. Add rows, or lower --min-rows."
             )
-        groups[name or ALL_ROWS] = GroupRows.of(judgements, rows, sides.scores)
-    return groups
+    return positions
 
 
 def _best(agreement: Agreement, sides: Compared) -> int | None:
@@ -404,26 +412,6 @@ def _rows(sides: Compared, options: TuneOptions, where: Row, agreement: Agreemen
     ]
 
 
-def _corpus_rows(plan: TunePlan, sides: Compared) -> list[Row]:
-    judgements, corpus_rows = plan.judgements, []
-    wanted = tuple(METRIC_NAMES[name] for name in plan.options.chosen_metrics)
-    languages = languages_of_rows(judgements, plan.options.language)
-    for group, name in enumerate(judgements.names if wanted else ()):
-        rows = judgements.of_group(group)
-        rows = rows[sides.complete[rows]]
-        metrics = LexicalMetrics(languages[group], wanted)
-        where = {"group": name or ALL_ROWS, "rows": len(rows)}
-        for statistic, values in corpus_agreement(judgements, rows, metrics).items():
-            settings = [Setting(model=f"{metric}, corpus") for metric in metrics.corpus_names]
-            corpus_rows += _valued(settings, values, statistic=statistic, **where)
-    return corpus_rows
-
-
-def _valued(settings: Sequence[Setting], values: Doubles, **where: object) -> list[Row]:
-    numbers = zip(settings, values.tolist(), strict=True)
-    return [_row(setting, **where, value=value) for setting, value in numbers]
-
-
 def _row(setting: Setting, **values: object) -> Row:
     known = {**asdict(setting), **values}
     return {name: known.get(name) for name in AGREEMENT.names}
@@ -437,7 +425,7 @@ def _recommend(
     scores: Mapping[str, ModelScores],
 ) -> list[Row]:
     recommended = []
-    idf = plan.weightings[0].idf
+    idf = plan.options.weightings[0].idf
     statistic = statistics_of(plan.judgements, plan.options)[plan.options.statistic]
     for model in plan.models:
         f1 = {"digest": model.digest, "matching": "greedy", "measure": "f1"}

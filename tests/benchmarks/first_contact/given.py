@@ -45,6 +45,11 @@ class Given:
         """Whether there is a GPU to look at."""
         return self.device != "cpu"
 
+    @property
+    def kind(self) -> str:
+        """Return what sort of device it is, as torch calls it."""
+        return "cuda" if self.on_gpu else "cpu"
+
     def minilm(self) -> BenchModel:
         """Return the model that was brought along, else one of its shape with random weights."""
         folder = self.work / "models"

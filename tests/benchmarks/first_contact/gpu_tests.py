@@ -34,7 +34,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         lines.write(json.dumps({"collected": len(session.items)}) + "\n")
 
 
-def run(checks: Checks, given: Given) -> None:
+def gpu_tests(checks: Checks, given: Given) -> None:
     """Run the tests marked `gpu`; on a CPU, collect them."""
     results = given.work / "ended_tests.jsonl"
     results.unlink(missing_ok=True)
@@ -64,7 +64,7 @@ def report(checks: Checks, results: Path, ended: str, on_gpu: bool) -> None:
     expected = collected["collected"]
     if not on_gpu:
         checks.check("tests marked gpu are found", expected > 0, ended, tests=expected)
-        checks.skip("tests marked gpu", "no CUDA device was asked for")
+        checks.without_gpu("tests marked gpu")
         return
     for line in lines:
         name = line["test"].rpartition("/")[2]

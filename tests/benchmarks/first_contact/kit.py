@@ -11,8 +11,8 @@ a Python that has torch with CUDA, transformers, pyarrow and pytest:
 Nothing is installed: what the project's version is, and the wheels of the kit, are unpacked into
 the folder of the results, which is put on the path of imports. The embedded model is brought in
 8 bits a weight, rounded row by row, and is spread out again there: speeds are those of the model,
-and scores differ from its own by a few thousandths, the same on each device. In float16 it is twice
-as large and nearly exact. Without the kit, models are random, and parts that need Beam are skipped.
+and scores differ from its own by a few thousandths, the same on each device. Without the kit,
+models are random, and parts that need Beam are skipped.
 """
 
 import argparse
@@ -58,26 +58,15 @@ TOKENIZER = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.tx
 WEIGHTS, SCALE = "model.safetensors", ".scale"
 
 
-def make_model(folder: Path, bits: int) -> None:
-    """Write the embedded model with smaller weights.
-
-    Args:
-        folder: Where to.
-        bits: 16 for float16, or 8 for integers with a scale for each row.
-    """
+def make_model(folder: Path) -> None:
+    """Write the embedded model with weights of 8 bits, and a scale for each row."""
     source = resolve_model(None).folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in TOKENIZER:
         shutil.copyfile(source / name, folder / name)
-    weights = load_file(source / WEIGHTS)
-    if bits == 16:
-        small = {
-            name: values.half() for name, values in weights.items() if values.is_floating_point()
-        }
-    else:
-        small = {}
-        for name, values in weights.items():
-            small |= in_8_bits(name, values)
+    small: dict[str, torch.Tensor] = {}
+    for name, values in load_file(source / WEIGHTS).items():
+        small |= in_8_bits(name, values)
     save_file(small, folder / WEIGHTS, metadata={"format": "pt"})
 
 
@@ -139,13 +128,12 @@ def main() -> None:
     """Make the folder, and say how large it is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, default=KIT)
-    parser.add_argument("--bits", type=int, choices=(8, 16), default=8, help="of a weight")
     parser.add_argument("--without-beam", action="store_true", help="leave out the wheels")
     parser.add_argument("--python", default="3.12", help="version of Python there")
     given = parser.parse_args()
     shutil.rmtree(given.to / "model", ignore_errors=True)
     shutil.rmtree(given.to / "wheels", ignore_errors=True)
-    make_model(given.to / "model", given.bits)
+    make_model(given.to / "model")
     if not given.without_beam:
         fetch_wheels(given.to / "wheels", given.python)
     sizes = {"checkout": checkout_bytes(), "kit": folder_bytes(given.to)}
@@ -153,7 +141,7 @@ def main() -> None:
     if sum(sizes.values()) > MOST_BYTES:
         raise SystemExit(
             f"too large: {sum(sizes.values()) / 2**20:.1f} MiB; expected {MOST_BYTES >> 20} at "
-            "most. Use --bits 8 or --without-beam."
+            "most. Use --without-beam."
         )
 
 

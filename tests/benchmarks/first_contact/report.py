@@ -67,6 +67,10 @@ class Checks:
         """Record what could not be looked at."""
         self._add(Finding(self.part, what, SKIP, why))
 
+    def without_gpu(self, what: str) -> None:
+        """Record what can be looked at on a GPU only."""
+        self.skip(what, "no CUDA device was asked for")
+
     @contextmanager
     def guarded(self, what: str) -> Iterator[None]:
         """Turn an error in the body into a failure, so that what follows is still looked at."""

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from bertscore_core import greedy_match, specification
+from bertscore_core.match import average, best_matches_in_tiles
 from tests.support.tolerances import INVARIANCE_ATOL
 
 HIDDEN = 8
@@ -89,9 +91,35 @@ def test_text_of_two_tokens_or_without_weight_scores_as_in_the_reference(tokens,
     torch.testing.assert_close(scores[0], torch.tensor(expected).float(), equal_nan=True)
 
 
-def test_arguments_are_left_alone():
-    pair = (unit(4, 1), unit(5, 2), torch.ones(4), torch.ones(5))
-    before = [value.clone() for value in pair]
-    match([pair])
-    for value, old in zip(pair, before, strict=True):
-        torch.testing.assert_close(value, old, atol=0, rtol=0)
+class Products(TorchDispatchMode):
+    """Notes the sizes of all products of matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.mm.default:
+            self.sizes.append(result.numel())
+        return result
+
+
+@pytest.mark.parametrize("side", [1, 7, 64])
+def test_tiles_give_the_scores_of_all_similarities(device, side):
+    texts, weights = (unit(61, side), unit(40, 1)), (torch.rand(61), torch.rand(40))
+    with Products() as products:
+        best = best_matches_in_tiles(*(text.to(device) for text in texts), side=side)
+    assert 0 < max(products.sizes) <= side**2
+    lengths = (torch.tensor([len(text)]) for text in texts)
+    tiled = average(best, *(part.to(device) for part in (*(w[None] for w in weights), *lengths)))
+    expected = specification.match(*(part.numpy() for part in (*texts, *weights)))
+    assert torch.cat(tiled).cpu().numpy() == pytest.approx(expected, abs=INVARIANCE_ATOL)
+
+
+def test_tiles_keep_what_is_no_number():
+    broken = torch.ones(3, 2)
+    broken[2] = math.nan
+    best = best_matches_in_tiles(torch.ones(3, 2), broken, side=1)
+    assert best.candidate.isnan().all()
+    assert best.reference.isnan().tolist() == [[False, False, True]]

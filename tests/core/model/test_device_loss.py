@@ -5,39 +5,53 @@ import torch
 
 from bertscore_core import DeviceLostError
 from bertscore_core.match import kernel, matching_triton
-from bertscore_core.model import Encoder, is_device_lost, noticing_a_lost_device
+from bertscore_core.model import (
+    Encoder,
+    is_device_lost,
+    is_out_of_memory,
+    noticing_a_lost_device,
+)
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered"
 ADVICE = "CUDA kernel errors might be asynchronously reported at some other API call"
 
 
+FULL, LOST, NEITHER = (True, False), (False, True), (False, False)
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (torch.AcceleratorError(f"{ILLEGAL}\n{ADVICE}"), True),
-        (torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered"), True),
-        (torch.AcceleratorError("CUDA error: unspecified launch failure"), True),
-        (torch.AcceleratorError("CUDA error: device-side assert triggered"), True),
-        (torch.AcceleratorError("CUDA error: an error of a later version"), True),
-        (RuntimeError(ILLEGAL), True),
-        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), True),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `x`"), True),
-        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), True),
-        (torch.AcceleratorError("CUDA error: out of memory"), False),
-        (torch.OutOfMemoryError("CUDA out of memory."), False),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`"), False),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `x`"), False),
-        (torch.AcceleratorError("CUDA error: invalid device ordinal"), False),
-        (torch.AcceleratorError("CUDA error: no kernel image is available for execution"), False),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `x`"), False),
-        (RuntimeError("Triton Error [CUDA]: device kernel image is invalid"), False),
-        (RuntimeError("Triton Error [CUDA]: unsupported toolchain"), False),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
-        (ValueError(ILLEGAL), False),
+        *(
+            (torch.AcceleratorError(f"CUDA error: {words}"), LOST)
+            for words in (
+                f"an illegal memory access was encountered\n{ADVICE}",
+                "uncorrectable ECC error encountered",
+                "unspecified launch failure",
+                "an error of a later version",
+            )
+        ),
+        (RuntimeError(ILLEGAL), LOST),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), LOST),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `x`"), LOST),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), LOST),
+        (torch.AcceleratorError("CUDA error: out of memory"), FULL),
+        (torch.OutOfMemoryError("CUDA out of memory."), FULL),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 18.00 GB)"), FULL),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`"), FULL),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `x`"), FULL),
+        (RuntimeError("Check 'ptr' failed: Failed to allocate 321280000 bytes of memory"), FULL),
+        (torch.AcceleratorError("CUDA error: invalid device ordinal"), NEITHER),
+        (torch.AcceleratorError("CUDA error: no kernel image is available"), NEITHER),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `x`"), NEITHER),
+        (RuntimeError("Triton Error [CUDA]: device kernel image is invalid"), NEITHER),
+        (RuntimeError("Triton Error [CUDA]: unsupported toolchain"), NEITHER),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), NEITHER),
+        (ValueError(ILLEGAL), NEITHER),
     ],
 )
-def test_only_an_error_that_stays_means_a_lost_device(error, expected):
-    assert is_device_lost(error) is expected
+def test_a_full_device_a_lost_one_and_a_refused_call_are_told_apart(error, expected):
+    assert (is_out_of_memory(error), is_device_lost(error)) == expected
 
 
 def test_other_errors_pass_as_they_are():

@@ -74,18 +74,6 @@ def test_times_are_those_between_events_once_they_have_passed(queue):
     assert first.late_seconds == second.late_seconds == 0
 
 
-def test_work_that_is_not_done_is_counted_later(queue):
-    first, second = Work(), Work()
-    queue.end(queue.begin(), first)
-    early = queue.fetch(torch.ones(1))
-    queue.end(queue.begin(), second)
-    queue.received(early, first)
-    assert first.busy_seconds == 1
-    assert second.busy_seconds == 0
-    queue.received(queue.fetch(torch.ones(1)), second)
-    assert (second.idle_seconds, second.busy_seconds) == (2, 1)  # event 2 is of the copy
-
-
 def test_work_that_the_device_begins_while_it_is_queued_is_late(queue):
     """The device has nothing else to do, and waits for the rest of what is queued."""
     prompt, late = Work(), Work()
@@ -187,29 +175,6 @@ def test_all_blocks_are_queued_before_the_first_scores_are_waited_for(slow_score
     scores = scorer.score(texts, texts[::-1])
     assert blocks[0] == blocks[1] > 2
     np.testing.assert_array_equal(scores.f1, plain.score(texts, texts[::-1]).f1)
-
-
-def test_a_call_queues_its_work_while_another_waits_for_its_scores(slow_scorer, monkeypatch):
-    """The second call is queued before the first is done: the device never runs out of work."""
-    scorer, plain = slow_scorer
-    waiting, scores = threading.Semaphore(0), {}
-    monkeypatch.setattr(
-        SlowMoment, "wait", lambda _: (waiting.release(), SlowMoment.device.wait(GENEROUS))
-    )
-
-    def score(text):
-        scores[text] = scorer.score([text], ["a b c"]).f1[0]
-
-    threads = [threading.Thread(target=score, args=(text,)) for text in ("a b", "c d e")]
-    for thread in threads:
-        thread.start()
-    # Both wait for scores, though the device has not begun: no turn lasts until work is done.
-    assert all(waiting.acquire(timeout=GENEROUS) for _ in threads)
-    SlowMoment.device.set()
-    for thread in threads:
-        thread.join(GENEROUS)
-    assert scores == {text: plain.score([text], ["a b c"]).f1[0] for text in scores}
-    assert len(scores) == 2
 
 
 @pytest.mark.gpu

@@ -44,13 +44,6 @@ def test_what_was_kept_is_found_under_its_key_alone(cache):
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_second_process_that_keeps_the_same_changes_nothing(cache):
-    keep()
-    keep(content="another")
-    assert find_encoder(KEY, Path.read_text) == "model"
-    assert os.listdir(cache) == [KEY]
-
-
 @pytest.mark.parametrize("name", ["encoder.xml", "encoder.bin", "sha256"])
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data + b"1", None])
 def test_damaged_files_are_never_read(cache, caplog, name, damage):
@@ -89,12 +82,6 @@ def test_an_encoder_that_fails_is_not_kept(cache):
     with pytest.raises(TypeError):
         keep(content=None)
     assert os.listdir(cache) == []
-
-
-def test_large_encoders_are_not_written(cache):
-    with new_encoder(KEY, kept_encoders.MOST_BYTES) as path:
-        assert path is None
-    assert not cache.exists()
 
 
 @pytest.mark.parametrize("place", ["", "file"])

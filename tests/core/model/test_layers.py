@@ -15,17 +15,18 @@ from transformers import (
     XLMRobertaXLConfig,
 )
 
-from bertscore_core import ConfigError, ScorerConfig, settle
-from bertscore_core.model import EncoderOptions, cut, find_final_norm, resolve_model
+from bertscore_core import ConfigError
+from bertscore_core.model import EncoderOptions, find_final_norm, resolve_model
 from bertscore_core.model.encoder import _CONVERTED
 from tests.support.encoders import shared_encoder
-from tests.support.tiny_models import FAMILIES
+from tests.support.tiny_models import FAMILIES, MODERN
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 
 pytestmark = pytest.mark.model
 
 LAYERS = 3
 FINAL_NORM = {"t5", "mt5", "byt5", "pegasus", "mbart", "mbart50", "mbart_50", "blenderbot"}
+FINAL_NORM |= {"modernbert", "eurobert", "gemma", "qwen3"}
 SMALL = {
     "vocab_size": 50,
     "hidden_size": 32,
@@ -60,7 +61,7 @@ OTHERS = {
 }
 
 
-SOON = ("albert", "bert", "deberta_v2", "mbart", "t5", "xlnet")
+SOON = ("albert", "bert", "deberta_v2", "gte", "mbart", "modernbert", "t5", "xlnet")
 """Families of each kind of stack: `make test` compiles these alone, and `make engines` the rest."""
 
 
@@ -85,7 +86,7 @@ def states(folder, backend, **changes):
     return nn.functional.normalize(encoder.encode(ids, lengths)[:, inside], dim=-1).numpy()
 
 
-@pytest.mark.parametrize(("family", "backend"), list(encoders(FAMILIES)))
+@pytest.mark.parametrize(("family", "backend"), list(encoders([*FAMILIES, *MODERN])))
 def test_every_row_is_what_the_layer_gives_alone(tiny_folder, family, backend):
     """Layers alone are computed by torch. test_parity compares those of OpenVINO."""
     folder = tiny_folder(family)
@@ -99,7 +100,7 @@ def test_every_row_is_what_the_layer_gives_alone(tiny_folder, family, backend):
         np.testing.assert_allclose(row, alone, atol=atol, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *MODERN])
 def test_hidden_states_differ_only_where_a_norm_follows(tiny_folder, family):
     rows = {
         name: states(
@@ -148,27 +149,3 @@ def test_a_stack_without_a_known_norm_is_refused(tiny_folder):
     model.forward = changed
     with pytest.raises(ConfigError, match=r"cannot be returned as they are scored one by one"):
         find_final_norm(model)
-
-
-def test_cutting_for_a_look_leaves_the_model_whole(tiny_folder):
-    for family in ("albert", "xlm", "distilbert", "t5"):
-        model = AutoModel.from_pretrained(tiny_folder(family)).eval()
-        model = getattr(model, "encoder", model) if hasattr(model, "decoder") else model
-        find_final_norm(model)
-        cut(model, LAYERS)  # would be out of range
-        with pytest.raises(ConfigError, match=f"expected 0 .* to {LAYERS}"):
-            cut(model, LAYERS + 1)
-
-
-def test_semantics_are_told_only_where_they_matter(tiny_folder):
-    common = {"model": str(tiny_folder("t5")), "num_layers": 1, "max_length": "reference"}
-    told = [
-        settle(ScorerConfig(**common, **changes)).signature().layer_semantics
-        for changes in (
-            {},
-            {"layer_semantics": "cut"},
-            {"all_layers": True},
-            {"all_layers": True, "layer_semantics": "cut"},
-        )
-    ]
-    assert told == ["cut", "cut", "hidden", "cut"]

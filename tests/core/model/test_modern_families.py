@@ -7,7 +7,6 @@ any padding; expected scores are computed from them in plain steps.
 import json
 import logging
 import shutil
-from functools import cache
 
 import numpy as np
 import pytest
@@ -15,18 +14,17 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoTokenizer
 
-from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, settle
+from bertscore_core import BertScorer, ModelLoadError, ScorerConfig, settle
 from bertscore_core.model import (
     EncoderOptions,
     reads_left_to_right,
     resolve_model,
 )
-from bertscore_core.model.encoder import _CONVERTED
 from bertscore_core.tokenizer import load_tokenizer
 from tests.support.encoders import shared_encoder
 from tests.support.specified import CANDIDATES, REFERENCES, Specified, load_plain, plain_states
 from tests.support.tiny_models import FAMILIES as KNOWN, LAYERS, MODERN as FAMILIES
-from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
+from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.model
 
@@ -38,12 +36,6 @@ ADDED = {"eurobert": (1, 1), "gemma": (1, 1), "qwen3": (0, 1)}
 
 # Of 3 to 40 tokens, so that padding is longer than the windows of local attention.
 LENGTHS = (3, 40, 17, 9)
-
-
-@pytest.fixture(scope="module")
-def plain(tiny_folder):
-    """Load the whole encoder of a family, straight from transformers."""
-    return cache(lambda family: load_plain(tiny_folder(family), family))
 
 
 def unit(vectors):
@@ -71,35 +63,11 @@ def assert_near(actual, expected, atol):
         np.testing.assert_allclose(row.numpy(), wanted.numpy(), atol=atol, rtol=0)
 
 
-@torch.inference_mode()
-def as_cut(model, family, states):
-    """Apply to the states of layers below the last what a cut encoder does to its last."""
-    if family not in FINAL_NORM:
-        return states
-    norm = model.get_submodule(FINAL_NORM[family])
-    return torch.cat([norm(states[:-1]), states[-1:]])
-
-
 def some_first(*first, families=FAMILIES):
     """Parametrize by family; those that are not named are among the long tests."""
     others = [family for family in families if family not in first]
     later = [pytest.param(family, marks=pytest.mark.long) for family in others]
     return pytest.mark.parametrize("family", [*first, *later])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_states_of_a_padded_batch_are_transformers_own(tiny_folder, plain, family):
-    files, model = resolve_model(str(tiny_folder(family))), plain(family)
-    rows = rows_of_ids()
-    states = [plain_states(model, row) for row in rows]
-    every = found(files, rows, num_layers=LAYERS, all_layers=True)
-    assert_near(every, map(unit, states), 2 * INVARIANCE_ATOL)
-    expected = [unit(as_cut(model, family, state)) for state in states]
-    cut = {"all_layers": True, "layer_semantics": "cut"}
-    assert_near(found(files, rows, num_layers=LAYERS, **cut), expected, 2 * INVARIANCE_ATOL)
-    for layer in (0, 1, LAYERS):
-        alone = found(files, rows, num_layers=layer)
-        assert_near(alone, [row[layer : layer + 1] for row in expected], 2 * INVARIANCE_ATOL)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -124,17 +92,10 @@ def assert_as_specified(scorer, folder, family, candidates, references):
     np.testing.assert_allclose(actual, expected, atol=INVARIANCE_ATOL, rtol=0)
 
 
-@some_first("modernbert", "gte", "gemma")
-def test_openvino_gives_the_same_or_refuses_by_name(tiny_folder, family):
-    files = resolve_model(str(tiny_folder(family)))
-    rows = rows_of_ids()
-    if family == "gemma":
-        with pytest.raises(ModelLoadError, match=r"Gemma3TextModel cannot .*--backend torch"):
-            found(files, rows, "openvino", num_layers=LAYERS)
-        return
-    assert (files.model_type in _CONVERTED) == (family != "qwen3")
-    expected = found(files, rows, num_layers=LAYERS)
-    assert_near(found(files, rows, "openvino", num_layers=LAYERS), expected, PARITY_ATOL)
+def test_what_openvino_cannot_convert_is_refused_by_name(tiny_folder):
+    files = resolve_model(str(tiny_folder("gemma")))
+    with pytest.raises(ModelLoadError, match=r"Gemma3TextModel cannot .*--backend torch"):
+        found(files, rows_of_ids(), "openvino", num_layers=LAYERS)
 
 
 def test_openvino_is_compared_where_padding_sees_no_token(tmp_path, tiny_folder):
@@ -185,18 +146,3 @@ def test_left_to_right_is_said_once(tiny_folder, tmp_path, caplog):
         settle(config)
     (record,) = caplog.records
     assert "some-decoder reads texts from left to right" in record.getMessage()
-
-
-def test_rotary_positions_take_any_length(tiny_folder):
-    for family in FAMILIES:
-        ends = family in ("e5_small", "labse")
-        config = ScorerConfig(
-            model=str(tiny_folder(family)), num_layers=1, max_length="unlimited", backend="torch"
-        )
-        if ends:
-            with pytest.raises(ConfigError, match="max_length unlimited cannot be used"):
-                settle(config)
-        else:
-            length = BertScorer(config).tokenizer.encode(["old stones " * 5000]).lengths
-            assert length > 8194
-            assert np.isfinite(BertScorer(config).score(["rain " * 100], ["rain"]).f1).all()

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from transformers import BertConfig, BertModel
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
 from bertscore_core.match import kernel
-from bertscore_core.model import Budget, attempt, is_out_of_memory
+from bertscore_core.model import Budget, is_out_of_memory
 from bertscore_core.tokens import Work
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -91,7 +90,7 @@ else:
 """
 
 
-ROOM = {"torch": 500, "openvino": 400}
+ROOM = {"torch": 300, "openvino": 250}
 """Megabytes that do for a part of the texts at once. OpenVINO needs less, and keeps what it has."""
 
 
@@ -100,7 +99,7 @@ def wide_folder(tmp_path_factory, tiny_folder):
     """An encoder with a wide inner layer, which is what takes the memory."""
     folder = shutil.copytree(tiny_folder("bert"), tmp_path_factory.mktemp("wide") / "bert")
     config = BertConfig.from_pretrained(
-        folder, intermediate_size=20_000, num_hidden_layers=1, max_position_embeddings=2_100
+        folder, intermediate_size=10_000, num_hidden_layers=1, max_position_embeddings=2_100
     )
     torch.manual_seed(0)
     BertModel(config).save_pretrained(folder)
@@ -121,7 +120,7 @@ def printed(script, folder, backend, room):
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module", params=ROOM)
+@pytest.fixture(scope="module", params=["torch", pytest.param("openvino", marks=pytest.mark.long)])
 def outcome(request, wide_folder):
     return printed(SQUEEZED, wide_folder, request.param, ROOM[request.param])
 
@@ -166,31 +165,12 @@ def allocation_error(call):
         (allocation_error(lambda: torch.empty(1 << 60)), True),
         (allocation_error(lambda: np.empty(1 << 58)), True),
         (allocation_error(lambda: bytearray(1 << 60)), True),
-        (torch.OutOfMemoryError("CUDA out of memory."), True),
-        (RuntimeError("MPS backend out of memory (MPS allocated: 18.00 GB)"), True),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `x`"), True),
-        (RuntimeError("Check 'ptr' failed: Failed to allocate 321280000 bytes of memory"), True),
         (allocation_error(lambda: torch.ones(2) @ torch.ones(3)), False),
         (ValueError("out of memory"), False),
-        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
     ],
 )
 def test_only_a_lack_of_memory_counts_as_one(error, expected):
     assert is_out_of_memory(error) is expected
-
-
-def test_memory_of_a_failed_step_is_free_before_the_cache_is_emptied(monkeypatch):
-    held, alive = [], []
-
-    def step():
-        tensor = torch.ones(3)
-        held.append(weakref.ref(tensor))
-        raise MemoryError
-
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(held[0]() is not None))
-    assert attempt(step) is None
-    assert alive == [False]
 
 
 def test_blocks_shrink_to_what_fits_and_no_further(monkeypatch, tiny_scorer):
@@ -242,52 +222,6 @@ def test_batches_under_a_lowered_budget_are_counted_in_later_calls_too(monkeypat
     assert second.lowered_batches == second.batches > 1
 
 
-def test_failed_block_is_let_go_of_before_the_next(monkeypatch, tiny_scorer):
-    """What failed for lack of memory must not take the memory that the next try needs."""
-    scorer = tiny_scorer()
-    failed, alive = [], []
-
-    def fail_once(embedded, left, right, *rest, match=kernel._match):
-        if not failed:
-            failed.append(weakref.ref(embedded.vectors))
-            raise MemoryError
-        return match(embedded, left, right, *rest)
-
-    def watched(*args, embed=kernel.embed, **options):
-        alive.extend(vectors() is not None for vectors in failed)
-        return embed(*args, **options)
-
-    monkeypatch.setattr(kernel, "_match", fail_once)
-    monkeypatch.setattr(kernel, "embed", watched)
-    scorer.score(["a b", "c d"], ["a", "c"])
-    assert alive == [False, False]
-
-
-def test_failed_forward_pass_is_let_go_of_before_the_next(monkeypatch, tiny_scorer):
-    """Its hidden states, and what a layer was about to compute, are free when pieces are tried."""
-    scorer = tiny_scorer(backend="torch")
-    start, failed, alive = type(scorer.encoder).start, [], []
-
-    def narrow(self, ids, lengths):
-        alive.extend(hidden() is not None for hidden in failed)
-        wait = start(self, ids, lengths)
-
-        def compute():
-            hidden = wait()
-            if len(ids) > 2:
-                failed.append(weakref.ref(hidden))
-                raise torch.OutOfMemoryError("CUDA out of memory.")
-            return hidden
-
-        return compute
-
-    monkeypatch.setattr(type(scorer.encoder), "start", narrow)
-    scorer.score(["a b", "c d", "e f"], ["a", "c", "g"])
-    assert failed
-    assert alive
-    assert not any(alive)
-
-
 def test_numbers_that_overflow_are_an_error_and_no_score(changed_model):
     def widened(weights):
         return {name: w * 1e6 if "intermediate" in name else w for name, w in weights.items()}
@@ -301,22 +235,6 @@ def test_numbers_that_overflow_are_an_error_and_no_score(changed_model):
     assert np.isfinite(score("float32")).all()
     with pytest.raises(ConfigError, match=r"not finite in float16: got .* for pair 0 from model;"):
         score("float16")
-
-
-@pytest.mark.parametrize(
-    ("given", "tokens", "limit"),
-    [
-        (None, 100_000, 1024),
-        (None, 4096, 1024),
-        (None, 1001, 251),
-        (None, 12, 128),
-        (None, 0, 128),
-        (700, 12, 700),
-        (700, 100_000, 700),
-    ],
-)
-def test_few_texts_are_cut_into_pieces_unless_the_user_chose(given, tokens, limit):
-    assert Budget.for_device(torch.device("cpu"), given).batch_limit(tokens) == limit
 
 
 @pytest.mark.parametrize(
@@ -336,9 +254,3 @@ def test_budget_asked_for_does_not_depend_on_the_machine(device, width, given, l
     budget = Budget.for_device(torch.device(device), given, hidden_size=width)
     assert budget.label == label
     assert budget == Budget.for_device(torch.device(device), given, hidden_size=width)
-
-
-def test_pieces_never_exceed_what_fitted():
-    budget = Budget.for_device(torch.device("cpu"))
-    budget.batch_tokens = 100
-    assert budget.batch_limit(10_000) == budget.batch_limit(10) == 100

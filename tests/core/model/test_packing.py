@@ -3,17 +3,14 @@
 import copy
 import shutil
 import sys
-from collections import Counter
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import AutoConfig, BertConfig
+from transformers import AutoConfig
 
 from bertscore_core import ModelLoadError, ScorerConfig, settle
 from bertscore_core.idf import TokenWeights
@@ -116,28 +113,17 @@ def test_all_layers_and_windows_are_packed_too(folder):
     torch.testing.assert_close(actual, expected, atol=INVARIANCE_ATOL, rtol=0)
 
 
-def test_work_counts_what_fills_a_batch(folder):
-    work = Work()
-    vectors_of(encoder_of(folder("bert"), packs=True), budget=128, work=work)
-    assert work.tokens == sum(LENGTHS)
-    # 40 + 40 + 17 + 17 tokens in 128, and the rest in 64.
-    assert (work.batches, work.padded_tokens) == (2, 128 + 64)
-    bare = Work()
-    vectors_of(encoder_of(folder("bert"), packs=True, fills=False), budget=128, work=bare)
-    assert bare.padded_tokens == bare.tokens
-
-
 class Operators(TorchDispatchMode):
-    """Counts operators, and notes the formats that attention is given."""
+    """Notes the operators of a pass, and the formats that attention is given."""
 
     def __init__(self):
         super().__init__()
-        self.counts = Counter()
+        self.names = set()
         self.formats = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.name().partition("::")[2].partition(".")[0]
-        self.counts[name] += 1
+        self.names.add(name)
         if name in ATTENTION:
             self.formats.update(tensor.dtype for tensor in args[:3])
         return func(*args, **(kwargs or {}))
@@ -149,64 +135,30 @@ EFFICIENT, FLASH = ATTENTION = ("_efficient_attention_forward", "_varlen_attn")
 WAITS = {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "unique", "masked_select"}
 MASKS = {"all", "where", "masked_fill", "bitwise_and", "logical_and", "le", "lt", "ge", "gt", "eq",
          "ne", "scalar_tensor"}  # fmt: skip
-FREE = {"view", "transpose", "reshape", "slice", "unsqueeze", "select", "dropout", "device"}
-"""Operators that run no kernel: views, a question, and dropout in evaluation mode."""
 
-# Operators of a layer that run kernels: products, sums, norms, activation, attention. Those with
-# rotary positions or RMS norms have more, since transformers writes these in small steps.
-KERNELS = {
-    "albert": 19, "bert": 12, "camembert": 12, "distilbert": 12, "e5_small": 12, "electra": 12,
-    "eurobert": 40, "gte": 24, "jina_v3": 22, "nomic": 24, "roberta": 12, "xlm_roberta": 12,
-}  # fmt: skip
-
-CARDS = {"T4": (7, 5), "A100": (8, 0), "L4": (8, 9), "H100": (9, 0)}
-
-
-CUDA_BUILD = pytest.mark.skipif(torch.version.cuda is None, reason="needs torch built for CUDA")
+CARDS = {"T4": (7, 5), "H100": (9, 0)}
 
 
 @torch.inference_mode()
-def operators_of(forward, packing, device):
-    """Count the operators of a pass on packed texts without numbers, none of which can be read."""
-    texts = some_texts()
-    arrays = packing.lay_out(texts.ids, texts.lengths, filler=0)
-    rows, ends = (torch.empty_like(torch.from_numpy(array), device=device) for array in arrays)
-    batch = PackedBatch.of(rows, ends, max(LENGTHS))
-    with Operators() as operators:
-        forward(batch)
-    return operators
-
-
-@pytest.mark.parametrize("device", ["meta", pytest.param("cuda", marks=CUDA_BUILD)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("family", KERNELS)
-def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch):
-    """Attention takes no mixed formats, and a layer of BERT has no operator that casts.
-
-    The second device is that of a torch built for CUDA, without a GPU: tensors without numbers say
-    that they are there, so that torch chooses operators and refuses mixed devices as on a GPU.
-    """
-    pretended = nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True)
-    choose, forwards = packing.choose_kernel, []
-    for layers in (LAYERS - 1, LAYERS):
-        encoder = encoder_of(folder(family), packs=True, dtype=dtype, num_layers=layers)
-        model = copy.deepcopy(encoder.model).to("meta")
-        with pretended:
-            forwards.append(packed_forward(LastLayer(model.to_empty(device=device))))
+@pytest.mark.parametrize("family", [*TINY, "camembert"])
+def test_work_of_a_pass_on_each_card(folder, family, dtype, monkeypatch):
+    """Attention takes no mixed formats, no mask is made, and nothing waits for the device."""
+    encoder = encoder_of(folder(family), packs=True, dtype=dtype)
+    model = LastLayer(copy.deepcopy(encoder.model).to("meta"))
+    texts, choose = some_texts(), packing.choose_kernel
+    arrays = encoder.packing.lay_out(texts.ids, texts.lengths, filler=0)
+    rows, ends = (torch.from_numpy(array).to("meta") for array in arrays)
     for card, capability in CARDS.items():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
         monkeypatch.setattr(packing, "_KERNELS", {})
         monkeypatch.setattr(packing, "choose_kernel", lambda _, dtype: choose(GPU, dtype))
-        with pretended:
-            shorter, whole = (operators_of(each, encoder.packing, device) for each in forwards)
-        kernels = {
-            name: n for name, n in (whole.counts - shorter.counts).items() if name not in FREE
-        }
+        with Operators() as operators:
+            packed_forward(model)(PackedBatch.of(rows, ends, max(LENGTHS)))
         has_flash = card != "T4" and dtype != "float32"
-        assert kernels.keys() & ATTENTION == {FLASH if has_flash else EFFICIENT}
-        assert sum(kernels.values()) == KERNELS[family], kernels
-        assert whole.formats == {getattr(torch, dtype)}
-        assert not (WAITS | MASKS) & whole.counts.keys()
+        assert operators.names & {*ATTENTION} == {FLASH if has_flash else EFFICIENT}
+        assert operators.formats == {getattr(torch, dtype)}
+        assert not (WAITS | MASKS) & operators.names
 
 
 @pytest.mark.parametrize("fails", [RuntimeError("num_splits requires FA3"), TypeError("scale")])
@@ -231,18 +183,6 @@ def test_flash_attention_that_fails_gives_way_to_the_other_kernel(
     assert chosen == packing._KERNELS  # what models that are loaded already use stays
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
-def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkeypatch, error):
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(packing, "_KERNELS", {})
-    monkeypatch.setattr(packing, "choose_kernel", lambda *_: fail)
-    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
-    with pytest.raises(type(error)):
-        load_encoder(resolve_model(str(folder("bert"))), options)
-
-
 def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, monkeypatch):
     monkeypatch.setitem(POSITIONS, "bert", POSITIONS["roberta"])
     options = EncoderOptions(num_layers=2, device="cpu", packs=True)
@@ -250,23 +190,11 @@ def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, mon
         load_encoder(resolve_model(str(folder("bert"))), options)
 
 
-def test_families_without_the_interface_are_refused_when_packed(folder):
-    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
-    with pytest.raises((ModelLoadError, KeyError)):
-        shared_encoder(resolve_model(str(folder("mpnet"))), options)
-
-
 @pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN} - {"xlm"}))
 def test_families_of_the_table_alone_can_be_packed(folder, family):
     architecture = AutoConfig.from_pretrained(folder(family))
     assert can_pack(architecture) == (family in {*TINY, "labse"})
     assert not can_pack(architecture, own_code=True)
-
-
-def test_decoders_are_not_packed():
-    """A configuration may say that a BERT reads from left to right."""
-    assert can_pack(BertConfig())
-    assert not can_pack(BertConfig(is_decoder=True))
 
 
 @pytest.mark.parametrize(
@@ -297,25 +225,6 @@ def test_positions_are_those_of_the_families():
     assert (ends.tolist(), ends.dtype) == ([0, 3, 7], np.int32)
     rows, _ = after.lay_out(ids, texts.lengths, filler=6)
     assert rows[1].tolist() == [2, 1, 3, 2, 3, 1, 1]
-
-
-def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
-    """Torch 2.12 has this argument, but refuses every value of it without another kernel."""
-    varlen = pytest.importorskip("torch.nn.attention.varlen", reason="torch before 2.10")
-    real = varlen.varlen_attn
-
-    def of_torch_2_12(*tensors: object, scale: float, num_splits: int | None = None):
-        if num_splits is not None:
-            raise RuntimeError("num_splits requires FA3. Register FA3 with ...")
-        return real(*tensors, scale=scale)
-
-    monkeypatch.setattr(varlen, "varlen_attn", of_torch_2_12)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    chosen = packing.choose_kernel(GPU, torch.float16)
-    query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
-    ends = torch.empty(4, dtype=torch.int32, device="meta")
-    assert chosen.func is packing._attend_flash
-    assert chosen((query,) * 3, ends, 9, 0.5).shape == query.shape
 
 
 @pytest.mark.parametrize("varlen", [None, SimpleNamespace(varlen_attn=lambda query: query)])

@@ -1,34 +1,14 @@
 """Number formats: what is cast to them, what `auto` takes, and formats that a device lacks."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from bertscore_core import ConfigError
 from bertscore_core.model import (
-    EncoderOptions,
     check_processor,
     choose_dtype,
     exact_products,
-    load_encoder,
-    resolve_model,
 )
-from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN}))
-def test_weights_have_the_format_and_buffers_keep_theirs(tiny_folder, family, dtype):
-    """Frequencies of rotary positions are buffers, and 16 bits would be too few for them."""
-    files = resolve_model(str(tiny_folder(family)))
-    options = EncoderOptions(num_layers=LAYERS, device="cpu")
-    exact = load_encoder(files, options).model
-    model = load_encoder(files, replace(options, dtype=dtype)).model
-    assert {weight.dtype for weight in model.parameters()} == {getattr(torch, dtype)}
-    buffers = {name: buffer.dtype for name, buffer in exact.named_buffers()}
-    assert {name: buffer.dtype for name, buffer in model.named_buffers()} == buffers
 
 
 def test_bfloat16_is_refused_on_an_older_gpu(monkeypatch):

@@ -48,22 +48,6 @@ def test_intervals_surround_the_value_and_stay_in_range():
         np.testing.assert_array_equal(found.intervals(), intervals)
 
 
-def test_an_interval_is_about_two_errors_to_each_side():
-    found = pearson(*judged(500, 1, noise=(1.5,), seed=2)[:2])
-    half = (found.intervals(resamples=2000) @ [-1, 1]) / 2
-    np.testing.assert_allclose(half, 1.96 * found.errors, rtol=0.08)
-
-
-@pytest.mark.parametrize(("freedom", "expected"), [(1e6, 0.92), (4, 0.853)])
-def test_intervals_of_thirty_rows_hold_the_true_value_less_often_than_they_say(freedom, expected):
-    rng, hits = np.random.default_rng(3), []
-    for _ in range(300):
-        people, noise = rng.standard_t(freedom, (2, 30))
-        low, high = pearson(people, people + 0.9 * noise).intervals(resamples=500)[0]
-        hits.append(low <= (1 + 0.9**2) ** -0.5 <= high)
-    assert np.mean(hits) == pytest.approx(expected, abs=0.06)
-
-
 def test_a_perfect_agreement_leaves_no_room():
     found = kendall([1, 2, 3, 4], [[1, 2, 3, 4], [4, 3, 2, 1]])
     assert found.intervals().tolist() == [[1, 1], [-1, -1]]
@@ -74,28 +58,6 @@ def test_fewer_than_two_clusters_have_no_error():
     assert found.values[0] == pytest.approx(0.3273, abs=1e-4)
     assert np.isnan(found.errors).all()
     assert np.isnan(found.intervals()).all()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("names", [over_rows, over_items])
-def test_resampling_terms_is_resampling_rows(names):
-    """The error is that of a bootstrap which draws rows, or items, and counts everything again."""
-    rows = judged(300, 1 if names is over_rows else 4, noise=(0.7, 2.0), seed=3)
-    found = names(rows)
-    rng = np.random.default_rng(0)
-    again = {name: [] for name in found}
-    groups = [np.flatnonzero(rows.items == item) for item in range(300)]
-    for _ in range(400):
-        drawn = rng.integers(0, 300, 300)
-        taken = np.concatenate([groups[item] for item in drawn])
-        # An item that is drawn twice is two items.
-        items = np.repeat(np.arange(300), [len(groups[item]) for item in drawn])
-        sample = Judged(rows.people[taken], rows.scores[:, taken], items, rows.systems[taken])
-        for name, one in names(sample).items():
-            again[name].append(one.values)
-    for name, one in found.items():
-        # The spread of 400 resamples has itself an error of 3.5%.
-        np.testing.assert_allclose(np.std(again[name], axis=0), one.errors, rtol=0.15, err_msg=name)
 
 
 @pytest.mark.long

@@ -1,7 +1,5 @@
 """Intervals of a mean from its histogram: equal to scipy's bootstrap, and right how often."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -20,8 +18,6 @@ from bertscore_core.stats import (
     student_quantile,
 )
 from tests.support.nights import coverage
-
-Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def statistics_of(values: np.ndarray, scale: float = 1.0) -> ScoreStatistics:
@@ -47,19 +43,6 @@ def normal(rng: np.random.Generator, number: int) -> np.ndarray:
 def skewed(rng: np.random.Generator, number: int) -> np.ndarray:
     """Draw from a distribution with mean .65 and skewness -1.4."""
     return 0.8 - rng.gamma(2.0, 0.075, number)
-
-
-MEANS: dict[Draw, float] = {normal: 0.6, skewed: 0.65}
-
-
-def misses(draw: Draw, number: int, nights: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return how often the true mean is below and above the interval."""
-    rng = np.random.default_rng(7)
-    found = [
-        mean_intervals(statistics_of(draw(rng, number)), confidence)[:, 2] for _ in range(nights)
-    ]
-    ends = np.array(found)
-    return float((MEANS[draw] < ends[:, 0]).mean()), float((MEANS[draw] > ends[:, 1]).mean())
 
 
 @pytest.mark.parametrize("number", [12, 200])
@@ -186,26 +169,3 @@ def test_intervals_end_where_scores_do_but_for_an_f1_near_its_pole() -> None:
 def test_a_confidence_beyond_0_and_1_is_refused(confidence: float) -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
         mean_intervals(ScoreStatistics(), confidence)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("draw", "number", "confidence", "most_off"),
-    [
-        (normal, 5, 0.95, 0.004),
-        (normal, 100, 0.95, 0.004),
-        (normal, 30, 0.99, 0.002),
-        (skewed, 30, 0.95, 0.008),
-        (skewed, 300, 0.95, 0.004),
-        (skewed, 3000, 0.95, 0.004),
-        (skewed, 300, 0.80, 0.006),
-        (skewed, 10_000, 0.95, 0.004),
-    ],
-)
-def test_coverage_over_many_nights_is_nominal(
-    draw: Draw, number: int, confidence: float, most_off: float
-) -> None:
-    nights = 10_000
-    below, above = misses(draw, number, nights, confidence)
-    noise = 3 * np.sqrt(confidence * (1 - confidence) / nights)
-    assert below + above == pytest.approx(1 - confidence, abs=most_off + noise)

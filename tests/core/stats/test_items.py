@@ -114,12 +114,3 @@ def test_what_cannot_be_ranked_is_an_error(monkeypatch):
     monkeypatch.setattr(estimates, "MAX_PAIRS", 2)
     with pytest.raises(InputError, match="form 3 pairs within 1 items; expected at most 2"):
         accuracy_with_ties([1, 2, 3], [1, 2, 3], ["a"] * 3)
-
-
-def test_what_is_not_defined_has_no_error():
-    tied = within_item_kendall([1, 1, 2, 2], [[1, 2, 3, 4]], [0, 0, 1, 1])
-    alone = accuracy_with_ties([1, 1, 2, 2], [[1, 2, 3, 4]], [0, 1, 2, 3])
-    for found in (tied, alone, darr([1, 2], [[1, 2]], [0, 0])):
-        assert np.isnan(found.values).all()
-        assert np.isnan(found.errors).all()
-        assert np.isnan(found.intervals()).all()

@@ -8,6 +8,7 @@ import pytest
 
 from bertscore_core import Scores
 from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.stats import MEASURES
 
 
 def some_scores(number, *, layers=None):
@@ -18,24 +19,12 @@ def some_scores(number, *, layers=None):
     third = np.arange(number) == 2
     raw[..., third] = np.nan
     no, counts = np.zeros(number, dtype=np.bool_), np.full(number, 7, dtype=np.int32)
-    return Scores(
-        precision=raw[0] * 2,
-        recall=raw[1] * 2,
-        f1=raw[2] * 2,
-        raw_precision=raw[0],
-        raw_recall=raw[1],
-        raw_f1=raw[2],
-        best_reference=np.zeros(shape, dtype=np.int32),
-        candidate_tokens=counts,
-        reference_tokens=counts,
-        truncated=np.arange(number) == 1,
-        too_long=no,
-        windows=np.ones(number, dtype=np.int32),
-        empty_candidate=third,
-        empty_reference=no,
-        counted_as_empty=no,
-        only_special=no,
-    )
+    given = {f"raw_{name}": values for name, values in zip(MEASURES, raw, strict=True)}
+    given |= {name: values * 2 for name, values in zip(MEASURES, raw, strict=True)}
+    given |= dict.fromkeys(("candidate_tokens", "reference_tokens"), counts)
+    given |= {"truncated": np.arange(number) == 1, "empty_candidate": third}
+    given |= {"best_reference": np.zeros(shape, dtype=np.int32), "windows": counts}
+    return Scores(**dict.fromkeys(Scores.__slots__, no) | given)
 
 
 def test_means_are_over_the_scored_pairs():

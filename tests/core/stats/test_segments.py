@@ -44,17 +44,6 @@ def test_auc_is_the_statistic_of_mann_and_whitney(rows):
     np.testing.assert_allclose(found, [expected], atol=1e-12)
 
 
-def test_settings_are_scored_together_as_alone():
-    rows = judged(100, 3, noise=(0.5, 2.0, np.inf), seed=3)
-    labels = rows.people > 50
-    for statistic in (*SCIPY, auc):
-        side = labels if statistic is auc else rows.people
-        together = statistic(side, rows.scores)
-        alone = [statistic(side, line).values[0] for line in rows.scores]
-        np.testing.assert_allclose(together.values, alone, rtol=1e-12)
-        assert together.values.argmax() == 0
-
-
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_errors_are_those_of_leaving_out_rows(statistic):
     """The jackknife counts each statistic again without each row; terms are counted once."""

@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 from sentencepiece import SentencePieceProcessor
 from transformers import AutoTokenizer
@@ -11,13 +10,8 @@ from transformers import AutoTokenizer
 from bertscore_core import load_tokenizer
 from bertscore_core.model import resolve_model
 from bertscore_core.tokenizer import (
-    AddedTokens,
-    LegacyRule,
-    pattern_of,
     prepare_bert,
-    prepare_sentencepiece,
 )
-from bertscore_core.tokens import TokenizedTexts
 
 ALL_TREATMENTS = ("drop", "punctuation", "ideograph", "accent", "keep")
 STAND_IN = "\U00016800"
@@ -71,19 +65,6 @@ def test_a_letter_that_the_vocabulary_knows_has_no_stand_in(tiny_folder, tmp_pat
     assert "\u166d" in tokenizer.tokens(tokenizer.encode(["\u166d"]).ids.tolist())
 
 
-@pytest.mark.parametrize("stated", [True, False])
-def test_what_the_files_say_of_the_mask_holds(spell, stated):
-    mask = {"content": "<mask>", "lstrip": stated, "rstrip": False, "normalized": False}
-    decoder = {"4": {**mask, "special": True, "single_word": False}}
-    actual = spell("bart", "a <mask>", added_tokens_decoder=decoder)
-    assert ("Ġ" in actual) == (not stated)
-
-
-def test_accents_and_ideographs_stay_where_the_tokenizer_keeps_them():
-    text = "a\u07fdb \U0002b820"
-    assert prepare_bert(text, treatments=("drop", "punctuation"), composes=True) == text
-
-
 MASK_SPACE = "mask token takes in the space before it"
 
 
@@ -127,24 +108,6 @@ def test_tokens_of_a_text(spell, family, settings, text, expected, reason):
 )
 def test_texts_that_are_the_same(spell, family, settings, text, same_as, reason):
     assert spell(family, text, **settings) == spell(family, same_as, **settings), reason
-
-
-@pytest.mark.parametrize(
-    ("family", "settings", "text", "reason"),
-    [
-        ("albert", {"do_lower_case": False}, "A", "case is kept if asked"),
-        ("xlnet", {"keep_accents": True}, "é", "accents are kept if asked"),
-    ],
-)
-def test_sentencepiece_cleaning_follows_its_settings(spell, family, settings, text, reason):
-    assert spell(family, text, **settings) != spell(family, text), reason
-
-
-def test_marks_without_combining_class_outlive_the_cleaning():
-    added = AddedTokens(pattern=pattern_of({"<s>"}), eat_left=frozenset(), eat_right=frozenset())
-    options = {"added": added, "normalize": str, "lowers": False}
-    cleaned = prepare_sentencepiece("हैं <s> é", cleaning=(True, True, False), **options)
-    assert cleaned == "हैं<s>e"
 
 
 def test_normalisation_table_is_taken_from_tokenizer_json_without_a_model(tiny_folder, tmp_path):
@@ -201,29 +164,5 @@ def test_unknown_characters_are_spelled_in_bytes(tiny_folder, tmp_path):
 
 
 def test_xlm_lowercases_by_character_outside_special_tokens(spell):
-    pytest.importorskip("sacremoses")
     assert spell("xlm", "ΟΔΟΣ") == spell("xlm", "οδοσ")
     assert "<special0>" in spell("xlm", "A<special0>A")
-
-
-def test_second_end_is_dropped_from_the_right_rows():
-    tokens = TokenizedTexts.from_rows([[1], [5, 1, 1], [], [1, 1], [1, 5, 1]], [False] * 5)
-    corrected = LegacyRule(end_id=1).correct(tokens, None)
-    assert [corrected.row(index).tolist() for index in range(5)] == [
-        [1],
-        [5, 1],
-        [],
-        [1],
-        [1, 5, 1],
-    ]
-    np.testing.assert_array_equal(corrected.offsets, [0, 1, 3, 3, 4, 7])
-
-
-def test_fingerprint_covers_what_is_done_to_texts(tiny_folder, tmp_path):
-    """The same backend with another cleaning is another tokenizer."""
-    fingerprints = set()
-    for name, keep in (("with", True), ("without", False)):
-        shutil.copytree(tiny_folder("albert"), tmp_path / name)
-        _change_settings(tmp_path / name, {"keep_accents": keep})
-        fingerprints.add(load_tokenizer(resolve_model(str(tmp_path / name))).fingerprint)
-    assert len(fingerprints) == 2

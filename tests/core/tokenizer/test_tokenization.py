@@ -3,7 +3,6 @@
 import time
 from unittest import mock
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -110,11 +109,6 @@ def test_tokenizer_without_length_is_an_error_until_one_is_given(tiny, family):
     assert load_tokenizer(tiny(family), max_length="reference").max_length is None
 
 
-def test_length_without_room_for_a_token_is_refused(tiny):
-    with pytest.raises(ConfigError, match="leaves no room for a token beside the 2 special ones"):
-        load_tokenizer(tiny("bert"), max_length=2)
-
-
 def test_prefix_space_follows_the_models_files_and_can_be_overridden(tiny):
     expected = {"roberta": True, "bart": False, "longformer": False, "xlm_roberta": False}
     for family, adds in expected.items():
@@ -135,34 +129,10 @@ def test_batches_do_not_change_ids(scorer):
         assert together.row(index).tolist() == alone.ids.tolist()
 
 
-@given(st.lists(st.text(max_size=9), max_size=30), st.integers(1, 9), st.integers(1, 40))
-def test_chunks_hold_every_text_once_within_the_limits(texts, most_texts, most_characters):
-    with mock.patch.multiple(
-        tokenization, _CHUNK_TEXTS=most_texts, _CHUNK_CHARACTERS=most_characters
-    ):
-        chunks = list(tokenization._chunks(texts))
-    assert [text for chunk in chunks for text in chunk] == texts
-    assert len(chunks) >= 1
-    for chunk in chunks:
-        assert len(chunk) <= most_texts
-        assert len(chunk) <= 1 or sum(map(len, chunk)) <= most_characters
-
-
-def test_no_texts_give_no_tokens(scorer):
-    tokens = scorer.tokenizer.encode([])
-    assert len(tokens) == 0
-    assert tokens.ids.dtype == np.int32
-
-
 def test_lone_surrogates_are_refused_without_the_text(scorer):
     with pytest.raises(InputError, match=r"1 texts hold lone .*position 1 of 2 texts") as caught:
         scorer.tokenizer.encode(["fine", "secret \ud800"])
     assert "secret" not in str(caught.value)
-
-
-def test_fingerprint_is_stable_and_free_of_padding_settings(tiny):
-    first, second = (load_tokenizer(tiny("bert"), max_length=length) for length in (8, 9))
-    assert first.fingerprint == second.fingerprint
 
 
 def test_folder_without_tokenizer_is_named(tiny, tmp_path):

@@ -6,9 +6,27 @@ import shutil
 
 import pytest
 
+from bertscore_beam.baseline import baseline_tables, draw_distributions
 from bertscore_beam.run import DONE, OutputFolder, hold
 from tests.support.crawls import make_crawl, read_tables, run_baseline
 from tests.support.wet import CRAWL
+
+_drawn: dict[tuple[bytes, str], bytes] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def pictures_are_drawn_once():
+    """Let equal tables share their picture, which takes longer than all else of a small run."""
+
+    def draw(moments, title):
+        key = (moments.to_bytes(), title)
+        if key not in _drawn:
+            _drawn[key] = draw_distributions(moments, title)
+        return _drawn[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baseline_tables, "draw_distributions", draw)
+        yield
 
 
 @pytest.fixture(scope="session")

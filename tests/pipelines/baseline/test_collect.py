@@ -1,23 +1,16 @@
 """Files of a crawl that cannot be read, for a while or for good."""
 
-import gzip
 import json
-import re
 import shutil
 
+from bertscore_beam.cli.main import main
 from bertscore_beam.run import BROKEN, DONE
-from tests.support.crawls import (
-    TABLES,
-    crawl_files,
-    description,
-    read_tables,
-    run_baseline,
-)
+from tests.support.crawl_texts import sentences
+from tests.support.crawls import TABLES, description, read_tables, run_baseline
+from tests.support.text_files import to_jsonl, write_text
 from tests.support.web import web_server
-from tests.support.wet import CRAWL, member, write_crawl
+from tests.support.wet import CRAWL
 
-SPLIT = b"WARC/1.0\r\n"
-LENGTH = re.compile(rb"Content-Length: (\d+)")
 SOON = ("--fetch-pause", "0.01", "--fetch-timeout", "0.5")
 
 
@@ -64,7 +57,7 @@ def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, caps
     assert "files could not be read: en 1, de 1; see _failed/." in capsys.readouterr().err
     failed = description(output)["source"]["failed"]
     assert [note["file"] for note in failed] == [names[0]]
-    assert "ends" in failed[0]["reason"]
+    assert "Compressed file ended" in failed[0]["reason"]
     assert len(description(output)["source"]["files"]) == 3
     # Repaired, it is read by the next run, which takes the sample again.
     shutil.copy(crawl / names[0], file)
@@ -73,36 +66,22 @@ def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, caps
     assert len(description(output)["source"]["files"]) == 4
 
 
-def crawl_with_broken_records(root, broken, pages):
-    """Write a crawl of one file, one record a member, with wrong lengths in so many of them."""
-    (whole,) = crawl_files(1, pages=pages)
-    members = [member(content) for content in gzip.decompress(whole).split(SPLIT)[1:]]
-    first, *others = [SPLIT + gzip.decompress(item) for item in members]
-    wrong = [
-        LENGTH.sub(lambda found: b"Content-Length: %d" % (int(found[1]) + 5), item)
-        for item in others[:broken]
-    ]
-    write_crawl(root, [b"".join(map(member, [first, *wrong, *others[broken:]]))])
-    return root
-
-
-def test_file_with_many_broken_records_fails_by_name_and_one_with_few_says_so(
-    tmp_path, model, capsys
-):
-    bad = crawl_with_broken_records(tmp_path / "bad", 120, 133)
-    assert run_baseline(bad, tmp_path / "out", model) == BROKEN
-    said = capsys.readouterr().err
-    assert "00000.warc.wet.gz: CrawlFileError: a crawl file has too many broken records" in said
-    assert "got 120 of 134 that cannot be read (89.6%); expected at most 1%" in said
-    assert not list((tmp_path / "out").glob("*/*.tsv"))
-    fine = crawl_with_broken_records(tmp_path / "fine", 2, 299)
-    assert run_baseline(fine, tmp_path / "few", model, "--languages", "en") == DONE
-    said = capsys.readouterr().err
-    assert "records could not be read and were left out: en 2 of 300." in said
-    source = description(tmp_path / "few")["source"]
-    assert (source["records"], source["records_broken"]) == (300, 2)
-    summary = json.loads((tmp_path / "few" / "_summary.json").read_text())
-    assert summary["languages"]["en"]["records_broken"] == 2
+def test_broken_documents_fail_their_file_by_name_or_are_said(tmp_path, model, capsys):
+    texts = sentences("en", 100, 1)
+    rows = [{"text": text, "url": f"https://h{n}.example/"} for n, text in enumerate(texts)]
+    for broken, status in ((2, BROKEN), (1, DONE)):
+        file = write_text(tmp_path / f"{broken}.jsonl", to_jsonl([*rows, *[{}] * broken]))
+        words = ["--documents", f"en={file}", "--output", tmp_path / f"{broken}", "--pairs", 20]
+        assert main(["baseline", *map(str, words), "--models", str(model)]) == status
+        said = capsys.readouterr().err
+        if status == BROKEN:
+            assert "2.jsonl: CrawlFileError: the file holds too few documents: got 2 of 102" in said
+            assert not list((tmp_path / "2").glob("*/*.tsv"))
+    assert "records could not be read and were left out: en 1 of 101." in said
+    source = description(tmp_path / "1")["source"]
+    assert (source["records"], source["records_broken"]) == (101, 1)
+    summary = json.loads((tmp_path / "1" / "_summary.json").read_text())
+    assert summary["languages"]["en"]["records_broken"] == 1
 
 
 def test_server_that_is_down_stops_the_run(tmp_path, crawl, model, capsys):

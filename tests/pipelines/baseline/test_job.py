@@ -16,7 +16,6 @@ from bertscore_core.tokens import Work
 from tests.support.crawls import LANGUAGES, description, read_tables, run_baseline
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
-from tests.support.web import web_server
 
 
 def test_table_is_what_scoring_each_layer_alone_gives(finished, model):
@@ -113,22 +112,10 @@ def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, ta
     assert read_tables(tmp_path / "out") == tables
 
 
-@pytest.mark.long
-def test_files_of_the_web_pass_through_an_object_store(tmp_path, crawl, model, tables):
-    with s3_bucket() as bucket, web_server(crawl) as web:
-        output = f"{bucket}/out"
-        assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
-        store = fsspec.filesystem("s3")
-        store.get(f"{output}/", str(tmp_path / "out"), recursive=True)
-        assert not store.find(f"{output}/_fetched")
-    assert read_tables(tmp_path / "out") == tables
-
-
 def test_printed_job_names_no_step_after_an_address(tmp_path, crawl, model, capsys):
     assert run_baseline(crawl, tmp_path / "out", model, "--print-job") == DONE
     said = capsys.readouterr().out
     assert [job["name"] for job in json.loads(said)["jobs"]] == [
-        "fetch",
         "read",
         "sample",
         "pair",

@@ -13,28 +13,27 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 
 from bertscore_beam.baseline import (
-    PairingPlan,
     PairSentences,
     PairsRecord,
-    SentenceBlock,
+    ReadFile,
     TakeSample,
-    lanes_of_blocks,
+    lanes_of,
     pairs_path,
     pairs_record_path,
     read_sample,
     rows_by_value,
     sample as sample_module,
     sample_digest,
+    write_sentences,
 )
 from bertscore_beam.crawl import (
     HostedSentences,
     cap_hosts,
     host_hash,
-    host_order,
     is_sampled,
     lowest,
     pairing_order,
-    sentence_priority,
+    sentences_table,
 )
 from tests.support.hashes import as_hashes, few_hashes, pairs_of
 
@@ -48,88 +47,57 @@ def test_rows_are_dealt_out_by_their_value(values):
     }
 
 
-def block(language, name="0"):
-    return SentenceBlock(language=language, path=f"{language}/{name}.parquet")
-
-
-def test_lanes_hold_the_blocks_of_one_language_in_order():
-    blocks = [block(language, str(number)) for number in range(5) for language in ("de", "en")]
-    blocks.append(block("fr"))
-    lanes = lanes_of_blocks(blocks, size=3)
-    assert [(lane[0].language, len(lane)) for lane in lanes] == [
-        ("de", 3),
-        ("de", 2),
-        ("en", 3),
-        ("en", 2),
-        ("fr", 1),
-    ]
-    assert [item for lane in lanes for item in lane] == sorted(blocks, key=lambda b: b.language)
-    assert lanes_of_blocks([]) == []
-    assert [len(lane) for lane in lanes_of_blocks([block("en", str(n)) for n in range(65)])] == [
-        64,
-        1,
-    ]
-
-
 @pytest.fixture
 def written(folder):
-    """Blocks of two languages, the last of each without a sentence."""
+    """Files of sentences of two languages, those of one without a host; path and tables of each."""
     generator = random.Random(3)
-    texts = {code: [f"{code} {n}" for n in range(60)] for code in ("de", "en")}
-    blocks = []
-    for code, several in texts.items():
-        for number in range(7):
-            part = [] if number == 6 else generator.sample(several, 25)
-            table = pa.table(
-                {
-                    "text": pa.array(part, pa.string()),
-                    "priority": as_hashes(sentence_priority(1, code, text) for text in part),
-                    "host_order": as_hashes(host_order(1, code, text) for text in part),
-                    "host": as_hashes(host_hash(text[-1]) for text in part),
-                }
-            )
-            path = f"{code}-{number}.parquet"
-            pq.write_table(table, folder.path(path))
-            blocks.append(SentenceBlock(language=code, path=path))
-    return blocks
-
-
-def read_blocks(folder, blocks, language):
-    paths = [folder.path(item.path) for item in blocks if item.language == language]
-    tables = list(map(pq.read_table, paths))
-    return pa.concat_tables(tables)
+    files = {}
+    for number in range(7):
+        tables = []
+        for code in ("de", "en"):
+            texts = sorted(generator.sample([f"{code} {n}" for n in range(60)], 25))
+            rows = [(host_hash(text[-1]) if code == "en" else None, text) for text in texts]
+            tables.append((code, sentences_table(1, code, rows)))
+        record = ReadFile(file="f", bytes=1, sha256="", retries=(), rows={"de": 0, "en": 0})
+        path = f"{number}.pq"
+        write_sentences(folder.path(path), record, tables)
+        files[path] = dict(tables)
+    return files
 
 
 @pytest.mark.job
 @pytest.mark.parametrize(("size", "held"), [(1, 30), (3, 1), (64, 1 << 20)])
 def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, written, size, held):
+    monkeypatch.setattr(sample_module, "_LANE_FILES", size)
     monkeypatch.setattr(sample_module, "_LANE_HASHES", held)
     monkeypatch.setattr(sample_module, "_LANE_TEXTS", held)
-    expected = {}
-    for code in ("de", "en"):
-        whole = read_blocks(folder, written, code)
-        columns = (whole[name].to_numpy() for name in ("priority", "host_order", "host"))
-        expected[code] = lowest([cap_hosts(HostedSentences(*columns), 3).priorities], 24)
-    lanes = lanes_of_blocks(written, size=size)
+    monkeypatch.setattr(sample_module, "part_bits", lambda pairs: 2)
+    lanes = [lane for code in ("de", "en") for lane in lanes_of(code, list(written))]
+    assert len(lanes) == 2 * -(-len(written) // size)
+    assert [path for _, paths in lanes for path in paths] == [*written, *written]
+    whole = {code: pa.concat_tables(f[code] for f in written.values()) for code in ("de", "en")}
+    samples = {
+        code: lowest([cap_hosts(HostedSentences.of_table(table), 3).priorities], 24)
+        for code, table in whole.items()
+    }
+    assert len(samples["de"]) == 24
     with test_pipeline.TestPipeline() as pipeline:
         result = pipeline | beam.Create(lanes) | TakeSample(folder=folder, count=24, host_cap=3)
-        assert_that(result, equal_to([(code, len(sample)) for code, sample in expected.items()]))
-    plans = {
-        code: PairingPlan(sample=sample_digest(sample), bits=2, hosts_known=code == "en")
-        for code, sample in expected.items()
-    }
+        assert_that(result, equal_to([(code, len(sample)) for code, sample in samples.items()]))
+    digests = {code: sample_digest(sample) for code, sample in samples.items()}
     with test_pipeline.TestPipeline() as pipeline:
-        result = pipeline | beam.Create(lanes) | PairSentences(folder=folder, seed=1, plans=plans)
-        assert_that(result, equal_to(["de", "en"]))
-    for code, sample in expected.items():
+        pair = PairSentences(folder=folder, seed=1, samples=digests)
+        assert_that(pipeline | beam.Create(lanes) | pair, equal_to(["de", "en"]))
+    for code, sample in samples.items():
         np.testing.assert_array_equal(read_sample(folder, code), sample)
         record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
         tables = [pq.read_table(folder.path(pairs_path(code, part.name))) for part in record.parts]
         pairs = [pair for table in tables for pair in pairs_of(table)]
         unknown = {table["candidate_host"].null_count == len(table) for table in tables}
         assert unknown == {code != "en"}
-        whole = read_blocks(folder, written, code)
-        chosen = whole.filter(pa.array(is_sampled(whole["priority"].to_numpy(), sample)))
+        chosen = whole[code].filter(
+            pa.array(is_sampled(whole[code]["priority"].to_numpy(), sample))
+        )
         assert pairs == paired_by_hand(set(chosen["text"].to_pylist()), code)
 
 

@@ -2,32 +2,11 @@
 
 import pytest
 
-from bertscore_beam.baseline import (
-    LARGE_ERROR,
-    BaselineOptions,
-    Source,
-    describe_certainty,
-    warnings_of,
-)
-from bertscore_beam.crawl import PageRules
-
-BOTH = ("pycld2", "py3langid")
-
-
-def source(*, detectors=BOTH, **where):
-    chosen = where or {"wet": ("a.wet.gz",)}
-    languages = {} if "sentences" in chosen else {"languages": ("en", "no", "zh")}
-    options = BaselineOptions(output="out", models=("m",), **languages, **chosen)
-    return Source(
-        options=options,
-        languages=("en", "no", "zh"),
-        policy=Source.of(options).policy,
-        rules=PageRules(detectors=detectors),
-    )
+from bertscore_beam.baseline import LARGE_ERROR, BaselineOptions, Source, warnings_of
 
 
 def row(**changes):
-    sound = {"sentences": 200, "wanted": 200, "files": 4, "failed_files": 0, "language_check": None}
+    sound = {"sentences": 200, "wanted": 200, "files": 4, "failed_files": 0}
     return sound | {"records": 300, "records_broken": 0} | changes
 
 
@@ -74,46 +53,16 @@ def test_what_holds_for_twenty_languages_is_said_once():
 
 
 def test_advice_fits_the_source():
-    assert "--max-files" in source(crawl="CC-MAIN-2026-30").cure
-    for second in (source(), source(sentences=("en=a.txt",))):
-        assert "--max-files" not in second.cure
-        assert "another crawl" not in second.cure
-    assert "--wet" in source().cure
+    def cure(**source):
+        languages = {} if "sentences" in source else {"languages": ("en",)}
+        return Source.of(BaselineOptions(output="out", models=("m",), **languages, **source)).cure
 
-
-def test_uncertain_language_is_said_with_the_share():
-    counts = {"sentences_detectors_agree": 80, "sentence_detectors_disagree": 20}
-    check = describe_certainty(source(), "no", counts)
-    assert check == {
-        "detectors": ["pycld2", "py3langid"],
-        "close_to_others": True,
-        "disagreement": 0.2,
-        "uncertain": True,
-    }
-    said = warnings_of(summary({"no": row(language_check=check), "en": row()}), cure="")
-    assert said == [
-        "the language is uncertain: got two detectors that disagree on these shares of the "
-        "sentences: no 20%; expected at most 10%. Those sentences are left out."
-    ]
-    counts["sentence_detectors_disagree"] = 5
-    assert describe_certainty(source(), "no", counts)["uncertain"] is False
-
-
-def test_close_language_with_one_detector_is_uncertain_and_others_are_not():
-    alone = source(detectors=("py3langid",))
-    check = describe_certainty(alone, "no", {})
-    assert (check["detectors"], check["disagreement"]) == (["py3langid"], None)
-    (said,) = warnings_of(summary({"no": row(language_check=check)}), cure="")
-    assert "uncertain for no: got one detector, py3langid; expected two" in said
-    assert describe_certainty(alone, "en", {})["uncertain"] is False
-    assert describe_certainty(source(sentences=("no=a.txt",)), "no", {}) is None
-
-
-def test_share_of_traditional_characters_is_described_for_chinese_alone():
-    counts = {"sentences_traditional": 21, "sentences_simplified": 79}
-    assert describe_certainty(source(), "zh", counts)["traditional"] == 0.21
-    assert describe_certainty(source(), "zh", {})["traditional"] is None
-    assert "traditional" not in describe_certainty(source(), "en", counts)
+    assert "--max-files" in cure(crawl="CC-MAIN-2026-30")
+    wet, given = cure(wet=("a.wet.gz",)), cure(sentences=("en=a.txt",))
+    assert "--wet" in wet
+    for second in (wet, given):
+        assert "--max-files" not in second
+        assert "another crawl" not in second
 
 
 LARGE = "the standard error of F1 is large: got en/m.tsv "

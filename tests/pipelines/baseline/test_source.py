@@ -1,6 +1,7 @@
 """Baselines from sentences that somebody has."""
 
 import gzip
+import re
 import shutil
 
 import pyarrow as pa
@@ -51,21 +52,8 @@ def test_documents_give_the_table_of_the_same_pages_of_a_crawl(tmp_path, model, 
         made.append((tmp_path / name / "en" / "bert.tsv").read_bytes())
         said = description(tmp_path / name)
         assert said["sample"]["hosts_known"]
-        assert said["source"]["language_check"]["detectors"]
     assert made[0] == made[1]
     assert said["source"]["records"] == 70
-    assert said["source"]["counts"]["pages_of_language"] == sum(
-        page % 9 > 0 for page in (*range(60), *range(10))
-    )
-
-
-def test_documents_that_are_none_end_the_run_by_name(tmp_path, model, capsys):
-    write_text(tmp_path / "bad.jsonl", to_jsonl([{"text": "One.", "url": "u"}] * 50 + [{}]))
-    words = ["--documents", f"en={tmp_path / 'bad.jsonl'}", "--output", tmp_path / "out"]
-    assert main(["baseline", *map(str, words), "--models", str(model)]) == BROKEN
-    said = capsys.readouterr().err
-    assert "bad.jsonl" in said
-    assert "1 of 51" in said
 
 
 GOOD = b"One.\nTwo.\n"
@@ -94,25 +82,15 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, 
     (tmp_path / "bad.txt").write_bytes(content)
     status, said = refused(tmp_path / "bad.txt")
     assert status == BROKEN
-    assert "bad.txt" in said
-    assert words in said
+    assert re.search(rf"bad\.txt: .*{words}", said)
     assert "Trying again will not help" in said
-    assert "Run the same command again" not in said
 
 
-@pytest.mark.parametrize(
-    ("column", "words"),
-    [
-        ({"sentence": ["One."]}, "has no column 'text': got sentence"),
-        ({"text": [["One."]]}, "holds no texts: got list"),
-    ],
-)
-def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused, column, words):
-    pq.write_table(pa.table(column), tmp_path / "wrong.parquet")
+def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused):
+    pq.write_table(pa.table({"text": [["One."]]}), tmp_path / "wrong.parquet")
     status, said = refused(tmp_path / "wrong.parquet")
     assert status == UNUSABLE
-    assert "wrong.parquet" in said
-    assert words in said
+    assert re.search(r"wrong\.parquet.* holds no texts: got list", said)
     assert not (tmp_path / "out").exists()
 
 
@@ -173,9 +151,8 @@ def test_limits_of_words_hold_for_given_sentences_and_tell_runs_apart(tmp_path, 
     output = tmp_path / "out"
     assert run_given(model, output, file, pairs=20, max_words=4, min_words=2) == DONE
     said = description(output)
-    assert said["sample"]["words"] == {"3": 40}
     assert (said["sample"]["min_words"], said["sample"]["max_words"]) == (2, 4)
-    assert said["source"]["counts"]["sentence_too_long"] == 99
+    assert said["source"]["files"][0]["rows"] == 99
     capsys.readouterr()
     assert run_given(model, output, file, pairs=20, max_words=5, min_words=2) == UNUSABLE
     assert "filters" in capsys.readouterr().err

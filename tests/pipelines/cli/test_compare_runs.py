@@ -152,28 +152,15 @@ def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_s
     ids = pa.array(range(10_000, 10_040))
     rows = rows.set_column(rows.column_names.index("id"), "id", ids)
     other = made_run(now.parent / "other", {"news.parquet": rows})
-    for by in ((), ("--by", "system")):
-        status, out, err = run(
-            capsys, "compare", now, before, other, "--key", "id", *by, "--fail-if-drop", 0.1
-        )
-        assert status == WORSE
-        assert f"compared with {before}, " not in err
-        assert f"compared with {other}, the run did not pass the gate: it cannot be judged" in err
-        assert "got no row with scores on both sides (0 rows are on both sides, 1,200 only" in err
-        assert "pairs: 1,200" in out
-        assert "pairs: 0" in out
-        status, out, err = run(capsys, "compare", now, other, before, "--key", "id", *by)
-        assert (status, out) == (UNUSABLE, "")
-        assert f"{str(now)!r} and {str(other)!r} cannot be compared: got no row with scores" in err
-    two = ("--systems", "system-0", "system-1", "--key", "id", "--by", "language")
-    status, _, err = run(capsys, "compare", now, *two)
-    assert status == UNUSABLE
-    assert "'system-0' and 'system-1' cannot be compared: got no row with scores" in err
-    assert run(capsys, "compare", now, *two, "--fail-if-drop", 0.1)[0] == WORSE
-    every = ("--systems", "--key", "id", "--by", "language")
-    status, _, err = run(capsys, "compare", now, *every)
-    assert status == UNUSABLE
-    assert "4 systems cannot be ranked: got no row that all of them have scored" in err
+    words = ("compare", now, other, before, "--key", "id", "--by", "system")
+    status, out, err = run(capsys, *words, "--fail-if-drop", 0.1)
+    assert status == WORSE
+    assert f"compared with {before}, " not in err
+    assert f"compared with {other}, the run did not pass the gate: it cannot be judged" in err
+    assert {"pairs: 1,200", "pairs: 0"} <= set(out.splitlines())
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (UNUSABLE, "")
+    assert f"{str(now)!r} and {str(other)!r} cannot be compared: got no row with scores" in err
 
 
 def test_what_cannot_be_compared_ends_with_status_2(nights, capsys, monkeypatch):

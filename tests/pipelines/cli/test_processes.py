@@ -116,20 +116,3 @@ def test_who_plans_a_run_loads_none_of_the_modules_of_models(tmp_path):
     modules = {"transformers", "transformers.modeling_utils", "triton"}
     loaded, _ = loaded_by(modules, [(words, cli.DONE)], seconds=240)
     assert loaded == "['transformers']"
-
-
-@pytest.mark.process
-def test_list_that_is_not_read_to_its_end_is_no_error():
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from bertscore_beam.cli.main import main; raise SystemExit(main(['models']))",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == cli.DONE

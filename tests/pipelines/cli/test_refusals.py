@@ -2,16 +2,13 @@
 
 import os
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run import hold
-from bertscore_core import DocumentFrequencies, IdfTable
 from tests.support.dumps import write_dump
-from tests.support.encoders import cache_model
 from tests.support.jobs import score_arguments as arguments
 
 MODEL = "all-MiniLM-L6-v2"
@@ -20,28 +17,20 @@ MODEL = "all-MiniLM-L6-v2"
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--num-layer", "3"], "Did you mean --num-layers?"),
-        (["--ref-col", "x"], "Did you mean --reference-column?"),
-        (["--languge", "en"], "Did you mean --language?"),
         (["--model", "bert-base-uncasd"], "Did you mean 'bert-base-uncased'?"),
         (["--model", "all-minilm"], "Did you mean 'all-MiniLM-L6-v2'?"),
-        (["--model", "all-minilm"], "the hub was not asked, since HF_HUB_OFFLINE is set"),
         (["--num-layers", "99"], "num_layers 99 is out of range"),
         (["--num-layers", "x"], "argument --num-layers: invalid int value: 'x'"),
         (["--lang", "english"], "no default model for language 'english'. Did you mean 'en'?"),
         (["--model", "no/such/model"], "neither a local folder"),
         (["--rescale"], "--rescale needs a baseline: got neither a language"),
-        (["--rescale"], "Add --language CODE or --baseline PATH"),
         (["--rescale", "--baseline", "no.csv"], "baseline 'no.csv' cannot be read"),
         (["--device", "cuda:77"], "device 'cuda:77' cannot be used"),
-        (["--idf", "corpsu"], "Did you mean 'corpus'?"),
         (["--idf", "./no-table.npz"], "no-table.npz"),
         (["--candidate-column", "candidat"], "Did you mean 'candidate'?"),
         (["--", "--runner=DaskRunner"], "runner 'dask' cannot be used: it loses rows"),
-        (["--", "--direct_num_wrkers=2"], "Did you mean --direct_num_workers?"),
         (["--max-length", "1000"], "more than all-MiniLM-L6-v2 has positions for"),
         (["--max-length", "unlimited"], "positions for 512 tokens and none beyond"),
-        (["--max-length", "unlimited", "--dry-run"], "Leave max_length out to cut texts"),
     ],
 )
 def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
@@ -61,16 +50,12 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
     ("name", "content", "words", "message"),
     [
         ("hyp.txt", "a cat\n\n", f"{SCORE} --input hyp.txt", PASTE),
-        ("hyp.en", "ein Käfer\n" * 9, f"{SCORE} --input hyp.en", PASTE),
         ("x.parquet", "no Parquet", f"{SCORE} --input x.parquet", "cannot be read as Parquet"),
         ("hyp.txt", "a\n", "score --hyp hyp.txt --refs ref.txt", PASTE),
-        ("hyp.txt", "a\n", f"{SCORE} --input hyp.txt", "--candidates HYP.txt --references REF"),
         ("hyp.txt", "a\n", "score --cand hyp.txt --ref ref.txt --lang en", "'ref.txt' does not"),
         ("x.json", '[{"candidate": "a"}]', f"{SCORE} --input x.json", "jq -c '.[]' ARRAY >"),
-        ("x.json", '[\n{"candidate": "a"}\n]', f"{SCORE} --input x.json", "jq -c '.[]' ARRAY >"),
         ("x.json", '{\n"candidate": "a"\n}', f"{SCORE} --input x.json", "jq -c . FILE >"),
         ("x.csv", "candidate;reference\na;b\n", f"{SCORE} --input x.csv", f"by ';': {TABS}"),
-        ("x.csv", "candidate\treference\na\tb\n", f"{SCORE} --input x.csv", rf"by '\t': {TABS}"),
         ("x.tsv", "candidate,reference\na,b\n", f"{SCORE} --input x.tsv", f"by ',': {TABS}"),
         ("x.csv", "Hi,Hello\nno,yes\n", f"{SCORE} --input x.csv", "first line of the file names"),
         ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --model ./no", "that the hub allows. Give"),
@@ -85,7 +70,6 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("dump", None, "tune dump", "`bertscore-beam tune --help-all` lists the flags."),
         ("r", None, "compare", "as in: bertscore-beam compare scores/today scores/before"),
         ("r", None, "compare r r2 -o x", "goes to standard output: write > FILE"),
-        ("r", None, "compare r r2 --output x", "goes to standard output: write > FILE"),
         ("r", None, "groups --by x no", "as in: bertscore-beam groups scores --by system"),
         ("r", None, "report r r2", "Another run goes after the flag: --against r2."),
         ("r", None, "models xlnet", "to search it: bertscore-beam models | grep xlnet"),
@@ -181,54 +165,6 @@ def test_too_many_rejects_end_with_status_3(tmp_path, capsys):
     assert "50.00% of the rows or files have no score" in shown.err
     assert "null_candidate" in shown.out
     assert not (tmp_path / "out" / "_SUCCESS").exists()
-
-
-@pytest.mark.job
-def test_finished_run_is_judged_anew(dump, tmp_path, capsys):
-    assert cli.main(arguments(dump, tmp_path)) == cli.DONE
-    (dump / "zzz.parquet").write_bytes(b"no Parquet")
-    assert cli.main(arguments(dump, tmp_path)) == cli.TOO_MANY_REJECTS
-    assert "zzz.parquet" in capsys.readouterr().out
-    assert not (tmp_path / "out" / "_SUCCESS").exists()
-
-
-def test_forged_idf_table_ends_with_status_2_before_any_model_runs(dump, tmp_path, capsys):
-    """Its one token is in more documents than there are."""
-    frequencies = DocumentFrequencies(
-        num_documents=2, ids=np.array([5], np.int32), counts=np.array([3], np.int64)
-    )
-    table = tmp_path / "forged.npz"
-    forged = IdfTable(frequencies=frequencies, tokenizer="t", max_length=8)
-    table.write_bytes(forged.to_bytes())
-    assert cli.main(arguments(dump, tmp_path, "--idf", table)) == cli.UNUSABLE
-    assert "counts that are not from 1 to the number of documents" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("value", ["-inf", "-1e39", "0.99999999"])
-def test_baseline_that_gives_no_numbers_ends_with_status_2(dump, tmp_path, value, capsys):
-    rows = "".join(f"{n},0.5,0.5,{value}\n" for n in range(7))
-    (tmp_path / "tables" / "en").mkdir(parents=True)
-    for path in (tmp_path / "b.csv", tmp_path / "tables" / "en" / "all-MiniLM-L6-v2.tsv"):
-        path.write_text("LAYER,P,R,F\n" + rows)
-    for given in (tmp_path / "b.csv", tmp_path / "tables"):
-        more = ["--rescale", "--baseline", given, "--lang", "en", "--model", "all-MiniLM-L6-v2"]
-        assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
-        assert "expected finite numbers below 1 in float32" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_untuned_model_asks_for_a_layer_before_any_work(
-    dump, tmp_path, tiny_folder, monkeypatch, capsys
-):
-    name = "intfloat/multilingual-e5-base"
-    cache_model(tiny_folder("xlm_roberta"), name, tmp_path / "cache", monkeypatch)
-    flags = ["--model", name, "--dry-run"]
-    assert cli.main(arguments(dump, tmp_path, *flags)) == cli.UNUSABLE
-    assert f"no layer has been tuned for {name}" in capsys.readouterr().err
-    assert cli.main(arguments(dump, tmp_path, *flags, "--num-layers", 2)) == cli.DONE
-    assert f"model:{name}" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists()
 
 
 def test_unknown_command_lists_the_known(capsys):

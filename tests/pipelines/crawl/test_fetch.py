@@ -6,8 +6,6 @@ import os
 import re
 import resource
 import signal
-import socket
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,7 +19,7 @@ from bertscore_beam.crawl import USER_AGENT, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
 from tests.support.faults import FaultRule, Faults
 from tests.support.fetching import DATA, QUICK, copies_in, fail, fetch
-from tests.support.s3 import s3_bucket, s3_environment
+from tests.support.s3 import s3_bucket
 from tests.support.web import Web, web_server
 
 pytestmark = pytest.mark.process
@@ -37,21 +35,17 @@ def one_file(*faults: str) -> Iterator[tuple[str, Web]]:
 def test_a_file_comes_over_http_as_it_is_in_one_request(tmp_path):
     with one_file() as (url, web):
         got, content = fetch(url, tmp_path)
+        fetch(url, tmp_path, FetchPolicy(contact="mailto:me@a.example"))
     assert content == DATA
     assert got.num_bytes == len(DATA)
     assert got.sha256 == hashlib.sha256(DATA).hexdigest()
     assert got.retries == ()
-    (request,) = web.requests
+    request, other = web.requests
+    agent = other.headers["user-agent"]
+    assert re.fullmatch(r"bertscore-beam/\S+ \(.* baselines; mailto:me@a\.example\)", agent)
     assert request.headers["user-agent"] == USER_AGENT
     assert request.headers["accept-encoding"] == "identity"
     assert "range" not in request.headers
-
-
-def test_a_contact_is_added_to_the_user_agent(tmp_path):
-    with one_file() as (url, web):
-        fetch(url, tmp_path, FetchPolicy(contact="mailto:me@a.example"))
-    agent = web.requests[0].headers["user-agent"]
-    assert re.fullmatch(r"bertscore-beam/\S+ \(.* baselines; mailto:me@a\.example\)", agent)
 
 
 @pytest.mark.parametrize("fault", ["encoded", "no length"])
@@ -62,10 +56,7 @@ def test_a_body_is_never_unpacked_and_may_come_in_chunks(tmp_path, fault):
     assert got.retries == ()
 
 
-PASSING = (
-    "403 Forbidden; 408 Request Timeout; 425 Too Early; 429 Too Many Requests; "
-    "500 Internal Server Error; 502 Bad Gateway; 503 Service Unavailable; 504 Gateway Timeout"
-)
+PASSING = ("403 Forbidden", "408 Request Timeout", "429 Too Many Requests", "502 Bad Gateway")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +67,8 @@ PASSING = (
         ("no length cut", "IncompleteRead"),
         ("stall", "timed out"),
         ("drip", "a stalled transfer"),
-        *((text[:3], text) for text in PASSING.split("; ")),
+        *((text[:3], text) for text in PASSING),
         ("page", "200 with a web page in place of the file"),
-        ("text", "200 with something that is not gzip in place of the file"),
     ],
 )
 def test_what_passes_is_tried_again(tmp_path, fault, said):
@@ -93,55 +83,31 @@ def test_what_passes_is_tried_again(tmp_path, fault, said):
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("fault", ["close early", "503", "page"])
-def test_it_ends_after_the_attempts_of_the_policy(tmp_path, fault):
-    with one_file(*[fault] * 9) as (url, web):
+def test_it_ends_after_the_attempts_of_the_policy(tmp_path):
+    with one_file(*["close early"] * 9) as (url, web):
         error = fail(url, tmp_path)
     assert len(web.requests) == QUICK.attempts
     assert not error.permanent
     assert "after 4 attempts" in str(error)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.parquet", "a.warc.wet"])
-def test_a_file_that_is_not_zipped_comes_as_it_is_but_a_page_does_not(tmp_path, name):
-    data = b"<3 sentences that begin oddly.\n" * 9
-    with web_server({f"/{name}": data}, {f"/{name}": ["page"]}) as web:
-        got, content = fetch(f"{web.url}/{name}?as=file.gz", tmp_path)
-    assert content == data
-    assert len(got.retries) == 1
-
-
-@pytest.mark.parametrize("status", ["400", "401", "404", "405", "410", "416", "451", "501", "304"])
-def test_what_does_not_pass_is_not_tried_again(tmp_path, status):
-    with one_file(status) as (url, web):
+@pytest.mark.parametrize("fault", ["401", "404", "410", "501", "304", "until close"])
+def test_what_does_not_pass_is_not_tried_again(tmp_path, fault):
+    with one_file(fault) as (url, web):
         error = fail(url, tmp_path, replace(QUICK, timeout=10.0))  # a slow machine is no fault
     assert len(web.requests) == 1
     assert error.permanent
-    assert error.missing == (status in ("404", "410"))
-    assert f"got {status}" in str(error)
-    assert "after 1 attempt;" in str(error)
+    assert error.missing == (fault in ("404", "410"))
+    words = "without a Content-Length" if fault == "until close" else f"got {fault}"
+    assert re.search(f"{words}.* after 1 attempt;", str(error))
 
 
-def test_a_body_that_nobody_can_tell_to_be_whole_is_refused(tmp_path):
-    with one_file("until close") as (url, web):
-        error = fail(url, tmp_path)
-    assert len(web.requests) == 1
-    assert error.permanent
-    assert "Content-Length" in str(error)
-
-
-def test_a_server_that_is_not_there_is_asked_as_often_as_allowed(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    error = fail(f"http://127.0.0.1:{port}/a.gz", tmp_path)
-    assert not error.permanent
-    assert re.search("refused.* after 4 attempts", str(error))
-
-
-@pytest.mark.parametrize("url", ["http://", "http://[::1/a.gz", "https://exa mple:99999999/"])
-def test_an_address_that_is_none_is_not_tried_again(tmp_path, url):
-    error = fail(url, tmp_path)
-    assert error.permanent
+@pytest.mark.parametrize("path", ["http://", "http://[::1/a.gz", "nothing.gz", "file/below.gz"])
+def test_a_path_that_is_none_is_not_tried_again(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_bytes(b"x")
+    error = fail(path, tmp_path / "copies")
+    assert (error.permanent, error.missing) == (True, not path.startswith("http"))
     assert "after 1 attempt;" in str(error)
 
 
@@ -157,24 +123,15 @@ def test_pauses_double_and_requests_to_a_host_are_apart(tmp_path):
     assert all(gap >= wanted / 2 for gap, wanted in zip(gaps, least, strict=True)), gaps
 
 
-def test_a_403_is_waited_for_five_times_as_long(tmp_path):
-    policy = FetchPolicy(attempts=2, timeout=5, pause=0.06)
-    with one_file("403") as (url, web):
-        fetch(url, tmp_path, policy)
+@pytest.mark.parametrize(("fault", "least"), [("403", 0.3), ("503 Retry-After: 1", 0.99)])
+def test_a_403_and_a_server_that_says_how_long_are_waited_for_longer(tmp_path, fault, least):
+    with one_file(fault) as (url, web):
+        fetch(url, tmp_path, FetchPolicy(attempts=2, timeout=5, pause=0.06))
     first, second = web.times()
-    assert second - first >= 0.3
+    assert least <= second - first < 4
 
 
-def test_a_server_may_say_how_long_to_wait(tmp_path):
-    with one_file("503 Retry-After: 1") as (url, web):
-        fetch(url, tmp_path)
-    first, second = web.times()
-    assert 0.99 <= second - first < 4
-
-
-@pytest.mark.parametrize(
-    "value", ["soon", "-5", "1.5", "²", "Fri, 99 Foo 2021 00:00:00 GMT", "1 Jan 2021 00:00 -0000"]
-)
+@pytest.mark.parametrize("value", ["soon", "-5", "²", "Fri, 99 Foo 2021 00:00:00 GMT"])
 def test_a_retry_after_that_says_nothing_is_passed_over(tmp_path, value):
     with one_file(f"429 Retry-After: {value}") as (url, _):
         assert len(fetch(url, tmp_path)[0].retries) == 1
@@ -186,15 +143,6 @@ def test_a_server_that_asks_for_too_much_patience_is_left_alone(tmp_path):
     assert len(web.requests) == 1
     assert "Retry-After 7200 s" in str(error)
     assert not error.permanent
-
-
-@pytest.mark.parametrize("fault", ["drip head", "drip chunk"])
-def test_a_server_that_drips_its_head_or_a_chunk_extension_is_left(tmp_path, fault):
-    """Each byte comes in time, so that no timeout of the socket ends it."""
-    with one_file(fault) as (url, _):
-        got, content = fetch(url, tmp_path)
-    assert content == DATA
-    assert "no answer within 0.6 s" in got.retries[0]
 
 
 def test_credentials_are_in_no_message(tmp_path):
@@ -251,15 +199,6 @@ def test_a_local_file_is_used_in_place(tmp_path):
     assert (got.num_bytes, got.sha256) == (len(DATA), hashlib.sha256(DATA).hexdigest())
 
 
-def test_a_file_comes_from_memory_and_is_copied(tmp_path):
-    path = f"memory://{uuid.uuid4().hex}/a.wet.gz"
-    fsspec.filesystem("memory").pipe_file(path, DATA)
-    got, content = fetch(path, tmp_path)
-    assert content == DATA
-    assert got.sha256 == hashlib.sha256(DATA).hexdigest()
-    fsspec.filesystem("memory").store.clear()
-
-
 def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path):
     servers: list[Faults] = []
     with s3_bucket(servers) as bucket:
@@ -274,31 +213,16 @@ def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path):
         assert (error.permanent, error.missing) == (True, True)
 
 
-@pytest.fixture
-def s3_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Let S3 be made from settings of this test alone; yield what changes them."""
+def test_without_credentials_for_a_store_nothing_is_tried_again(tmp_path, monkeypatch):
     kind = fsspec.get_filesystem_class("s3")
     kind.clear_instance_cache()
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    for name, value in s3_environment("http://127.0.0.1:9").items():
-        monkeypatch.setenv(name, value)
-    yield monkeypatch
-    kind.clear_instance_cache()
-
-
-def test_a_store_that_cannot_be_reached_is_tried_again(tmp_path, s3_settings):
-    s3_settings.setenv("AWS_ENDPOINT_URL", "no address")
-    error = fail("s3://bucket/a.wet.gz", tmp_path)
-    assert not error.permanent
-    assert "after 4 attempts" in str(error)
-
-
-def test_without_credentials_for_a_store_nothing_is_tried_again(tmp_path, s3_settings):
-    s3_settings.delenv("AWS_ACCESS_KEY_ID")
-    s3_settings.delenv("AWS_SECRET_ACCESS_KEY")
-    s3_settings.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    s3_settings.setenv("HOME", str(tmp_path))
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
     error = fail("s3://bucket/a.wet.gz", tmp_path / "copies")
+    kind.clear_instance_cache()
     assert error.permanent
     assert "credentials" in str(error)
     assert "after 1 attempt;" in str(error)
@@ -309,14 +233,6 @@ def test_a_file_that_is_longer_than_its_store_says_is_not_taken(tmp_path):
     error = fail("/proc/version", tmp_path)
     assert not error.permanent
     assert "of 0 bytes after 4 attempts" in str(error)
-
-
-@pytest.mark.parametrize("name", ["nothing.gz", "file/below.gz"])
-def test_a_local_file_that_is_not_there_is_not_tried_again(tmp_path, name):
-    (tmp_path / "file").write_bytes(b"x")
-    error = fail(str(tmp_path / name), tmp_path / "copies")
-    assert (error.permanent, error.missing) == (True, True)
-    assert "after 1 attempt;" in str(error)
 
 
 def test_an_unknown_scheme_is_named():

@@ -2,7 +2,6 @@ import gzip
 import resource
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,22 +10,19 @@ import pytest
 
 from bertscore_beam.crawl import MAX_LINE, CrawlFileError, WordLimits, crawl_files, read_sentences
 
+NO_LIMITS = WordLimits()
 COMMAND = """
 import sys
-from collections import Counter
-from pathlib import Path
 from bertscore_beam.crawl.crawl_files import read_sentences
-counts = Counter()
-blocks = read_sentences(Path(sys.argv[1]), "en", 0, counts)
-texts = [text for block in blocks for text in block['text'].to_pylist()]
-print(texts, dict(counts))
+blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0)
+print([text for block in blocks for text in block['text'].to_pylist()])
 """
 
 
-def read(path: Path) -> tuple[list[str], Counter[str]]:
-    counts: Counter[str] = Counter()
-    blocks = read_sentences(path, "en", 0, counts)
-    return [text for block in blocks for text in block["text"].to_pylist()], counts
+def read(path: Path, language: str = "en", words: WordLimits = NO_LIMITS) -> list[list[str]]:
+    with open(path, "rb") as file:
+        blocks = read_sentences(file, language, 0, words)
+        return [block["text"].to_pylist() for block in blocks]
 
 
 @pytest.mark.process
@@ -46,8 +42,6 @@ def test_a_line_without_end_costs_no_memory_and_is_no_sentence(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30)),
     )
     assert "['A cat sat.', 'A dog ran.']" in done.stdout
-    assert "'lines': 3" in done.stdout
-    assert "'lines_too_long': 1" in done.stdout
 
 
 @pytest.mark.parametrize("kind", ["txt", "gz", "parquet"])
@@ -60,16 +54,14 @@ def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(tmp_path, ki
         opened = gzip.open if kind == "gz" else open
         with opened(path, "wt", encoding="utf-8") as file:
             file.write("\r\n".join(lines))
-    texts, counts = read(path)
+    (texts,) = read(path)
     assert [(text[0], len(text)) for text in texts] == [("a", MAX_LINE), ("c", 1)]
-    assert counts == {"lines": 5, "lines_blank": 1, "lines_too_long": 2}
 
 
 def test_long_lines_come_in_blocks_of_bounded_size(tmp_path, monkeypatch):
     monkeypatch.setattr(crawl_files, "_BLOCK_CHARACTERS", 1000)
     (tmp_path / "a.txt").write_text("".join(f"{number:0300}\n" for number in range(10)))
-    blocks = list(read_sentences(tmp_path / "a.txt", "en", 0, Counter()))
-    assert [len(block) for block in blocks] == [4, 4, 2]
+    assert [len(block) for block in read(tmp_path / "a.txt")] == [4, 4, 2]
 
 
 def test_nothing_but_lines_that_are_too_long_is_an_error(tmp_path):
@@ -78,13 +70,9 @@ def test_nothing_but_lines_that_are_too_long_is_an_error(tmp_path):
         read(tmp_path / "a.txt")
 
 
-def test_sentences_of_other_lengths_are_counted_and_left_out(tmp_path):
+def test_sentences_of_other_lengths_are_left_out(tmp_path):
     (tmp_path / "a.txt").write_text("One.\nOne two.\nOne two three.\nOne two.\n\n")
-    counts: Counter[str] = Counter()
-    limits = WordLimits(least=2, most=2)
-    (block,) = read_sentences(tmp_path / "a.txt", "en", 0, counts, limits)
-    assert block["text"].to_pylist() == ["One two."]
-    assert counts == {"lines": 5, "lines_blank": 1, "sentence_too_short": 1, "sentence_too_long": 1}
+    assert read(tmp_path / "a.txt", words=WordLimits(least=2, most=2)) == [["One two."]]
     (tmp_path / "b.txt").write_text("渡轮中午出发。", encoding="utf-8")  # seven characters
     with pytest.raises(CrawlFileError, match="do not have at most 2 words"):
-        list(read_sentences(tmp_path / "b.txt", "zh", 0, Counter(), WordLimits(most=2)))
+        read(tmp_path / "b.txt", "zh", WordLimits(most=2))

@@ -1,18 +1,24 @@
+"""Codes of languages, and their detection."""
+
 import subprocess
 import sys
 from importlib.util import find_spec as real_find_spec
 
 import pytest
+from hypothesis import given, strategies as st
 
 from bertscore_beam.crawl import (
-    DETECTORS,
     check_installed,
     check_language,
+    check_tag,
+    detect_language,
     header_language,
     known_languages,
     languages,
+    normalize,
 )
 from bertscore_core.errors import ConfigError
+from tests.support.crawl_texts import HEADER_CODES, sentences
 
 
 @pytest.mark.parametrize(
@@ -28,31 +34,20 @@ def test_every_code_of_a_language_means_the_same(code, given_codes):
 
 
 @pytest.mark.parametrize(
-    "code", ["xq", "", "e", "日本", "*", "en de", "ast", "tlh", "un", "-", "--"]
-)
-def test_code_of_no_detectable_language_is_refused(code):
-    with pytest.raises(ConfigError, match="not a language that can be detected: got"):
-        check_language(code)
-
-
-@pytest.mark.parametrize("code", ["hr", "hrv", "bs", "bs-Latn", "HR"])
-def test_languages_that_are_not_told_apart_are_refused(code):
-    with pytest.raises(ConfigError, match=r"not told from another.*--sentences (hr|bs)=PATH"):
-        check_language(code)
-    assert check_language("sr") == "sr"
-
-
-@pytest.mark.parametrize(
-    ("near", "given_codes"),
+    ("words", "codes"),
     {
-        **{"zh": ["zh-TW", "zh_Hant"], "en": ["en_US", "en-sci", "englsh"], "de": ["German"]},
-        "sr": ["sr-ME", "sh"],
+        "not a language that can be detected: got": ["xq", "", "日本", "*", "en de", "tlh", "-"],
+        "not told from another.*--sentences (hr|bs)=PATH": ["hr", "hrv", "bs-Latn", "HR"],
+        r"Did you mean zh\?": ["zh-TW", "zh_Hant"],
+        r"Did you mean en\?": ["en_US", "en-sci", "englsh"],
+        r"Did you mean de\?": ["German"],
+        r"Did you mean sr\?": ["sr-ME", "sh"],
     }.items(),
 )
-def test_refusal_names_the_language_that_may_be_meant(near, given_codes):
-    for given_code in given_codes:
-        with pytest.raises(ConfigError, match=rf"Did you mean {near}\?"):
-            check_language(given_code)
+def test_code_that_cannot_be_detected_is_refused_with_a_hint(words, codes):
+    for code in codes:
+        with pytest.raises(ConfigError, match=words):
+            check_language(code)
 
 
 def test_every_known_language_is_its_own_code():
@@ -76,49 +71,26 @@ def test_header_codes_become_the_users_codes(code, headers):
     assert header_language("") is None
 
 
-@pytest.fixture
-def lacking(monkeypatch: pytest.MonkeyPatch):
-    """Return what hides packages."""
-
-    def hide(*names: str) -> None:
-        monkeypatch.setattr(
-            languages, "find_spec", lambda name: None if name in names else real_find_spec(name)
-        )
-
-    return hide
-
-
-def test_missing_packages_are_named_with_the_cure(lacking):
+def test_missing_packages_are_named_with_the_cure(monkeypatch):
     check_installed()
-    lacking(*DETECTORS)
-    with pytest.raises(ConfigError, match=r"no py3langid, pycld2; .*pip install '\.\[baseline\]'"):
+    gone = {"pycld2", "regex", "langcodes"}
+    monkeypatch.setattr(
+        languages, "find_spec", lambda name: None if name in gone else real_find_spec(name)
+    )
+    with pytest.raises(ConfigError, match=r"no langcodes, pycld2, regex; .*give them with --sent"):
         check_installed()
-
-
-@pytest.mark.parametrize("missing", ["regex", "sentencex"])
-def test_given_sentences_need_nothing_that_reads_pages(lacking, missing):
-    lacking(missing)
-    check_installed(pages=False)
-    with pytest.raises(ConfigError, match=f"got no {missing}; expected them for reading web pages"):
-        check_installed()
-
-
-def test_given_sentences_need_the_names_of_languages_and_the_pictures(lacking):
-    lacking(*languages.EXTRA_PACKAGES)
-    with pytest.raises(ConfigError, match=r"Run: pip install langcodes matplotlib sacrebleu$"):
+    with pytest.raises(ConfigError, match=r"no langcodes; .* pip install langcodes, or"):
         check_installed(pages=False)
-    with pytest.raises(
-        ConfigError, match="langcodes, matplotlib, py3langid, pycld2, regex, sacrebleu, sentencex; "
-    ):
-        check_installed()
+    gone.remove("langcodes")
+    check_installed(pages=False)
 
 
 @pytest.mark.process
 def test_modules_of_the_crawl_load_without_the_extra_packages():
     code = (
         "import sys\n"
-        f"sys.modules.update(dict.fromkeys({languages.EXTRA_PACKAGES!r}))\n"
-        "import bertscore_beam.crawl.sentences\n"
+        "names = ['langcodes', 'matplotlib', 'sacrebleu', 'pycld2', 'regex', 'sentencex']\n"
+        "sys.modules.update(dict.fromkeys(names))\n"
         "from bertscore_beam.crawl.sentences import normalize\n"
         "print(normalize(' it  loads '))"
     )
@@ -127,6 +99,51 @@ def test_modules_of_the_crawl_load_without_the_extra_packages():
 
 
 def test_given_sentences_may_be_in_a_language_that_is_not_detected():
-    assert [languages.check_tag(code) for code in ("en", "bar", "zh-TW")] == ["en", "bar", "zh-tw"]
+    assert [check_tag(code) for code in ("en", "bar", "zh-TW")] == ["en", "bar", "zh-tw"]
     with pytest.raises(ConfigError, match="unknown language 'german'"):
-        languages.check_tag("german")
+        check_tag("german")
+
+
+@pytest.mark.parametrize("language", HEADER_CODES)
+def test_made_up_sentences_are_in_their_language(language):
+    result = [detect_language(text) for text in sentences(language, 400, seed=7)]
+    assert result.count(language) >= 0.95 * len(result)
+    assert header_language(HEADER_CODES[language]) == language
+
+
+# Written for these tests. Each is plainly of its language: with words that a near one has not.
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("he", "הספרייה הקטנה נפתחה אתמול בערב ליד תחנת הרכבת."),
+        ("zh", "我們昨天晚上在火車站附近開了一家小圖書館。"),
+        ("zh", "我们昨天晚上在火车站附近开了一家小图书馆。"),
+        ("no", "Jeg vet ikke hvorfor ingen åpnet døren da vi ringte på i går kveld."),
+        ("nn", "Eg veit ikkje kvifor ingen opna døra då vi ringde på i går kveld."),
+        ("da", "Jeg ved ikke, hvorfor ingen lukkede døren op, da vi ringede på i aftes."),
+        ("id", "Saya tidak tahu mengapa kereta api itu terlambat datang karena cuaca buruk."),
+        ("cs", "Nevím, proč vlak včera večer přijel pozdě a nikdo nám to neřekl."),
+        ("sk", "Neviem, prečo vlak včera večer meškal a nikto nám to nepovedal."),
+        ("sr", "Овде можете да видите где се налази наша продавница у Нишу."),
+        (None, "Ovde možete da vidite gde se nalazi naša prodavnica u Nišu."),
+        *((None, text) for text in ("", " ", "12345", "?!?!", "\0", "\ud800", "q", "ᚠᚢᚦᚨᚱᚲ ᚷᚹ")),
+    ],
+)
+def test_detector_codes_become_the_users_codes(code, text):
+    assert detect_language(text) == code
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=[])))
+def test_detection_never_raises_and_gives_known_codes(text):
+    for shown in (text, normalize(text)):
+        code = detect_language(shown)
+        assert code is None or code in known_languages() or code in languages.NOT_TOLD_APART
+
+
+@pytest.mark.parametrize(
+    "character", ["\0", "\x0b", "\x7f", "\x9f", "\ud800", "\ufdd0", "\uffff", "\U0010ffff"]
+)
+def test_characters_that_the_detector_refuses_are_gone_from_a_normalized_text(character):
+    text = f"The ferry{character} leaves the island{character} at noon."
+    assert detect_language(text) is None
+    assert detect_language(normalize(text)) == "en"

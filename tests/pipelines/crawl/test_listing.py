@@ -69,11 +69,6 @@ def test_an_id_of_another_form_or_of_garbled_texts_is_refused(crawls, words):
             list_crawl(crawl, QUICK, "unused")
 
 
-def test_the_first_sound_crawl_is_not_refused(tmp_path):
-    write_crawl(tmp_path, [b"x"], crawl="CC-MAIN-2016-50")
-    assert len(list_crawl("CC-MAIN-2016-50", QUICK, str(tmp_path))) == 1
-
-
 @pytest.mark.process
 def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     with web_server({}) as web, pytest.raises(ConfigError, match="no such crawl") as caught:
@@ -96,12 +91,11 @@ def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "empty"),
-        (listing_bytes([]), "empty"),
-        (listing_bytes(NAMES)[:-9], "damaged"),
-        (listing_bytes(NAMES)[:-4] + b"\0\0\0\0", "damaged"),
-        (member(b"<html> nothing </html>"), "something else"),
-        (listing_bytes([*NAMES, "/etc/passwd"]), "something else"),
+        (b"", "is empty"),
+        (listing_bytes([]), "is empty"),
+        (listing_bytes(NAMES)[:-9], "is damaged"),
+        (member(b"<html> nothing </html>"), "something else in 3 of 3 lines"),
+        (listing_bytes([*NAMES, "/etc/passwd"]), "something else in 1 of 7 lines"),
         (listing_bytes([*NAMES, "crawl-data/../../etc/passwd"]), "something else"),
         (listing_bytes([*NAMES, "https://a.example/crawl-data/x"]), "something else"),
         (listing_bytes([*NAMES, "crawl-data/a.gz?b=c"]), "something else"),
@@ -128,33 +122,25 @@ def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path):
     names = ["a/1.wet.gz", "a/b/2.wet", "c/[6].gz"]
     assert list(got.items()) == [(name, f"{tmp_path}/{name}") for name in names]
     assert list(list_files_of([f"{tmp_path}/a/*.t?t"])) == ["3.txt"]
+    address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
+    (name,) = list_files_of([address])
+    assert ".." not in name.split("/")  # which would lead out of the output folder
     web = list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
     assert list(web) == ["1.gz", "2.gz"]
     assert web["1.gz"].endswith("?token=s3cret")
 
 
-def test_no_address_is_named_by_a_way_out_of_a_folder():
-    address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
-    (name,) = list_files_of([address])
-    assert ".." not in name.split("/")
-
-
 def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path):
-    for name in ("a.txt", "b/c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
+    for name in ("a.txt", "c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "empty").mkdir()
     suffixes = (".txt", ".txt.gz", ".parquet")
     got = list_files_of([str(tmp_path)], suffixes=suffixes)
-    assert list(got) == ["a.txt", "b/c.txt.gz", "d.parquet"]
+    assert list(got) == ["a.txt", "c.txt.gz", "d.parquet"]
     # What is named itself is taken whatever its suffix.
     assert list(list_files_of([f"{tmp_path}/*.md"], suffixes=suffixes)) == ["g.md"]
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"\*\.txt'.* end in \.txt or \.txt\.gz or \.parquet\."):
         list_files_of([f"{tmp_path}/empty"], suffixes=suffixes)
-    assert "below it that end in .txt or .txt.gz or .parquet." in str(caught.value)
-    assert "*.txt'" in str(caught.value)
-    assert "wet" not in str(caught.value)
 
 
 def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path):

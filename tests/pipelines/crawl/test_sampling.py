@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 
 from bertscore_beam.crawl import (
     HostedSentences,
-    Overlap,
     Page,
     cap_hosts,
+    count_overlap,
     describe_overlap,
     extract_sentences,
     host_hash,
@@ -22,7 +22,6 @@ from bertscore_beam.crawl import (
     pair_neighbours,
     pairing_order,
     part_bits,
-    sampling,
     sentence_priority,
     tokenizer_of,
 )
@@ -132,46 +131,39 @@ def test_a_small_language_has_parts_for_several_workers_and_a_large_one_larger_p
 TEXTS = sentences("en", 60, seed=1)
 
 
-def test_bleu_is_that_of_sacrebleu():
+@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+def test_bleu_of_parts_is_that_of_sacrebleu_of_all_pairs(language):
     candidates, references = TEXTS[:30], TEXTS[30:]
-    expected = sacrebleu.corpus_bleu(candidates, [references], smooth_method="none").score
-    assert 1 < expected < 30
-    assert Overlap.of(candidates, references, "en").bleu == pytest.approx(expected, abs=1e-12)
-
-
-def test_parts_add_up_to_the_whole():
-    parts = [Overlap.of(TEXTS[n : n + 10], TEXTS[n + 30 : n + 40], "en") for n in (20, 0, 10)]
-    assert Overlap.merge(parts) == Overlap.of(TEXTS[:30], TEXTS[30:], "en")
-    assert Overlap.merge([]) == Overlap.of([], [], "en")
+    tokenize = tokenizer_of(language)
+    expected = sacrebleu.corpus_bleu(
+        candidates, [references], smooth_method="none", tokenize=tokenize
+    )
+    parts = [slice(start, start + 10) for start in (20, 0, 10)]
+    counts = [count_overlap(candidates[part], references[part], language) for part in parts]
+    said = describe_overlap(counts, language)
+    assert expected.score > 1
+    assert said["bleu"] == pytest.approx(expected.score, abs=1e-12)
+    assert f"tok:{tokenize}" in said["signature"]
 
 
 def test_equal_sentences_have_all_and_foreign_ones_nothing_in_common():
-    assert Overlap.of(TEXTS[:5], TEXTS[:5], "en").bleu == pytest.approx(100)
-    nothing = Overlap.of(["one two three four five"], ["six seven eight nine ten"], "en")
-    assert nothing.bleu == 0
-    assert Overlap.of(["a b"], ["a b"], "en").bleu is None  # no n-gram of four tokens
+    def bleu(candidates, references):
+        return describe_overlap([count_overlap(candidates, references, "en")], "en")["bleu"]
+
+    assert bleu(TEXTS[:5], TEXTS[:5]) == pytest.approx(100)
+    assert bleu(["one two three four five"], ["six seven eight nine ten"]) == 0
+    assert bleu(["a b"], ["a b"]) is None  # no n-gram of four tokens
 
 
 def test_languages_without_spaces_are_compared_by_character():
-    assert [tokenizer_of(code) for code in ("de", "zh", "ja", "th")] == [
-        "13a",
-        "zh",
-        "char",
-        "char",
-    ]
-    pair = ["渡船的船长昨天晚上在岛上"], ["渡船的船长昨天晚上在市场"]
-    assert Overlap.of(*pair, "zh").common[0] == 10
-    said = describe_overlap(Overlap.of(*pair, "zh"), "zh")
-    assert 50 < said["bleu"] < 100
-    assert "tok:zh" in said["signature"]
+    codes = ["de", "zh", "ja", "th"]
+    assert [tokenizer_of(code) for code in codes] == ["13a", "zh", "char", "char"]
 
 
-@pytest.mark.parametrize("language", ["en", "zh", "ja"])
-def test_pairs_that_another_process_has_counted_are_described(language):
-    counted = Overlap.of(TEXTS[:30], TEXTS[30:], language)
-    present = describe_overlap(counted, language)
-    sampling._bleu.cache_clear()  # as in a process that has counted nothing
-    assert describe_overlap(counted, language) == present
+def test_an_unknown_host_has_one_sentence_alone():
+    columns = {"priority": as_hashes([5, 4, 3]), "host_order": as_hashes([1, 2, 3])}
+    table = pa.table(columns | {"host": pa.array([None, None, 9], pa.uint64())})
+    assert HostedSentences.of_table(table).hosts.tolist() == [5, 4, 9]
 
 
 SEED, PAGE_CAP, HOST_CAP = 4, 8, 10
@@ -195,7 +187,7 @@ class Crawl:
             self.is_of_large |= dict.fromkeys(sources, host.startswith("large"))
             url = f"https://{host}.example/{len(pages)}"
             pages.append(Page(url=url, languages=("eng",), text="\n".join(sources)))
-        rows = extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP).rows["en"]
+        rows = extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP)["en"]
         self.pool = cap_hosts(HostedSentences.of_table(rows), HOST_CAP)
         text_of = dict(zip(rows["priority"].to_pylist(), rows["text"].to_pylist(), strict=True))
         self.texts = [text_of[result] for result in self.pool.priorities.tolist()]

@@ -119,20 +119,6 @@ def test_other_columns_may_share_a_name():
     ]  # fmt: skip
 
 
-def test_rows_of_one_candidate_stay_the_same_object():
-    rows = Rows(pa.table({"id": [1], "samples": ["a"]}), FIELDS)
-    assert multiplied(rows) is rows
-    assert rows.input_rows.tolist() == [0]
-    assert rows.origins == [None]
-
-
-def test_a_column_that_arrow_cannot_repeat_is_named():
-    nested = pa.array([{"a": "x"}], pa.struct([("a", pa.string_view())]))
-    table = pa.table({"id": [1], "samples": [["a"]], "nested": nested})
-    with pytest.raises(InputError, match=r"cannot be repeated .* got type struct"):
-        multiplied(Rows(table, FIELDS))
-
-
 TEXT, LIST = pa.string(), pa.list_(pa.string())
 
 
@@ -150,11 +136,6 @@ TEXT, LIST = pa.string(), pa.list_(pa.string())
 def test_columns_that_cannot_be_multiplied_out_are_refused(schema, names, message):
     with pytest.raises(InputError, match=message):
         check_candidates(pa.schema(schema), names)
-
-
-def test_a_column_of_a_run_before_may_be_beside_single_candidates():
-    check_candidates(pa.schema({"a": TEXT, CANDIDATE_FROM: TEXT}), ["a"])
-    check_candidates(pa.schema({"a": pa.struct([("b", TEXT)])}), ["a.b"])
 
 
 def test_splits_are_sized_by_candidates(tmp_path):

@@ -1,7 +1,6 @@
 """Languages and groups are counted as plain Python counts them, whatever the columns hold."""
 
 import datetime
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -14,14 +13,12 @@ from bertscore_beam.dump import (
     MOST_LANGUAGES,
     Census,
     GroupColumns,
-    census,
     first_splits,
     language_of,
-    parquet,
     take_census,
 )
 from bertscore_core.errors import InputError
-from tests.support.text_files import plan_text, to_jsonl, write_text
+from tests.support.text_files import plan_text
 
 NAN, DAY = float("nan"), datetime.date(2026, 1, 1)
 CODES = ["en", "EN", "de", None, "", " ", "zh-hans", "no code!", "x" * 40, "ß", "2026", "en"] * 5
@@ -119,15 +116,6 @@ def test_groups_are_counted_as_one_by_one(tmp_path, name):
         assert found == Census(languages={"0": 60, "1": 60}, num_groups=number)
 
 
-def test_text_files_are_counted_beside_parquet(tmp_path):
-    write(tmp_path / "a.parquet", {"lang": ["en"] * 60, "system": [1] * 60})
-    row = {"candidate": "a", "reference": "b", "lang": "de", "system": 1.0}
-    write_text(tmp_path / "b.jsonl", to_jsonl([row, {**row, "system": 2}, {**row, "lang": None}]))
-    splits = plan_text(tmp_path, tmp_path / "out", 7).splits
-    found = take_census(splits, "lang", ["system"])
-    assert found == Census(languages={"en": 60, "de": 2, "": 1}, num_groups=2)
-
-
 def test_columns_that_cannot_be_counted_are_refused(tmp_path):
     columns = {"id": range(60), "list": [["a"]] * 60, "s": [{"a": 1}] * 60}
     columns["time"] = pa.array([1] * 60, "time64[us]")
@@ -191,30 +179,3 @@ def test_splits_that_cannot_be_read_are_left_out_and_counted(tmp_path, monkeypat
     splits = [replace(split, file_version="") for split in splits]
     found = take_census(splits, "lang", ["lang"])
     assert found == Census(languages={"en": 40, "de": 60}, num_groups=2, unread=3)
-
-
-def test_a_file_is_opened_once_and_few_splits_are_in_memory(tmp_path, monkeypatch):
-    """Each split has a megabyte of text beside the codes, in one column of structs."""
-    opened, sizes = [], []
-    open_parquet, count = parquet.open_parquet, census.count_languages
-
-    def opening(path, *rest, **more):
-        opened.append(path)
-        return open_parquet(path, *rest, **more)
-
-    def counting(column):
-        sizes.append(pa.total_allocated_bytes())
-        time.sleep(0.05)
-        return count(column)
-
-    rows = [{"code": "en", "text": "word " * 2000}] * 100
-    for number in range(40):
-        write(tmp_path / f"{number:02}.parquet", {"x": rows}, rows=100, row_group_size=50)
-    splits = plan_text(tmp_path, tmp_path / "out", 50).splits
-    monkeypatch.setattr(parquet, "open_parquet", opening)
-    monkeypatch.setattr(census, "count_languages", counting)
-    before = pa.total_allocated_bytes()
-    assert take_census(splits, "x.code", ()).languages == {"en": 4000}
-    assert opened == sorted({split.path for split in splits})
-    assert len(sizes) == len(splits) == 80
-    assert 500_000 < max(sizes) - before < 10_000_000

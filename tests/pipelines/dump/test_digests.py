@@ -20,6 +20,7 @@ COLUMNS = {
     "bytes": pa.array([None if t is None else t.encode() for t in TEXTS]),
     "bytes that are no text": pa.array([b"\xff", None, b""]).cast(pa.binary()),
     "lists": pa.array([["a", None], None, [], ["b"], ["", "c"]]),
+    "lists of views": pa.array([["a" * 20, None], None, [], ["b"]], pa.list_(pa.string_view())),
     "large lists": pa.array([["a", None], None, [], ["b"]], pa.large_list(pa.string())),
     "lists of one size": pa.array([[1.5, 2.5], None, [0.0, -0.0]], pa.list_(pa.float32(), 2)),
     "lists of lists": pa.array([[[1], None, []], None, [], [[2, 3]]]),

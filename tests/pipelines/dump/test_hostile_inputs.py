@@ -12,7 +12,6 @@ names, on each kind of file system              test_files, test_splits
 ==============================================  ====================================================
 """
 
-import os
 import time
 from pathlib import Path
 
@@ -21,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import expand_inputs
 from bertscore_core import BertScorer, InputError, ScorerConfig, score
 from tests.support.dumps import read_output
 from tests.support.hostile import BAD_FILES, LIST_KINDS, TEXT_KINDS, not_utf8, pairs
@@ -63,81 +61,6 @@ def test_bad_file_is_rejected_with_its_reason_and_what_helps(bad_dump, name, rea
     assert len(found.message) < 500
     with pytest.raises(InputError, match="none of the inputs can be scored: got 1 file"):
         plan_pairs(bad_dump / f"{name}.parquet")
-
-
-@pytest.mark.job
-def test_bad_files_do_not_keep_the_good_one_from_being_scored(bad_dump, tmp_path, tiny):
-    summary = run_job(bad_dump, output=tmp_path / "out", max_reject_fraction=1.0, **tiny)
-    assert summary["rows"] == summary["scored"] == 3
-    assert summary["complete"]
-    assert read_output(tmp_path / "out")["bertscore_f1"].null_count == 0
-    strict = run_job(bad_dump, output=tmp_path / "strict", **tiny)
-    assert not strict["success"]
-
-
-@pytest.mark.job
-def test_directory_with_the_name_of_a_file_stands_for_the_files_in_it(tmp_path, tiny):
-    (tmp_path / "empty.parquet").mkdir()
-    with pytest.raises(InputError, match=r"'.*empty.parquet' exists and holds no \*.parquet"):
-        expand_inputs([str(tmp_path / "empty.parquet")])
-    folder = tmp_path / "in" / "x.parquet"
-    folder.mkdir(parents=True)
-    pq.write_table(pairs(), folder / "part.0.parquet")
-    summary = run_job(tmp_path / "in", output=tmp_path / "out", **tiny)
-    assert summary["rows"] == 3
-    assert (tmp_path / "out" / "x.parquet" / "part.0.parquet").is_dir()
-
-
-@pytest.mark.job
-def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
-    (tmp_path / "in").mkdir()
-    for name in ("a", "b"):
-        pq.write_table(pairs(0), tmp_path / "in" / f"{name}.parquet")
-    summary = run_job(tmp_path / "in", output=tmp_path / "out", min_rows=0, **tiny)
-    assert (summary["rows"], summary["scored"], summary["success"]) == (0, 0, True)
-    output = read_output(tmp_path / "out")
-    assert output.num_rows == 0
-    assert output.schema.field("bertscore_f1").type == pa.float32()
-
-
-@pytest.mark.job
-def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
-    """Other columns, other kinds of strings, another order, lists beside single references."""
-    (tmp_path / "in").mkdir()
-    tables = {
-        "a": pairs(2),
-        "b": pairs(2).append_column("id", [[1, 2]]).select(["id", "reference", "candidate"]),
-        "c": pa.table({"candidate": ["a cat sat"] * 2, "reference": [["the cat sat"]] * 2}),
-        "d": pairs(2).cast(
-            pa.schema([("candidate", pa.large_string()), ("reference", pa.string())])
-        ),
-        "e": pairs(0),
-    }
-    for name, table in tables.items():
-        pq.write_table(table, tmp_path / "in" / f"{name}.parquet")
-    summary = run_job(tmp_path / "in", output=tmp_path / "out", **tiny)
-    assert summary["success"]
-    assert summary["scored"] == 8
-    for name, table in tables.items():
-        (part,) = (tmp_path / "out" / f"{name}.parquet").iterdir()
-        got = pq.ParquetFile(part).read()
-        assert got.select(table.column_names).equals(table)
-        assert len(set(got["bertscore_f1"].to_pylist())) == min(1, len(table))
-
-
-@pytest.mark.job
-def test_links_to_folders_whose_names_are_not_utf8_are_read_and_written(tmp_path, tiny):
-    pq.write_table(pairs(), tmp_path / "x.parquet")
-    for name in ("in", "out"):
-        folder = tmp_path / os.fsdecode(f"{name}=".encode() + b"\xff")
-        folder.mkdir()
-        (tmp_path / name).symlink_to(folder)
-    (tmp_path / "x.parquet").rename(tmp_path / "in" / "x.parquet")
-    summary = run_job(tmp_path / "in", output=tmp_path / "out" / "scores", **tiny)
-    assert summary["success"]
-    output = read_output(tmp_path / "out" / "scores")
-    assert output.column_names[:2] == ["candidate", "reference"]
-    assert summary["scored"] == len(output) == len(pairs())
 
 
 # --- Rows --------------------------------------------------------------------------------------

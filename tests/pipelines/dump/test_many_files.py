@@ -1,22 +1,19 @@
 """What planning costs for each file: requests, and memory of the launcher. Counts, no clocks."""
 
 import threading
-import tracemalloc
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bertscore_beam.dump import Plan, Resources, plan_from_bytes, plan_to_bytes
-from tests.benchmarks.splits import make_files
+from bertscore_beam.dump import Plan, Resources
+from tests.support.dumps import write_small_files
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket
 from tests.support.tables import plan_pairs
 
 pytestmark = pytest.mark.long
 
-FILES = 2000
 IN_FLIGHT = 40
 """More than the connections that the S3 client makes by default."""
 
@@ -56,7 +53,7 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
-        make_files(f"{bucket}/dump", files)
+        write_small_files(f"{bucket}/dump", files)
         requests = faults[0].watch = Requests(IN_FLIGHT)
         got = plan(f"{bucket}/dump")
         assert len(got.splits) == files
@@ -64,32 +61,3 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
         assert set(requests.reads.values()) == {1}
         assert len(requests.reads) == files
         assert requests.others.total() <= 5
-
-
-@pytest.fixture(scope="module")
-def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with many files."""
-    folder = tmp_path_factory.mktemp("many")
-    make_files(str(folder), FILES)
-    return folder
-
-
-def test_the_launcher_holds_little_of_each_file(dump):
-    plan(str(dump / "00000"))  # imports and tables that are made once
-    tracemalloc.start()
-    try:
-        got = plan(str(dump))
-        held, most = tracemalloc.get_traced_memory()
-        data = plan_to_bytes(got)
-        del got
-        tracemalloc.reset_peak()
-        before, _ = tracemalloc.get_traced_memory()
-        again = plan_from_bytes(data, "plan")
-        held_again, most_again = (size - before for size in tracemalloc.get_traced_memory())
-    finally:
-        tracemalloc.stop()
-    assert len(again.splits) == FILES
-    assert held / FILES < 1000
-    assert most / FILES < 2400
-    assert held_again / FILES < 1000
-    assert most_again / FILES < 1000

@@ -1,6 +1,5 @@
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,17 +13,14 @@ from bertscore_beam.dump import (
     FileReason,
     InputFile,
     Plan,
-    expand_inputs,
     plan_from_bytes,
     plan_inputs,
     plan_to_bytes,
-    read_split,
     write_part,
 )
 from bertscore_beam.files import join, write_atomically
 from bertscore_beam.records import record_path, rows_path
 from bertscore_core.errors import ConfigError, InputError
-from tests.support.s3 import s3_bucket
 from tests.support.tables import plan_pairs
 
 
@@ -58,25 +54,6 @@ def dump(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_row_of_every_file_is_in_one_split(dump):
-    got = plan(dump)
-    assert got.num_rows == 65
-    assert got.num_files == 3
-    assert got.rejected_files == ()
-    assert [(s.part_name, s.num_rows) for s in got.splits] == [
-        ("a.parquet/part-000000000000.parquet", 10),
-        ("a.parquet/part-000000000010.parquet", 10),
-        ("a.parquet/part-000000000020.parquet", 5),
-        ("sub dir/b.parquet/part-000000000000.parquet", 10),
-        ("sub dir/b.parquet/part-000000000010.parquet", 10),
-        ("sub dir/b.parquet/part-000000000020.parquet", 10),
-        ("sub dir/b.parquet/part-000000000030.parquet", 10),
-        ("sub dir/none.parquet/part-000000000000.parquet", 0),
-    ]
-    read = [text for split in got.splits for text in read_split(split)["candidate"].to_pylist()]
-    assert read == [str(i) for i in range(25)] + [str(i) for i in range(40)]
-
-
 @pytest.mark.parametrize("folder", [b"plain\xff", b"dt=\xff", b"\xff=1"])
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
 def test_folders_whose_names_are_not_utf8_are_rejected_by_name(dump, folder, suffix):
@@ -101,13 +78,6 @@ def test_names_count_from_where_the_search_began_and_not_from_what_was_found(dum
     (dump / "a.parquet").unlink()  # the deepest common folder of the rest is "sub dir"
     after = {split.part_name for split in plan(dump / "**/*.parquet").splits}
     assert after == {name for name in before if name.startswith("sub dir/")} != set()
-
-
-def test_files_found_without_a_root_are_named_below_their_common_folder(dump):
-    files = [replace(file, root="") for file in expand_inputs([str(dump / "sub dir")])]
-    columns = {"candidate_column": "candidate", "reference_column": "reference"}
-    got = plan_inputs(files, **columns, target_rows=100, target_bytes=10**9)
-    assert [split.input_name for split in got.splits] == ["b.parquet", "none.parquet"]
 
 
 @pytest.fixture
@@ -149,34 +119,9 @@ def test_all_files_bad_is_an_error_with_the_first_few(tmp_path):
     assert "and 2 more" in str(caught.value)
 
 
-def test_no_files_is_an_error():
-    with pytest.raises(InputError, match="got no file to plan"):
-        plan_inputs([], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1)
-
-
-@pytest.mark.parametrize(("rows", "size"), [(0, 1), (1, 0), (-5, 1), (None, 0)])
-def test_target_below_one_is_refused(dump, rows, size):
-    with pytest.raises(ConfigError, match=rf"got {rows} rows and {size} bytes; expected at least"):
-        plan(dump, rows=rows, target_bytes=size)
-
-
-def test_references_alone_can_be_planned(tmp_path):
-    write(tmp_path / "a.parquet", pa.table({"reference": [["x", "y"]]}))
-    assert plan(tmp_path, candidate_column=None).num_rows == 1
-    with pytest.raises(InputError, match="no candidate column"):
-        plan(tmp_path)
-
-
-def test_digest_does_not_depend_on_the_cut_or_the_place(dump):
-    digest = plan(dump).digest
-    assert digest == plan(dump).digest == plan(dump, rows=7).digest
-    moved = dump.rename(dump.parent / "elsewhere")
-    assert plan(moved).digest == digest
-    assert len(digest) == 16
-
-
 def test_digest_changes_with_name_content_version_and_columns(dump):
-    digests = [plan(dump).digest, plan(dump, reference_column="candidate").digest]
+    swapped = plan(dump, candidate_column="reference", reference_column="candidate")
+    digests = [plan(dump).digest, swapped.digest]
     digests.append(plan(dump, candidate_column=None).digest)
     os.utime(dump / "a.parquet", (1, 1))
     digests.append(plan(dump).digest)
@@ -219,21 +164,6 @@ def test_file_whose_record_has_too_long_a_key_is_rejected(dump):
     assert plan(dump / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
 
 
-def test_long_name_of_an_input_counts_for_its_part_alone(dump):
-    def plan_name_of(size: int) -> Plan:
-        folders = "/".join(4 * ["d" * 200])
-        name = f"{folders}/{'e' * (size - len(folders) - 11)}/a.parquet"
-        write(dump / name, pairs(3))
-        return plan(dump, output="s3://bucket/out")
-
-    got = plan_name_of(974)
-    assert max(len(f"out/{split.part_name}") for split in got.splits) == 1004
-    assert got.rejected_files == ()
-    (rejected,) = plan_name_of(995).rejected_files
-    assert rejected.reason is FileReason.BAD_NAME
-    assert "its part-000000000000.parquet has a key of 1025 bytes" in rejected.message
-
-
 def test_local_paths_leave_room_for_the_temporary_name(dump):
     """A temporary file in the folder of a record is the longest of all that is written."""
     names = "/".join(18 * ["d" * 200])
@@ -248,28 +178,3 @@ def test_local_paths_leave_room_for_the_temporary_name(dump):
     assert plan(dump / "a.parquet", output=output_of(4095)).num_files == 1
     with pytest.raises(InputError, match="a folder for its parts has a name of 256 bytes"):
         plan(dump / "a.parquet", output=f"{dump}/{'g' * 256}")
-
-
-@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.process)])
-def store(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "memory":
-        yield "memory://plan-test"
-    else:
-        with s3_bucket() as bucket:
-            yield bucket
-
-
-def test_object_stores_are_planned_alike(store):
-    for name in ("a.parquet", "b/c.parquet"):
-        write_atomically(join(store, "in dir", name), write_part(pairs(15)))
-    write_atomically(join(store, "in dir", "bad.parquet"), b"nothing")
-    got = plan(join(store, "in dir"), join(store, "in dir/b/*.parquet"))
-    assert [split.part_name for split in got.splits] == [
-        "a.parquet/part-000000000000.parquet",
-        "a.parquet/part-000000000007.parquet",
-        "b/c.parquet/part-000000000000.parquet",
-        "b/c.parquet/part-000000000007.parquet",
-    ]
-    assert [file.reason for file in got.rejected_files] == [FileReason.NOT_PARQUET]
-    assert all(split.file_version for split in got.splits)
-    assert read_split(got.splits[1])["candidate"].to_pylist() == [str(i) for i in range(7, 15)]

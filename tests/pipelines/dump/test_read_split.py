@@ -5,7 +5,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, strategies as st
 
 from bertscore_beam.dump import (
     Batches,
@@ -13,12 +12,10 @@ from bertscore_beam.dump import (
     append_scores,
     check_indices,
     columns,
-    lost_types,
     parquet as reading,
     read_layout,
     read_split,
     texts_from_column,
-    types,
     write_part,
     write_row_groups,
 )
@@ -56,24 +53,6 @@ def test_every_type_survives_being_read_scored_and_written(tmp_path, name):
     assert back.schema.metadata[b"bertscore"] == b"x"
 
 
-@given(st.integers(1, 12), st.integers(1, 15), st.integers(1, 9))
-def test_any_cut_reads_back_as_the_file(tmp_path_factory, row_group_size, target_rows, batch):
-    table = pa.table({"n": range(40), "d": pa.array(list("abcd") * 10).dictionary_encode()})
-    path = write(tmp_path_factory.getbasetemp() / "cut.parquet", table, row_group_size)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BATCH_ROWS", batch)
-        pieces = [read_split(split) for split in plan(path, target_rows)]
-    assert pa.concat_tables(pieces).to_pylist() == table.to_pylist()
-
-
-def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path):
-    table = pa.table({"a": [1, 2], "a.b": [3, 4], "list": [["x"], ["y"]], "z": ["p", "q"]})
-    path = write(tmp_path / "a.parquet", table)
-    for rows in (1, 2):
-        got = read_split(plan(path, rows)[0], ["list", "a"])
-        assert got.to_pydict() == {"list": [["x"], ["y"]][:rows], "a": [1, 2][:rows]}
-
-
 def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
     monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
@@ -107,23 +86,6 @@ def test_file_without_rows_gives_an_empty_table_with_its_schema(tmp_path, empty)
     assert table.num_rows == 0
     assert table.schema.equals(read_layout(path).schema, check_metadata=True)
     assert pq.read_table(pa.BufferReader(write_part(table))).num_rows == 0
-
-
-def test_columns_of_one_name_pass_through(tmp_path):
-    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["same", "same"])
-    (split,) = plan(write(tmp_path / "a.parquet", table), 10)
-    got = pq.ParquetFile(pa.BufferReader(write_part(read_split(split)))).read()
-    assert [column.to_pylist() for column in got.columns] == [[1], [2]]
-
-
-def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path):
-    path = tmp_path / "a.parquet"
-    data = bytearray(write_part(pa.table({"n": [f"text {i}" for i in range(1000)]})))
-    data[20:2000] = bytes(1980)
-    path.write_bytes(data)
-    for rows in (1000, 100):
-        with pytest.raises(InputError, match="cannot be read as Parquet"):
-            read_split(plan(str(path), rows)[0])
 
 
 def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path):
@@ -185,13 +147,6 @@ def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
     assert pool.max_memory() < 4 * limit
     assert read_split(small[3]).equals(read_whole(path).slice(1200, 400))
     assert read_split(whole, ["n"]).num_rows == 20_000
-
-
-def test_repeated_texts_are_no_burden_as_dictionaries(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 8 << 20)
-    table = repeated("string")
-    path = write(tmp_path / "a.parquet", table)
-    assert read_split(plan(path, 20_000)[0]).equals(table)
 
 
 def test_rows_that_may_be_large_are_read_across_row_groups(tmp_path, monkeypatch):
@@ -272,13 +227,3 @@ def test_each_table_is_a_row_group_however_long_and_the_bytes_are_the_same_every
     assert file.read_row_group(2)["a"].to_pylist() == [0, 1]
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
     assert write_row_groups(tables) == data
-
-
-def test_files_that_differ_in_metadata_alone_are_one_case():
-    """Their footers may be large, and a dump may have a hundred thousand of them."""
-    types._written.cache_clear()
-    for number in range(3):
-        arrow = pa.schema([("id", pa.int64())], metadata={"made": f"{number}" * 1000})
-        file = pq.ParquetFile(pa.BufferReader(write_part(arrow.empty_table())))
-        assert lost_types(file.schema, arrow, utc_times=False) == []
-    assert types._written.cache_info().currsize == 1

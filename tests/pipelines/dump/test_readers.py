@@ -68,16 +68,6 @@ def test_the_line_of_the_page_reads_every_row_in_order(reader, output, tmp_path,
     assert len(scores) == ROWS
 
 
-@pytest.mark.process
-@pytest.mark.long
-def test_spark_reads_every_row_and_the_scores(output, run_spark):
-    line = LINES["Spark"].replace("OUT", str(output))
-    code = f"frame = {line}\nresult = [frame.dtypes, sorted(r.id for r in frame.collect())]"
-    types, ids = run_spark(code)
-    assert ids == list(range(ROWS))
-    assert ["bertscore_f1", "float"] in types
-
-
 def test_the_rejects_read_as_one_table_of_arrow(output):
     assert pq.read_table(output / "_rejects").num_rows == 4
 

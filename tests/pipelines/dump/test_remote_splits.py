@@ -1,6 +1,4 @@
-import gzip
 import importlib
-import json
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -8,10 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import (
-    FileReason,
     Split,
-    TextFile,
-    expand_inputs,
     parquet,
     read_split,
     write_part,
@@ -19,10 +14,8 @@ from bertscore_beam.dump import (
 from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
 from tests.support.faults import Faults
-from tests.support.jobs import import_here, own
 from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan, plan_pairs
-from tests.support.text_files import plan_text, to_csv, to_jsonl, write_text
 
 
 def assert_is_read_back(path: str, scheme: str = "") -> None:
@@ -88,41 +81,13 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told():
             read_split(split)
 
 
-def found_splits(path: str, rows: int, **columns: str) -> Sequence[Split]:
+def found_splits(path: str, rows: int, **columns: str | None) -> Sequence[Split]:
     """Return the splits of a file with its version, as a run finds them."""
     return plan_pairs(path, rows=rows, **columns).splits
 
 
 def content(words: list[str]) -> bytes:
     return write_part(pa.table({"candidate": words, "reference": ["r"] * len(words)}))
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv.gz"])
-def test_text_in_a_store_that_changes_before_its_import_is_out_of_reach(tmp_path, name):
-    with s3_bucket() as bucket:
-        path = f"{bucket}/{name}"
-
-        def put(words: list[str]) -> None:
-            rows = [{"candidate": word, "reference": "r"} for word in words]
-            cells = [list(rows[0]), *(list(row.values()) for row in rows)]
-            data = to_csv(cells) if ".csv" in name else to_jsonl(rows)
-            write_atomically(path, gzip.compress(data, mtime=0) if ".gz" in name else data)
-
-        put(["a", "b", "c"])
-        good = write_text(tmp_path / "good.csv", to_csv([["candidate", "reference"], ["x", "y"]]))
-        plan = plan_text([str(good), path], tmp_path / "out")
-        assert [
-            text for one in plan.splits for text in read_split(one)["candidate"].to_pylist()
-        ] == [*"xabc"]
-        (file,) = expand_inputs([path])
-        put(["a", "b", "d"])  # of the same size
-        folder, text = own(tmp_path / "other"), TextFile.of(file, ["candidate", "reference"])
-        assert text is not None
-        import_here([text], folder)
-        assert "has changed since it was planned" in folder.read(text.rejection).decode()
-        assert json.loads(folder.read(text.rejection))["reason"] == FileReason.UNREADABLE
-        assert not folder.exists(text.footer)
 
 
 @pytest.mark.process
@@ -137,7 +102,7 @@ def test_splits_of_one_file_share_its_footer(monkeypatch, rows):
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, 1000, compression="none", use_dictionary=["coded.a"])
         write_atomically(path, bytes(sink.getvalue()))
-        splits = found_splits(path, rows, candidate_column="text", reference_column="text")
+        splits = found_splits(path, rows, candidate_column=None, reference_column="text")
         # A worker is another process: it has not planned the file.
         monkeypatch.setattr(parquet, "_footers", {})
         disturbed[0].requests = found = []

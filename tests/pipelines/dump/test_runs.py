@@ -1,7 +1,6 @@
 """Runs of splits: how they are cut, and that one is read as one stream."""
 
 import itertools
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,17 +12,13 @@ from bertscore_beam.dump import (
     RunSize,
     Split,
     SplitReader,
-    parquet,
     parquet as reading,
     plan_file,
     read_split,
     reading_words,
     split_runs,
 )
-from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
-from tests.support.faults import Faults
-from tests.support.s3 import s3_bucket
 from tests.support.tables import every_type, plan
 
 
@@ -69,13 +64,6 @@ def test_plan_says_how_often_rows_are_read():
     assert words.startswith("about 2.5 times over: workers share row groups of up to 1,000,000")
 
 
-def test_name_of_a_run_says_where_it_ends():
-    (run,) = split_runs(splits := splits_of(60, target=20), RunSize(rows=60, most=1))
-    assert run.name == "a.parquet/part-000000000000.parquet to part-000000000040.parquet"
-    (alone, *_) = split_runs(splits, RunSize(rows=1, most=9))
-    assert alone.name == splits[0].part_name
-
-
 def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
     path = str(tmp_path / "a.parquet")
@@ -107,35 +95,3 @@ def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
             found.append(str(error)[:20])
     assert found == [100, found[1], 100, 100]
     assert str(found[1]).startswith("rows 100 to")
-
-
-def test_file_that_changes_within_a_run_is_noticed(tmp_path):
-    path = str(tmp_path / "a.parquet")
-    pq.write_table(pa.table({"n": range(300)}), path)
-    splits = [replace(one, file_version="other") for one in plan(path, 100)]
-    reader = SplitReader(splits)
-    for split in splits:
-        with pytest.raises(InputError, match="has changed since it was planned"):
-            reader.read(split)
-
-
-@pytest.mark.process
-def test_run_fetches_a_row_group_once_where_its_splits_fetch_it_each(monkeypatch):
-    monkeypatch.setattr(parquet, "BUFFER_BYTES", 10_000)
-    monkeypatch.setattr(reading, "_BATCH_ROWS", 500)
-    disturbed: list[Faults] = []
-    with s3_bucket(disturbed) as url:
-        path = f"{url}/a.parquet"
-        texts = [f"{number * 7919 % 1_000_003:09d}" * 6 for number in range(20_000)]
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table({"text": texts}), sink, use_dictionary=False, compression="none")
-        write_atomically(path, bytes(sink.getvalue()))
-        splits = plan(path, 2_000)
-        disturbed[0].requests = alone = []
-        for split in splits:
-            read_split(split)
-        disturbed[0].requests = together = []
-        reader = SplitReader(splits)
-        got = [text for split in splits for text in reader.read(split).table["text"].to_pylist()]
-    assert got == texts
-    assert len(together) * 4 < len(alone)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import SPLIT_COLUMNS, Split, Splits
+from bertscore_beam.dump import Split, Splits
 
 _NUMBERS = st.integers(0, 2**62)
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -53,28 +53,3 @@ def test_some_splits_keep_their_order(splits, drawn):
         for one, path, made in zip(splits, paths, data, strict=True)
     ]
     assert table.with_files(paths, data) == moved
-
-
-def test_splits_differ_by_any_field_and_from_what_is_no_sequence():
-    split = Split(path="p", input_name="i", file_rows=1, file_size=2, file_version="v")
-    table = Splits.of([split])
-    assert table != [replace(split, path="q")]
-    assert table != [split, split]
-    assert table != 1
-    assert not Splits.of([])
-
-
-def test_a_split_takes_a_fraction_of_the_memory_of_an_object():
-    splits = (
-        Split(
-            path=f"s3://bucket/dump/night/shard-{number:07d}.parquet",
-            input_name=f"night/shard-{number:07d}.parquet",
-            file_rows=2,
-            file_size=805,
-            file_version=f"{number:032x}",
-        )
-        for number in range(3000)
-    )
-    table = Splits.of(splits)
-    assert table.table.schema == SPLIT_COLUMNS
-    assert table.table.nbytes < 300 * len(table)

@@ -28,11 +28,3 @@ def test_every_row_comes_back_once_with_those_of_its_bucket(tmp_path, monkeypatc
         assert len(in_bucket) > 0
         assert np.array_equal(in_bucket, expected)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_bucket_without_rows_is_left_out():
-    buckets = Buckets(2, lambda rows: rows["key"])
-    assert list(buckets.take(ROW)) == []
-    rows = np.array([(2**63, 1), (5, 2)], dtype=ROW)
-    buckets.add(rows)
-    assert [bucket for bucket, _ in buckets.take(ROW)] == [0, 2]

@@ -1,36 +1,14 @@
 """Credentials are masked wherever they stand in a text."""
 
-import re
-
 import pytest
 
-from bertscore_beam.files import mask_credentials, paths, resolve
+from bertscore_beam.files import mask_credentials, resolve
 from bertscore_core import ConfigError
 
-NAMES = [
-    "pwd",
-    "pass",
-    "password",
-    "passwd",
-    "auth",
-    "sas",
-    "sig",
-    "signature",
-    "code",
-    "jwt",
-    "bearer",
-    "token",
-    "key",
-    "secret",
-    "credential",
-    "api_key",
-    "apikey",
-    "access_key",
-    "AWSAccessKeyId",
-    "X-Amz-Security-Token",
-    "X-Goog-Credential",
-    "accessToken",
-]
+NAMES = (
+    "pwd pass password passwd auth sas sig signature code jwt bearer token key secret credential"
+    " api_key apikey access_key AWSAccessKeyId X-Amz-Security-Token X-Goog-Credential accessToken"
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +25,7 @@ NAMES = [
         ("http://user@host/x", "http://***@host/x"),
         *(
             (f"https://h/x?a=1&{name}=hunter2&b=2", f"https://h/x?a=1&{name}=***&b=2")
-            for name in NAMES
+            for name in NAMES.split()
         ),
         ("--experiments=x,token=abc", "--experiments=x,token=***"),
         ("--option=password=abc", "--option=password=***"),
@@ -74,28 +52,6 @@ NAMES = [
 )
 def test_credentials_are_masked(text, masked):
     assert mask_credentials(text) == masked
-
-
-class Counted:
-    """A pattern that counts the characters of its matches."""
-
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        self.pattern, self.matched = pattern, 0
-
-    def match(self, text: str, at: int) -> re.Match[str] | None:
-        found = self.pattern.match(text, at)
-        self.matched += len(found[0]) if found else 0
-        return found
-
-
-@pytest.mark.parametrize("unit", ["a=", "a:", "/key=abc", "a%3D", "=token=x;", "x/token=", ":"])
-def test_no_value_is_looked_at_twice(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [Counted(paths._VALUE), Counted(paths._FOLDER_VALUE)]
-    monkeypatch.setattr(paths, "_VALUE", values[0])
-    monkeypatch.setattr(paths, "_FOLDER_VALUE", values[1])
-    text = 1_000 * unit + "&token=1"
-    assert mask_credentials(text).endswith("token=***")
-    assert 0 < sum(value.matched for value in values) <= len(text)
 
 
 @pytest.mark.parametrize("unit", ["a=", "~", "s3://a:", "s3://a:b/", "'a':\"", "Authorization: "])

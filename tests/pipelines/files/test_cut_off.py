@@ -65,14 +65,6 @@ def test_a_listing_that_ends_by_itself_is_whole(store, monkeypatch, pattern):
     assert found[4:] == ([] if pattern.startswith("/a") else ["b/1.parquet", "b/2.parquet"])
 
 
-def test_a_folder_that_is_too_large_can_be_given_in_pieces(store, monkeypatch):
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 6)
-    with pytest.raises(CutOffError):
-        expand_inputs(["gs://bucket/in"])
-    assert len(expand_inputs(["gs://bucket/in/a", "gs://bucket/in/b"])) == 6
-    assert len(expand_inputs(["gs://bucket/in/*/*.parquet"])) == 6
-
-
 def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch):
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 2)
     store.pipe_file("bucket/in/a/", b"")  # what consoles make for a folder
@@ -116,15 +108,6 @@ def test_s3_is_listed_page_by_page(monkeypatch):
         assert len(asked) == 4
         assert list_files(url) == dict.fromkeys([*(f"out/{n}" for n in sorted(names)), "output"], 4)
         assert list_files(f"{url}/a") == list_files(f"{url}-missing") == {}
-
-
-def test_other_stores_list_as_much_as_they_hold(monkeypatch):
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 3)
-    memory = fsspec.filesystem("memory")
-    for number in range(5):
-        memory.pipe_file(f"/many/{number}.parquet", b"some")
-    assert len(list_files("memory://many")) == 5
-    assert len(expand_inputs(["memory://many"])) == 5
 
 
 def test_stores_are_asked_for_listings_in_one_place():

@@ -23,13 +23,11 @@ from bertscore_beam.files import (
     list_files,
     open_source,
     read_bytes,
-    read_many,
     source_size,
     write_atomically,
 )
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.broken_store import broken_store
-from tests.support.faults import FaultRule, Faults
 from tests.support.powers import shut
 from tests.support.s3 import over_http, s3_bucket
 
@@ -93,25 +91,6 @@ def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(folder,
     delete(path)
     assert not exists(path)
     assert exists(join(folder, "keep"))
-
-
-def test_local_file_is_copied_whole_over_an_old_one(folder, tmp_path):
-    source = tmp_path / "source"
-    content = os.urandom(3 << 20)
-    source.write_bytes(content)
-    path = join(folder, "sub/copy.raw")
-    write_atomically(path, b"old")
-    copy_atomically(path, source)
-    assert read_bytes(path) == content
-    assert list_files(folder) == {"sub/copy.raw": 3 << 20}
-    assert source.exists()
-
-
-@pytest.mark.process
-def test_name_that_looks_like_a_chained_url_is_an_ordinary_name(bucket, tmp_path):
-    for folder in (str(tmp_path), f"{bucket}/{uuid.uuid4().hex}"):
-        fill(folder, "zip::a.parquet")
-        assert names_of(folder, [join(folder, "zip::a.parquet")]) == ["zip::a.parquet"]
 
 
 @pytest.mark.process
@@ -193,11 +172,6 @@ def test_nothing_matched_is_an_error_that_names_the_pattern(folder, missing):
         expand_inputs([join(folder, "kept.txt"), join(folder, missing)])
 
 
-def test_no_path_at_all_is_an_error():
-    with pytest.raises(InputError, match="at least one --input"):
-        expand_inputs([])
-
-
 def test_relative_and_home_paths_become_absolute(tmp_path, monkeypatch):
     fill(str(tmp_path), "a.parquet")
     monkeypatch.chdir(tmp_path)
@@ -205,12 +179,6 @@ def test_relative_and_home_paths_become_absolute(tmp_path, monkeypatch):
     expected = [str(tmp_path / "a.parquet")]
     for pattern in ("a.parquet", "*.parquet", "./", "~/a.parquet", f"file://{tmp_path}/*.parquet"):
         assert [file.path for file in expand_inputs([pattern])] == expected
-
-
-def test_many_files_are_read_in_order_and_a_missing_one_is_none(folder):
-    fill(folder, "a", "b", "c")
-    paths = [join(folder, name) for name in ("c", "missing", "a", "b")]
-    assert read_many(paths) == [b"c", None, b"a", b"b"]
 
 
 def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder):
@@ -240,18 +208,6 @@ def test_remote_folder_that_cannot_be_listed_is_no_empty_one(folder, error):
         store.broken.clear()
         assert list_files("broken://out") == {"a/x": 4, "b/c/y": 4}
         assert list_files("broken://missing") == {}
-
-
-@pytest.mark.process
-def test_listing_of_a_bucket_that_is_refused_is_no_empty_one():
-    faults: list[Faults] = []
-    with s3_bucket(faults) as bucket:
-        fill(f"{bucket}/out", "a")
-        faults[0].set(FaultRule(rate=1.0, kinds=("403",), query="prefix=out"))
-        with pytest.raises(PermissionError):
-            list_files(f"{bucket}/out")
-        faults[0].set(FaultRule())
-        assert list(list_files(f"{bucket}/out")) == ["a"]
 
 
 @pytest.mark.process
@@ -303,38 +259,13 @@ def test_what_a_killed_writer_left_is_not_listed(tmp_path):
     assert list(list_files(str(tmp_path))) == ["a"]
 
 
-def test_very_long_name_can_be_written(tmp_path):
-    path = tmp_path / ("x" * 255)
-    write_atomically(str(path), b"x")
-    assert path.read_bytes() == b"x"
-
-
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "", "s3://other/x"])
 def test_name_that_leaves_its_folder_is_refused(name):
     with pytest.raises(ConfigError, match="would leave its folder"):
         join("/out", name)
 
 
-@pytest.mark.parametrize(
-    ("root", "expected"),
-    [
-        ("/out", "/out/a/b"),
-        ("/out/", "/out/a/b"),
-        ("memory://", "memory://a/b"),
-        ("s3://bucket", "s3://bucket/a/b"),
-    ],
-)
-def test_join_keeps_the_scheme(root, expected):
-    assert join(root, "a", "b") == expected
-
-
 @pytest.mark.parametrize("path", ["nosuch://x/y", "simplecache::s3://x/y"])
 def test_unknown_scheme_is_an_error_that_names_it(path):
     with pytest.raises(ConfigError, match=r"got scheme '.*expected a local path or one of memory"):
         read_bytes(path)
-
-
-def test_credentials_do_not_stand_in_errors(folder):
-    with pytest.raises(InputError) as caught:
-        expand_inputs([f"{folder}/none?password=hunter2"])
-    assert "hunter2" not in str(caught.value)

@@ -1,15 +1,9 @@
 """Places that cannot be reached: one message, the right status, and nothing begun."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_core import EMBEDDED_MODEL as MODEL
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule
 from tests.support.s3 import s3_bucket
@@ -107,25 +101,6 @@ def test_the_hub_without_a_network_is_one_message_with_status_2(places, capsys, 
     assert not caplog.records
 
 
-@pytest.mark.long
-@pytest.mark.process
-def test_google_cloud_storage_without_a_network_is_one_message_with_status_2(places, tmp_path):
-    """In a process of its own, since gcsfs keeps the address that it was given first."""
-    program = Path(sys.executable).with_name("bertscore-beam")
-    done = subprocess.run(
-        [program, "score", "--input", "gs://bucket/x", "--output", places["out"], "--model", MODEL],
-        env=os.environ | {"STORAGE_EMULATOR_HOST": CLOSED},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == cli.UNUSABLE
-    assert line.startswith("bertscore-beam: input 'gs://bucket/x' cannot be reached: got Cannot")
-    assert line.endswith("expected a connection. Check the network.")
-
-
 @pytest.mark.process
 def test_a_store_that_fails_just_now_may_be_asked_again(places, tmp_path, capsys, monkeypatch):
     """It answers, so nothing is missing: status 1, and still no word of work that was begun."""
@@ -140,9 +115,3 @@ def test_a_store_that_fails_just_now_may_be_asked_again(places, tmp_path, capsys
     assert "Nothing was begun. Run the same command again" in said[-1]
     assert "committed" not in "".join(said)
     assert not (tmp_path / "out").exists()
-
-
-def test_checking_a_run_that_cannot_be_reached_is_one_message_with_status_2(places, capsys):
-    status, (line,) = end(("check", "s3://bucket/scores"), places, capsys)
-    assert status == cli.UNUSABLE
-    assert "RUN 's3://bucket/scores' cannot be reached" in line

@@ -5,17 +5,13 @@ import shutil
 from pathlib import Path
 
 import apache_beam as beam
-import numpy as np
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import INPUT_FOLDER, SplitReader
-from bertscore_beam.files import exists
 from bertscore_beam.idf import (
     COUNTS_FOLDER,
-    IdfTables,
-    SaveIdf,
     begin_idf,
     counting,
     idf_stages,
@@ -24,8 +20,8 @@ from bertscore_beam.idf import (
     plan_idf,
 )
 from bertscore_beam.options import IdfOptions
-from bertscore_beam.run import FolderLostError, RunLock, Runner, hold, text_import
-from bertscore_core import ConfigError, DocumentFrequencies, IdfTable
+from bertscore_beam.run import FolderLostError, RunLock, Runner, text_import
+from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
 from tests.support.text_files import to_jsonl, write_text
@@ -90,23 +86,6 @@ def test_run_that_was_stopped_continues_with_what_is_not_counted(
     assert not work.exists()
 
 
-def test_counts_of_another_column_or_tokenizer_are_not_reused(dump, tmp_path, tiny_folder):
-    table, whole = tmp_path / "table.npz", tmp_path / "whole.npz"
-    count_and_stop(options(dump, table))
-    flags = ["--model", str(tiny_folder("bert"))]
-    assert cli.main([*command(dump, table), *flags]) == cli.DONE
-    assert cli.main([*command(dump, whole), *flags]) == cli.DONE
-    assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
-
-
-def test_second_run_is_refused_while_the_first_is_at_work(dump, tmp_path, capsys):
-    table = tmp_path / "table.npz"
-    with hold(str(tmp_path / ".table.npz.run"), say=print, lost=print):
-        assert cli.main(command(dump, table)) == cli.UNUSABLE
-    assert "another run is at work on this output" in capsys.readouterr().err
-    assert not table.exists()
-
-
 def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch, capsys):
     table = tmp_path / "table.npz"
     read = SplitReader.read
@@ -161,12 +140,6 @@ def test_places_where_no_table_can_be_written_are_refused_before_any_work(
     assert "is a folder; expected a file" in capsys.readouterr().err
 
 
-def test_a_stopped_count_does_not_keep_the_folder_from_others(dump, tmp_path):
-    count_and_stop(options(dump, tmp_path / "out" / "tables" / "table.npz"))
-    flags = ["--input", str(dump), "--output", str(tmp_path / "out"), "--device", "cpu"]
-    assert cli.main(["score", *flags]) == cli.DONE
-
-
 def test_run_that_loses_its_folder_at_the_end_is_to_be_run_again(dump, tmp_path, monkeypatch):
     def lose(*_):
         raise FolderLostError("the folder is lost")
@@ -213,44 +186,3 @@ def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypat
     assert len(imported) == again
     assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()
-
-
-TABLE = IdfTable(
-    frequencies=DocumentFrequencies(
-        num_documents=2, ids=np.array([5], np.int32), counts=np.array([1], np.int64)
-    ),
-    tokenizer="t",
-    max_length=8,
-    corpus="c",
-)
-
-
-def save(folder):
-    with beam.Pipeline(runner="FnApiRunner") as root:
-        _ = root | beam.Create([IdfTables.of(TABLE)]) | SaveIdf(folder, "idf.npz")
-
-
-def test_a_run_that_has_lost_its_folder_saves_no_table(tmp_path):
-    lost = own(tmp_path)
-    save(own(tmp_path))
-    assert exists(lost.path("idf.npz"))
-    lost_again = own(tmp_path)
-    own(tmp_path).delete("idf.npz")
-    with pytest.raises(Exception, match="belongs to another run now"):
-        save(lost_again)
-    assert not exists(lost.path("idf.npz"))
-
-
-@pytest.mark.parametrize("counted", [True, False])
-def test_too_few_rows_leave_the_counts_of_an_earlier_run(tmp_path, counted, capsys):
-    dump, table = write_dump(tmp_path / "dump", [5]), tmp_path / "table.npz"
-    count = tmp_path / ".table.npz.run" / "counts" / "one.npz"
-    if counted:
-        count.parent.mkdir(parents=True)
-        count.write_bytes(b"a count")
-    flags = ["idf", "--input", str(dump), "--output", str(table), "--min-rows", "6"]
-    assert cli.main(flags) == cli.TOO_MANY_REJECTS
-    assert "No table was saved" in capsys.readouterr().err
-    left = sorted(path.name for path in tmp_path.rglob("*.npz*") if path.is_file())
-    assert left == (["one.npz"] if counted else [])
-    assert count.parent.exists() == counted

@@ -111,13 +111,6 @@ def test_overwrite_deletes_nothing_of_a_folder_that_cannot_be_listed(dump):
     assert B in parts(output)
 
 
-def test_a_dry_run_writes_nothing(dump, capsys):
-    status, output = run(dump, "--dry-run")
-    assert status == cli.DONE
-    assert not output.exists()
-    assert "files of text: 2" in capsys.readouterr().out
-
-
 def test_parquet_alone_needs_no_import(tmp_path, capsys):
     status, _ = run(write_dump(tmp_path / "dump", [5]))
     assert status == cli.UNUSABLE
@@ -147,12 +140,6 @@ def test_partition_columns_are_those_of_the_paths_that_were_read(dump):
     assert cli.main(["import", *words]) == cli.DONE
     names = parts(dump.parent / "parquet").keys()
     assert names == {B, "lang=de/x%3D1.jsonl/part-000000000000.parquet"}
-
-
-def test_an_empty_file_is_an_empty_file(dump):
-    (dump / "a.jsonl").write_bytes(b"")
-    _, output = run(dump)
-    assert rows(output / A) == []
 
 
 def test_scores_of_imported_files_are_those_of_the_text(dump):

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import os
 import typing
@@ -80,15 +79,7 @@ def test_text_files_stand_for_an_input_and_need_no_output():
     assert options.describe()["candidates"] == ["h"]
     given = {"candidates": "h", "references": "r", "output": "out"}
     assert ScoreOptions.from_mapping(given, "the test").is_kept
-
-
-def test_one_input_may_be_a_plain_text():
     assert score(input="in").input == ("in",)
-
-
-def test_options_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        score().workers = 2  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -105,12 +96,6 @@ def test_options_cannot_be_changed():
 def test_unknown_key_is_an_error_that_names_the_nearest(key, words):
     with pytest.raises(ConfigError, match=rf"unknown option in the test: got '{key}'; .*{words}"):
         score(**{key: 1})
-
-
-def test_option_of_the_other_job_is_unknown_to_idf():
-    with pytest.raises(ConfigError, match="unknown option"):
-        IdfOptions.from_mapping(NEEDED | {"candidate_column": "x"}, "the test")
-    assert IdfOptions.from_mapping(NEEDED, "the test").output == "out"
 
 
 @pytest.mark.parametrize("missing", ["input", "output"])
@@ -133,20 +118,14 @@ def test_key_given_twice_is_an_error():
 WRONG_TYPES = [
     ("workers", "4", r"got '4' \(str\); expected a whole number"),
     ("workers", True, r"got True \(bool\); expected a whole number"),
-    ("workers", 2.0, r"got 2.0 \(float\); expected a whole number"),
     ("workers", None, r"got None \(NoneType\); expected a whole number"),
     ("rescale", "yes", r"got 'yes' \(str\); expected true or false"),
-    ("rescale", 1, r"got 1 \(int\); expected true or false"),
     ("language", False, r"got False \(bool\); expected text or nothing. Put the word in quotes"),
     ("output", ["a"], r"got \['a'\] \(list\); expected text"),
     ("input", [1], r"got \[1\] \(list\); expected a list of texts"),
-    ("input", {"a": 1}, r"got \{'a': 1\} \(dict\); expected a list of texts"),
-    ("beam", 7, r"got 7 \(int\); expected a list of texts"),
     ("max_length", "long", r"got 'long' \(str\); expected a whole number or 'unlimited' or noth"),
     ("max_reject_fraction", "1%", r"got '1%' \(str\); expected a number"),
     ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null' or 'reference'"),
-    ("dtype", "tf32", r"got 'tf32' \(str\); expected 'auto' or 'float32' or 'bfloat16'"),
-    ("attention", "eager", r"got 'eager' \(str\); expected 'auto' or 'sdpa'"),
 ]
 
 
@@ -161,7 +140,6 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"input": []}, r"'input' cannot be used: got \(\); expected at least one path"),
     ({"input": ["a", " "]}, r"'input' cannot be used: got ' '; expected some text"),
     ({"output": ""}, r"'output' cannot be used"),
-    ({"model": ""}, r"'model' cannot be used"),
     ({"output": "https://host/out"}, r"http is for reading only"),
     ({"workers": 0}, r"'workers' cannot be used: got 0; expected at least 1"),
     ({"split_rows": 0}, r"'split_rows' .*at least 1"),
@@ -198,16 +176,7 @@ def test_value_that_cannot_be_meant_is_an_error(values, message):
 
 @pytest.mark.parametrize(
     "values",
-    [
-        {"rescale": True, "language": "en"},
-        {"rescale": True, "baseline": "b.csv"},
-        {"idf": "./table"},
-        {"idf": "s3://bucket/idf.npz"},
-        {"device": "cuda"},
-        {"num_layers": 0},
-        {"language": None},
-        {"max_length": 128},
-    ],
+    [{"rescale": True, "baseline": "b"}, {"idf": "./table"}, {"device": "cuda"}, {"num_layers": 0}],
 )
 def test_value_that_makes_sense_is_accepted(values):
     described = score(**values).describe()
@@ -252,16 +221,11 @@ def test_empty_yaml_has_no_options(tmp_path, text):
         ("a: 1\nb: [", "is not valid: got .*line 2"),
         ("a: 1\na: 2\n", r"is not valid: got the key 'a' is given twice"),
         ("- a\n- b\n", "has the wrong shape: got a list; expected `key: value` lines"),
-        ("just words", "has the wrong shape: got a str"),
         ("a: !!python/object/apply:os.system ['true']", "is not valid"),
         ("workers: " + "9" * 5000, "is not valid: got a value beyond what can be read"),
         ("input: " + "[" * 3000, "is not valid: got brackets within brackets beyond what can"),
-        ("input: " + "{a: " * 3000, "is not valid: got brackets within brackets beyond"),
         ("a: 2026-13-45", "is not valid: got a value beyond what can be read"),
-        ("workers: [" + "x" * 9000, "is not valid"),
         ("[a, b]: 1", "is not valid: got a value beyond what can be read"),
-        ("? {a: 1}\n: 2", "is not valid: got a value beyond what can be read"),
-        ("languages: {[a]: 1}", "is not valid: got a value beyond what can be read"),
     ],
 )
 def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(tmp_path, text, message):

@@ -18,9 +18,10 @@ from bertscore_core.explanations import (
 )
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import TEXTS, made_report
-from tests.support.report_pictures import WIDTHS
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
+
+WIDTHS = {"phone": 375, "tablet": 820, "desktop": 1440}
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +63,14 @@ def test_a_page_fits_its_width(browser, page, width):
         assert all(each.evaluate(scale) > 0.85 for each in shown.all())
 
 
+@pytest.mark.parametrize("font", ["", "DejaVu Sans", "DejaVu Sans Mono"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_labels_lie_inside_their_charts_and_f1_beside_its_name(browser, page, width):
+def test_labels_lie_inside_their_charts_and_f1_beside_its_name(browser, page, width, font):
     with opened(browser, page, width=width) as seen:
+        seen.page.evaluate(
+            "font => document.querySelectorAll('text').forEach(one => one.style.fontFamily = font)",
+            font,
+        )
         outside = """() => [...document.querySelectorAll("figure svg")].flatMap(svg => {
             const chart = svg.getBoundingClientRect();
             return [...svg.querySelectorAll("text")].filter(text => {

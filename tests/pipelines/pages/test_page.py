@@ -17,7 +17,6 @@ from bertscore_beam.pages import (
     render,
 )
 from bertscore_beam.records import GroupRow
-from tests.support.labels import label_boxes
 from tests.support.read_html import Reader
 from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, bars, group_row, made_report
 
@@ -189,47 +188,6 @@ def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling():
     assert "Rows by F1 before rescaling" in page
     assert "F1 before rescaling below which a share of the rows is" in page
     assert "before rescaling" not in render(replace(report, rescaled=False))
-
-
-@pytest.mark.parametrize("font", ["DejaVu Sans", "DejaVu Sans Mono", "DejaVu Serif"])
-@pytest.mark.parametrize(
-    "names",
-    [
-        [("candidate-v2", "de-en"), ("empty_candidate_system", "zh-en"), ("b", None)],
-        [("MAXIMUM-WIDTH-SYSTEM-01", "WMT22-EN-DE"), ("a" * 90, "b" * 90, "c" * 90)],
-        [("x" * 300,), ("i",)],
-        [("1",), ("2",)],
-    ],
-    ids=["usual", "long", "one_long", "short"],
-)
-def test_labels_of_charts_lie_inside_whatever_the_font(font, names):
-    """The fonts of matplotlib are wider than most; the third is a fixed width."""
-    groups = tuple(group_row(*name, f1=0.6 + at / 20) for at, name in enumerate(names))
-    nights = tuple(
-        Night(
-            run=f"scores/the-night-of-2026-11-{day}",
-            started="2026-11-20 02:00:00",
-            total=group_row(f1=0.7),
-            groups={row.group: row.values["f1"] for row in groups},
-        )
-        for day in range(10, 40, 3)
-    )
-    report = replace(
-        EMPTY, groups=groups, nights=nights, histogram=((0.1, 0.5, 3), (0.5, 1.0, 1_234_567)),
-        total=group_row(f1=0.6, reasons={"only_special_tokens": 1_234_567}),
-        lengths=(group_row("1048576", "2097151", f1=0.5),),
-    )  # fmt: skip
-    charts = re.findall(r"<svg .*?</svg>", render(report), re.DOTALL)
-    assert len(charts) == 14
-    for chart in charts:
-        width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', chart).groups())
-        labels = label_boxes(chart, font)
-        assert len(labels) > 2
-        for words, left, top, right, bottom in labels:
-            assert left >= 0, (words, left)
-            assert right <= width, (words, right - width)
-            assert top >= 0, (words, top)
-            assert bottom <= height, (words, bottom - height)
 
 
 def test_runs_are_named_by_their_folders_if_these_lie_side_by_side():

@@ -142,7 +142,7 @@ def test_a_process_forked_after_scoring_scores_with_one_thread_and_refuses_sever
 
 
 def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_path):
-    scorer = ScoreBatches(device="cpu", num_threads=1)
+    scorer = ScoreBatches(device="cpu", num_threads=3)
     (tmp_path / "scorer.pickle").write_bytes(pickle.dumps(scorer))
     code = (
         "import pickle, sys, pyarrow as pa, torch\n"
@@ -153,7 +153,7 @@ def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_pat
     )
     command = [sys.executable, "-c", code, str(tmp_path / "scorer.pickle")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout == "1.0 1\n"
+    assert done.stdout == "1.0 3\n"
 
 
 def test_every_option_of_the_job_is_taken_or_refused_by_name():

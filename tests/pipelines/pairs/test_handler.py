@@ -1,16 +1,14 @@
 """The model handler for RunInference: what it says of each pair, and which batches it refuses."""
 
-from collections import Counter
 from dataclasses import replace
 
-import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, RunInference
 
 from bertscore_beam.pairs import BertScoreModelHandler, PairScore, ScorePairs
 from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
-from tests.support.streamed_pairs import BAD, CONFIG, Attributes, Keep, library, pairs
+from tests.support.streamed_pairs import BAD, CONFIG, Attributes, library, pairs
 
 pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
 
@@ -36,6 +34,7 @@ def model(handler):
         ("a cat \ud800", "a cat", "invalid_utf8"),
         ("a cat", ["a cat", "\udfff"], "invalid_utf8"),
         ("", "a cat", "empty_candidate"),
+        ("[SEP]", "a cat", "only_special_tokens"),
         ("a cat", np.array(["a cat", None], dtype=object), "null_reference"),
         ("a cat", ("a cat", "a dog"), None),
         ("a cat", np.array(["a cat", "a dog"]), None),
@@ -47,7 +46,7 @@ def test_every_value_has_scores_or_a_reason(handler, model, candidate, reference
     assert handler.get_num_bytes(batch) >= len(good.candidate)
     odd, even = handler.run_inference(batch, model)
     assert odd.inference.error == reason
-    assert (odd.inference.f1 is None) == (reason not in (None, "empty_candidate"))
+    assert (odd.inference.f1 is None) == (reason in ("not_text", "invalid_utf8", "null_reference"))
     assert even.inference.error is None
     assert even.inference.f1 == pytest.approx(1, abs=1e-5)
 
@@ -79,21 +78,6 @@ def test_keyed_pairs_keep_their_keys(run, handler):
     np.testing.assert_array_equal(f1, library(rows)[2])
 
 
-def test_exception_handling_finds_nothing_to_handle(tmp_path, handler):
-    (tmp_path / "good").mkdir()
-    (tmp_path / "failed").mkdir()
-    with beam.Pipeline(runner="FnApiRunner") as p:
-        good, failed = (
-            p
-            | beam.Create([*pairs(2), *BAD.values()])
-            | RunInference(handler).with_exception_handling()
-        )
-        _ = good | "Good" >> beam.ParDo(Keep(tmp_path / "good"))
-        _ = failed.failed_inferences | "Failed" >> beam.ParDo(Keep(tmp_path / "failed"))
-    assert len(list((tmp_path / "good").iterdir())) == 2 + len(BAD)
-    assert list((tmp_path / "failed").iterdir()) == []
-
-
 def test_idf_table_that_does_not_fit_is_found_as_soon_as_it_is_seen(tmp_path):
     other = ScorerConfig(device="cpu", idf=True, max_length=20)
     table = BertScorer(other).count_idf(["a cat"])
@@ -109,8 +93,11 @@ def test_idf_table_that_does_not_fit_is_found_as_soon_as_it_is_seen(tmp_path):
 
 
 def test_backend_is_left_to_the_workers_device_unless_that_is_known():
-    assert BertScoreModelHandler(ScorerConfig()).config.backend == "torch"
-    assert BertScoreModelHandler(CONFIG).config.backend == BertScorer(CONFIG).settings.backend
+    assert BertScoreModelHandler(ScorerConfig()).settings.configs[""].backend == "torch"
+    assert (
+        BertScoreModelHandler(CONFIG).settings.configs[""].backend
+        == BertScorer(CONFIG).settings.backend
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +110,7 @@ def test_backend_is_left_to_the_workers_device_unless_that_is_known():
 def test_field_that_none_of_many_pairs_has_is_an_error(model, names, message, caplog):
     """Else a misspelt name would give a whole run of nulls."""
     batch = [{"candidate": "a cat", "reference": "the cat"}] * 2
-    fresh = replace(model, fields_seen=set(), pairs_without=Counter())
+    fresh = replace(model, fields_seen=set(), pairs=0)
     misspelt = BertScoreModelHandler(CONFIG, **names)
     misspelt.run_inference(batch, fresh)  # a small bundle may lack a field by chance
     misspelt.run_inference(batch, fresh)
@@ -135,7 +122,7 @@ def test_field_that_none_of_many_pairs_has_is_an_error(model, names, message, ca
 
 
 def test_field_that_some_pair_had_may_be_missing_in_later_batches(handler, model):
-    fresh = replace(model, fields_seen=set(), pairs_without=Counter())
+    fresh = replace(model, fields_seen=set(), pairs=0)
     handler.run_inference([{"candidate": "a cat"}, {"reference": "the cat"}], fresh)
     (result,) = handler.run_inference([{"candidate": "a cat"}], fresh)
     assert result.inference.error == "null_reference"

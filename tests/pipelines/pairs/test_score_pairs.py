@@ -1,7 +1,5 @@
 """Pairs scored in pipelines that are not the job: the columns and scores of ScorePairs."""
 
-import subprocess
-import sys
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -12,7 +10,6 @@ import pytest
 from apache_beam.io.parquetio import WriteToParquet
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
-from bertscore_beam import ScoreBatches
 from bertscore_beam.dump import OUTPUT_COLUMNS, TableFields
 from bertscore_beam.pairs import BertScoreModelHandler, ScorePairs
 from bertscore_beam.run import counters
@@ -55,32 +52,6 @@ def test_scores_are_the_librarys_and_the_jobs_to_the_bit(run):
     job = score_all_rows(scorer, table, fields).table
     for row, expected in zip(sorted(found, key=lambda r: r["id"]), job.to_pylist(), strict=True):
         assert row == {**expected, "bertscore_best_reference": None}
-
-
-def test_nothing_but_special_tokens_has_one_result_wherever_it_is_scored(run):
-    rows = [
-        {"id": 0, "candidate": "[SEP]", "reference": "the cat"},
-        {"id": 1, "candidate": "the cat", "reference": "[CLS] [SEP]"},
-    ]
-    table = pa.Table.from_pylist(rows)
-    fields = TableFields(candidate_column="candidate", reference_column="reference")
-    handler = BertScoreModelHandler(CONFIG)
-    attributes = [Attributes(row["candidate"], row["reference"]) for row in rows]
-    handled = handler.run_inference(attributes, handler.load_model())
-    expected = library(rows)
-    for found in (
-        run(ScorePairs(CONFIG), rows),
-        score_all_rows(BertScorer(CONFIG), table, fields).table.to_pylist(),
-        ScoreBatches(device="cpu")(table).to_pylist(),
-        [{"id": n, **_columns_of(one.inference)} for n, one in enumerate(handled)],
-    ):
-        np.testing.assert_allclose(measured(found), expected, atol=INVARIANCE_ATOL, rtol=0)
-        assert {row["bertscore_error"] for row in found} == {"only_special_tokens"}
-    assert (expected == 0).tolist() == [[True, False], [False, True], [True, True]]
-
-
-def _columns_of(score):
-    return {f"bertscore_{name}": value for name, value in score._asdict().items()}
 
 
 def test_a_name_is_a_configuration():
@@ -201,10 +172,6 @@ def test_bad_pairs_come_through_with_their_reasons_and_are_counted(tmp_path):
     assert counted["reason_not_text"] == 1
 
 
-def test_no_pairs_give_no_rows(run):
-    assert run(ScorePairs(CONFIG), []) == []
-
-
 def test_empty_sides_may_be_left_without_scores(run):
     row = {"candidate": " ", "reference": "a cat"}
     (zero,) = run(ScorePairs(CONFIG), [row])
@@ -286,22 +253,6 @@ def test_fields_may_have_other_names(run):
     row = {"hypothesis": "a cat", "truth": ["a cat"]}
     (found,) = run(ScorePairs(CONFIG, candidate_field="hypothesis", reference_field="truth"), [row])
     assert found["bertscore_f1"] == pytest.approx(1, abs=1e-5)
-
-
-def test_importing_the_package_loads_neither_beam_nor_torch():
-    code = (
-        "import sys, bertscore_beam\n"
-        "heavy = {'torch', 'transformers', 'apache_beam'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-        "from bertscore_beam import ScorePairs\n"
-        "print(sorted(heavy & set(sys.modules)), ScorePairs.__name__)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
-    light, heavy = done.stdout.splitlines()[-2:]
-    assert light == "[]"
-    assert heavy == "['apache_beam', 'torch', 'transformers'] ScorePairs"
 
 
 def test_unknown_name_of_the_package_is_an_attribute_error():

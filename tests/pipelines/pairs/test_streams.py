@@ -1,13 +1,10 @@
 """Pairs of windows and streams are scored as they come."""
 
-import time
-
 import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream as streams  # pytest would take TestStream for a test
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from bertscore_beam.pairs import ScorePairs
@@ -43,15 +40,3 @@ def test_stream_is_scored_as_it_comes(run, wait):
     ]
     scores = measured([row for row, _, _ in found])
     np.testing.assert_allclose(scores, library(rows), atol=INVARIANCE_ATOL, rtol=0)
-
-
-def test_unbounded_source_is_scored_across_bundles(run):
-    rows = pairs(5)
-    start = time.time()
-    ticks = PeriodicImpulse(start_timestamp=start, stop_timestamp=start + 1, fire_interval=0.25)
-    drawn = beam.Map(lambda tick: {**rows[round(4 * (float(tick) - start))], "tick": float(tick)})
-    windowed = drawn | beam.WindowInto(FixedWindows(3600))
-    scoring = windowed | ScorePairs(CONFIG, max_batch_duration_secs=1)
-    found = run(scoring, ticks, "--streaming")
-    assert sorted(row["id"] for row in found) == [0, 1, 2, 3]
-    np.testing.assert_allclose(measured(found), library(rows[:4]), atol=INVARIANCE_ATOL, rtol=0)

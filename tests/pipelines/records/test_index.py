@@ -1,6 +1,5 @@
 """The rows of a run under digests: pieces, the index built from them, and look-ups in both."""
 
-import hashlib
 import json
 import os
 import random
@@ -8,16 +7,12 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import part_name
-from bertscore_beam.files import read_ranges, write_atomically
 from bertscore_beam.records import (
     INDEX_FILE,
     INDEX_FOLDER,
-    MOST_BY_RANGE,
     NO_REASON,
     VALUES,
     WORDS,
@@ -218,10 +213,10 @@ NO_INDEX = {
         f"{name} is {value!r:.30}": {name: value}
         for name, values in {
             "format": [99, None],
-            "id": ["..", "a\0b", "s3://b/x", "", None, ["x"], "A" * 32],
-            "signatures": [None, 5, [[]] * 65_536],
-            "reasons": [None, 5, ["x"] * 300],
-            "rows": [[], [1, 2, 3], ["x"], [-1], [1e400], None, {}, [31], [10**30]],
+            "id": ["..", "a\0b", None],
+            "signatures": [None, [[]]],
+            "reasons": [None, ["x"] * 300],
+            "rows": [[], [1, 2, 3], ["x"], [-1], [1e400], None, [31]],
         }.items()
         for value in values
     },
@@ -261,28 +256,6 @@ def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, suffix, damage):
     assert look_up(folder, piece.digests).found.all() == is_piece
     (tmp_path / "out" / INDEX_FILE).unlink()
     assert look_up(folder, piece.digests, name=INPUT).found.all() != is_piece
-
-
-@pytest.mark.parametrize(
-    "change", [{"signatures": ["x"] * 65_536}, {"reasons": ["x"] * 300}, {"format": 9}, "["]
-)
-def test_damaged_words_of_a_piece_are_named(change):
-    table = pq.read_table(pa.BufferReader(rows_to_bytes(made_up(5))))
-    ((key, about),) = table.schema.metadata.items()
-    words = change * 200_000 if change == "[" else json.dumps(json.loads(about) | change)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata({key: words}), sink)
-    with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
-        rows_from_bytes(bytes(sink.getvalue()), "x")
-
-
-def test_the_name_of_an_index_is_that_of_all_its_parts_in_their_order():
-    parts = [("a.parquet/part-1.parquet", "x", 3), ("ü\udcff", 'y"', 4)]
-    found = IndexedParts.of(parts)
-    whole = json.dumps([part[:2] for part in parts]).encode()
-    assert found.id == hashlib.sha256(whole).hexdigest()[:32]
-    assert (found.names, found.num_rows) == (tuple(part[0] for part in parts), 7)
-    assert IndexedParts.of(()).id == hashlib.sha256(b"[]").hexdigest()[:32]
 
 
 def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monkeypatch):
@@ -328,16 +301,9 @@ def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
     assert folder.files(INDEX_FOLDER) == before
 
 
-@pytest.mark.parametrize("scheme", ["", "memory://"])
-def test_ranges_of_a_file_are_read_in_every_file_system(tmp_path, scheme):
-    path = f"{scheme}{tmp_path}/file"
-    write_atomically(path, b"0123456789")
-    assert read_ranges(path, [(0, 2), (4, 5), (8, 10)]) == [b"01", b"4", b"89"]
-
-
 @pytest.mark.process
-@pytest.mark.parametrize("held", [2**30, 0])
-def test_look_ups_in_an_object_store_take_few_requests(monkeypatch, held):
+@pytest.mark.parametrize("held", [2**30, 10**6, 0])
+def test_buckets_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypatch, held):
     monkeypatch.setattr(index_module, "BUCKET_ROWS", 20_000)
     monkeypatch.setattr(index, "HELD_BYTES", held)
     disturbed: list[Faults] = []
@@ -346,7 +312,7 @@ def test_look_ups_in_an_object_store_take_few_requests(monkeypatch, held):
         pieces = [made_up(20_000, seed) for seed in range(2)]
         build(folder, store(folder, pieces), 40_000)
         earlier = EarlierRun(folder.root)
-        for turn, count in enumerate((100, 100, 1000)):
+        for turn, count in enumerate((100, 100)):
             rows = np.sort(np.random.default_rng(turn).permutation(20_000)[:count])
             digests = np.concatenate([pieces[1].digests[rows], made_up(50, 7).digests])
             signed = SignedRows.of(len(digests), [(np.arange(len(digests)), NOW)])
@@ -358,8 +324,6 @@ def test_look_ups_in_an_object_store_take_few_requests(monkeypatch, held):
             assert (found.values["raw_f1"][hits] == pieces[1].values["raw_f1"][rows[hits]]).all()
             of_index = [path for _, path in requests if ".keys" in path or ".rows" in path]
             assert len(requests) - len(of_index) <= (4 if turn == 0 else 0)
-            if held:  # two files of each of two buckets are fetched once
-                assert (len(hits), len(of_index)) == (count, 4 if turn == 0 else 0)
-            else:
-                assert len(of_index) <= 2 * min(len(digests), MOST_BY_RANGE)
-                assert len(hits) == count if turn < 2 else 200 < len(hits) <= MOST_BY_RANGE
+            buckets = min(2, held // 900_000)  # each of 20,000 rows, in two files
+            assert len(of_index) == (2 * buckets if turn == 0 else 0)
+            assert {0: 0, 1: count // 2, 2: count}[buckets] == pytest.approx(len(hits), abs=20)

@@ -43,15 +43,6 @@ def packs_of(folder):
     return list(folder.files(PACKS_FOLDER))
 
 
-def test_records_are_the_same_packed_and_the_single_files_are_gone(output):
-    folder = packed(output)
-    assert read_records(folder) == RECORDS
-    assert folder.files(PARTS_FOLDER) == {}
-    assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
-    keep(folder)  # nothing to do
-    assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
-
-
 def test_many_records_take_several_packs(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "PACK_RECORDS", 2)
     folder = packed(tmp_path)
@@ -70,13 +61,6 @@ def test_a_single_record_counts_instead_of_a_packed_one(tmp_path):
     (tmp_path / record_path(NAMES[1])).parent.mkdir(parents=True)
     (tmp_path / record_path(NAMES[1])).write_bytes(b"{")
     assert NAMES[1] not in read_records(folder)  # nothing vouches for its part
-
-
-def test_a_later_generation_counts_instead_of_an_earlier_one(tmp_path):
-    folder = packed(tmp_path)
-    newer = replace(RECORDS[NAMES[0]], part_bytes=99)
-    write_pack(folder, 2, 0, [newer.to_json()])
-    assert read_records(folder) == RECORDS | {NAMES[0]: newer}
 
 
 def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wrote_them(tmp_path):

@@ -23,7 +23,7 @@ from bertscore_beam.records import (
     stale_parts,
     standing_of,
 )
-from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_run, read_same_command
+from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats import ScoreSummary
 from bertscore_core.tokens import Work
@@ -108,11 +108,6 @@ def test_records_are_read_back_by_part_name(output):
     assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
 
 
-def test_folder_without_records_has_none(output):
-    assert read_records(OutputFolder(output)) == {}
-    assert part_sizes(output, ()) == {}
-
-
 def mangled(**changes: object) -> bytes:
     fields = json.loads(record_of(PLAN.splits[0]).to_json())
     fields.update(changes)
@@ -123,18 +118,12 @@ WHOLE = record_of(PLAN.splits[0]).to_json()
 BROKEN_RECORDS = {
     "torn": WHOLE[: len(WHOLE) // 2],
     "empty": b"",
-    "zeros": bytes(100),
     "list": b"[]",
-    "number": b"7",
     "not UTF-8": b"\xff\xfe{}",
     "other format": mangled(format=99),
-    "no format": b"{}",
     "unknown field": mangled(surprise=1),
     "missing field": json.dumps({"format": 1, "part_name": "x"}).encode(),
-    "digests are no mapping": mangled(digests="r"),
     "summary is no mapping": mangled(summary=None),
-    "summary of other fields": mangled(summary={"rows": 1, "strange": 2}),
-    "work of other fields": mangled(work={"unknown": 1}),
     "deep nonsense": b"[" * 100_000,
 }
 
@@ -145,12 +134,6 @@ def test_broken_record_counts_as_absent(tmp_path, data):
     write_record(str(tmp_path), record_of(PLAN.splits[1]))
     write_atomically(join(str(tmp_path), record_path(PLAN.splits[0].part_name)), data)
     assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
-
-
-def test_record_under_the_name_of_another_part_counts_as_absent(tmp_path):
-    path = join(str(tmp_path), record_path(PLAN.splits[0].part_name))
-    write_atomically(path, record_of(PLAN.splits[1]).to_json())
-    assert read_records(OutputFolder(str(tmp_path))) == {}
 
 
 def test_part_sizes_leave_the_bookkeeping_out(output):
@@ -201,14 +184,6 @@ def test_finished_splits_are_not_pending():
     assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
-def test_record_of_a_part_to_be_made_anew_is_outdated():
-    records = held(*map(record_of, PLAN.splits))
-    sizes = {name: size for name, size in SIZES.items() if name != SPLIT.part_name}
-    standing = standing_of(PLAN, records, sizes, DIGEST, IDF)
-    assert standing.pending == (SPLIT,)
-    assert standing.outdated == (SPLIT.part_name,)
-
-
 CHANGES = {
     "another idf table": (SPLIT, record_of(SPLIT, idf="other")),
     "another signature": (SPLIT, record_of(SPLIT, job_digest="other")),
@@ -225,11 +200,6 @@ CHANGES = {
 def test_split_is_scored_again_after_any_change(split, record):
     assert is_done(SPLIT, record_of(SPLIT), SIZES)
     assert not is_done(split, record, SIZES)
-
-
-def test_moved_file_and_other_row_groups_are_no_change():
-    moved = replace(SPLIT, path="/elsewhere/a.parquet", first_row_group=1, row_group_stop=9)
-    assert is_done(moved, record_of(SPLIT), SIZES)
 
 
 @pytest.mark.parametrize(
@@ -259,22 +229,6 @@ def test_part_whose_rows_may_still_be_the_same_is_compared_first(split, idf):
         assert (standing.unsure, standing.pending) == ((), (split,))
 
 
-SURE = {name: CHANGES[name] for name in CHANGES if "file" not in name}
-
-
-@pytest.mark.parametrize(("split", "record"), SURE.values(), ids=SURE.keys())
-def test_part_that_cannot_hold_is_not_compared(split, record):
-    assert standing_of(plan_of(split), held(record), SIZES, DIGEST, IDF).pending == (split,)
-
-
-def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale():
-    names = [split.part_name for split in PLAN.splits]
-    rest = plan_of(*splits_of("a.parquet", 30))
-    assert orphan_parts(rest, names) == tuple(n for n in names if n.startswith("sub dir/"))
-    assert stale_parts(rest, names) == ()
-    assert orphan_parts(PLAN, names) == ()
-
-
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     names = [split.part_name for split in PLAN.splits]
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
@@ -285,12 +239,6 @@ def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     assert orphan_parts(wider, names) == ()
 
 
-def test_earlier_run_is_read_and_its_absence_is_none(output):
-    assert read_run(OutputFolder(output)) is None
-    write_atomically(join(output, RUN_FILE), b'{"signature": "x"}')
-    assert read_run(OutputFolder(output)) == {"signature": "x"}
-
-
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
 def test_damaged_run_file_is_an_error_with_a_cure(tmp_path, data):
     write_atomically(join(str(tmp_path), RUN_FILE), data)
@@ -298,11 +246,6 @@ def test_damaged_run_file_is_an_error_with_a_cure(tmp_path, data):
     with pytest.raises(SignatureError, match=r"_run.json .* is damaged.*--overwrite"):
         read_same_command(folder, IDENTITY, may_be_damaged=False)
     assert read_same_command(folder, IDENTITY, may_be_damaged=True) is None
-
-
-def test_run_with_the_same_identity_goes_on():
-    check_same_run({"identity": dict(IDENTITY), "options": {"workers": 9}}, IDENTITY)
-    check_same_run(None, IDENTITY)
 
 
 def test_run_with_another_identity_is_refused_and_the_difference_is_named():

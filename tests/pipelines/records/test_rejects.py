@@ -1,7 +1,5 @@
 """Rows, files and splits that cannot be scored, and where that is listed."""
 
-import os
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -66,14 +64,6 @@ def test_rejects_follow_the_parts_when_an_input_is_mended(tmp_path):
     run_options(chosen)
     listed = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
     assert [row["file"] for row in listed] == [str(dump / "a")]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_file_without_permission_leaves_the_run_incomplete(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5, 5])
-    (dump / "shard-001.parquet").chmod(0)
-    summary = run_options(job_options(dump, tmp_path / "out", max_reject_fraction=1.0))
-    assert (summary["num_unreachable_files"], summary["complete"]) == (1, False)
 
 
 def test_file_out_of_reach_stops_a_corpus_idf_before_anything_is_counted(tmp_path, capsys):

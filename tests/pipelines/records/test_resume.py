@@ -1,7 +1,5 @@
 """What a second run over an output folder scores, keeps and refuses."""
 
-from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
 
@@ -46,17 +44,6 @@ def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
     replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
     assert len(prepare_score(replaced).standing.pending) == 1
     assert run(replaced)["success"]
-
-
-def test_bad_file_is_set_aside(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20])
-    (dump / "shard-999.parquet").write_bytes(b"no Parquet")
-    summary = run(options(dump, tmp_path / "out"))
-    assert not summary["success"]
-    assert [Path(path).name for path in summary["rejected_files"]] == ["shard-999.parquet"]
-    assert summary["rows"] == 20
-    tolerant = options(dump, tmp_path / "out", max_reject_fraction=0.5)
-    assert run(tolerant)["success"]
 
 
 def test_rows_of_inputs_that_are_gone_spoil_success_until_overwritten(tmp_path):

@@ -22,14 +22,6 @@ def test_share_that_cannot_be_told_does_not_hide_the_others():
         assert at_work.now().doing == {"good": 0.5}
 
 
-def test_last_words_are_said_and_taken_back():
-    with at_work.saying("loading the model"):
-        with at_work.saying("compiling it"):
-            assert at_work.now().words == "compiling it"
-        assert at_work.now().words == "loading the model"
-    assert at_work.now().words == ""
-
-
 def test_children_are_added_and_what_a_lost_one_had_in_hand_is_forgotten():
     at_work.counted(1)
     at_work.of_child(7, AtWork(counted=10, doing={"a": 0.5}, words="loading"))
@@ -37,14 +29,9 @@ def test_children_are_added_and_what_a_lost_one_had_in_hand_is_forgotten():
     at_work.of_child(8, AtWork(counted=200, doing={"b": 0.75}))  # in the place of the one before
     both = AtWork(counted=211, doing={"a": 0.5, "b": 0.75}, words="loading")
     assert at_work.now() == both
+    with at_work.saying("compiling"):
+        assert at_work.now().words == "compiling"
     at_work.of_lost_child(7)
     assert at_work.now() == AtWork(counted=211, doing={"b": 0.75})
-
-
-def test_every_stage_counts_from_zero():
-    at_work.counted(5)
-    at_work.of_child(7, AtWork(counted=10))
     at_work.forget()
     assert at_work.now() == AtWork()
-    at_work.counted(7)
-    assert at_work.now() == AtWork(counted=7)

@@ -94,15 +94,6 @@ def test_texts_of_a_baseline_on_this_machine_are_named(source, capsys, no_networ
     assert f"{source} is on this machine: got 'en=a.jsonl'" in capsys.readouterr().err
 
 
-@pytest.mark.long
-@pytest.mark.job
-def test_names_that_only_look_like_placeholders_pass(no_network):
-    options = ScoreOptions(input=("gs://a/your_data",), output="gs://b/out", beam=NO_AUTH)
-    runner = Runner.of(options)
-    assert runner.is_remote
-    runner.check(options)
-
-
 @pytest.mark.job
 @pytest.mark.parametrize(
     ("first", "last", "runner"),

@@ -1,7 +1,5 @@
 """Worker processes of one machine are spread over its GPUs, however many it pretends to have."""
 
-import os
-
 import pytest
 import torch
 
@@ -57,8 +55,7 @@ def test_workers_take_gpus_in_turn_and_nothing_is_set_without_any(monkeypatch):
     monkeypatch.delenv(VISIBLE, raising=False)
     pool = Pool(3, restarts=0, gpus=["a", "b"])
     assert [pool.environment(number)[VISIBLE] for number in range(3)] == ["a", "b", "a"]
-    without = Pool(3, restarts=0)
-    assert VISIBLE not in without.environment(0)
+    assert VISIBLE not in Pool(3, restarts=0).environment(0)
 
 
 ALL = ("0", "1", "2")
@@ -94,12 +91,3 @@ def test_every_gpu_gets_a_worker_and_a_worker_of_a_gpu_several_splits_at_once(
 def test_gpus_are_not_used_where_nothing_is_scored():
     runner = Runner.of(IdfOptions(input=("in",), output="out"))
     assert (runner.workers, runner.gpus, runner.at_once) == (1, (), 1)
-
-
-@pytest.mark.process
-def test_a_child_sees_one_gpu_from_its_start():
-    pool = Pool(1, restarts=0, gpus=["GPU-b"])
-    try:
-        assert pool.ask(os.getenv, VISIBLE) == "GPU-b"
-    finally:
-        pool.kill()

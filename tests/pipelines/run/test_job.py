@@ -1,7 +1,7 @@
 """The one way through a run: what is refused first, what is said, and a lock that is given back."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
@@ -13,8 +13,6 @@ from bertscore_beam.run import (
     Amounts,
     JobKind,
     Outcome,
-    OutputFolder,
-    Runner,
     Shown,
     Stage,
     run_job,
@@ -24,30 +22,15 @@ from bertscore_core import ConfigError
 pytestmark = pytest.mark.job
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A job that writes the numbers of two stages."""
-
-    options: RunOptions
-    runner: Runner
-    output: str
-
-
-@dataclass(frozen=True)
-class Begun:
-    planned: Planned
-    folder: OutputFolder
-
-
 def prepare(options, runner):
-    return Planned(options, runner, absolute(options.output))
+    return SimpleNamespace(runner=runner, output=absolute(options.output))
 
 
 def begin(planned, folder, say):
     folder.delete(*(f"numbers/{name}" for name in folder.files("numbers")))
     folder.write("plan", b"1 2")
     say("begun")
-    return Begun(planned, folder)
+    return SimpleNamespace(planned=planned, folder=folder)
 
 
 def write_number(number, folder):

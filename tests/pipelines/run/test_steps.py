@@ -3,19 +3,17 @@
 import pickle
 import subprocess
 import sys
-from functools import partial
 
 import apache_beam as beam
 import pytest
 from apache_beam.pipeline import PipelineVisitor
 
 from bertscore_beam.run import Each, Runner, RunStep
-from bertscore_beam.score import IdfSource, ScoreSplits, build_score_pipeline
 from tests.pipelines.run.test_portable import JOBS
 
 pytestmark = pytest.mark.job
 
-STEPS = {"digest_run", "extract_block", "fetch_lane", "find_keys", "group_part", "read_pieces"}
+STEPS = {"find_keys", "group_part", "read_lane", "read_pieces"}
 """Functions that are steps by themselves."""
 
 
@@ -39,11 +37,7 @@ def steps():
     for kind, options in JOBS.values():
         for stage in kind.sketch(options, Runner.of(options)):
             by_name |= {f"{stage.name}: {name}": one for name, one in steps_of(stage.build).items()}
-    (scoring,) = (step for step in by_name.values() if isinstance(step, ScoreSplits))
-    # What a sketch leaves out: a table that may be valid.
-    idf = IdfSource(path="idf.npz", must_count=True, may_be_valid=True)
-    build = partial(build_score_pipeline, spec=scoring.spec, idf=idf)
-    return by_name | steps_of(build)
+    return by_name
 
 
 def parts_of(step):

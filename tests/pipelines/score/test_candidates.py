@@ -9,9 +9,8 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import CANDIDATE, CANDIDATE_FROM
 from bertscore_beam.idf import load_idf
-from bertscore_beam.records import open_finished
 from tests.support.dumps import pair_rows, read_output, sentence
-from tests.support.jobs import run_job, score_arguments
+from tests.support.jobs import run_job, score_arguments, summary_of
 from tests.support.text_files import to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -66,10 +65,6 @@ def assert_same_scores(column, expected):
     assert numbers[0] == pytest.approx(numbers[1], abs=INVARIANCE_ATOL, rel=0)
 
 
-def summary_of(folder):
-    return json.loads((folder / "_summary.json").read_bytes())
-
-
 def test_scores_are_those_of_the_rows_multiplied_out_by_hand(folder):
     mine, hand = read_output(folder / "out"), read_output(folder / "hand")
     for name in SCORES:
@@ -93,13 +88,6 @@ def test_rows_without_a_candidate_have_their_reason_and_place(folder):
     empty = [(row, None, "no_candidates") for row in range(ROWS) if row % 6 in (1, 3)]
     null = [(row, "1", "null_candidate") for row in range(2, ROWS, 6)]
     assert places == sorted(empty + null)
-
-
-def test_parts_hold_about_the_rows_asked_for(folder):
-    records = open_finished(str(folder / "out")).records
-    assert sum(record.rows_read for record in records) == ROWS
-    assert max(record.num_rows for record in records) <= 15
-    assert len(records) >= 6
 
 
 def test_what_is_done_stays_and_a_change_beside_the_texts_keeps_the_scores(folder, tmp_path):

@@ -20,12 +20,13 @@ from bertscore_beam.records import (
     record_path,
     rows_file,
 )
-from bertscore_beam.run import RUN_FILE, OutputFolder, RunLock
+from bertscore_beam.run import OutputFolder, RunLock
 from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
 from bertscore_core import SignatureError
-from tests.support.dumps import read_output, write_dump
+from tests.support.dumps import write_dump
 from tests.support.jobs import (
     job_options,
+    parts_of,
     prepare_score,
     run_options,
     run_prepared,
@@ -63,10 +64,6 @@ def files_below(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def parts_of(folder):
-    return {name: data for name, data in files_below(folder).items() if not name.startswith("_")}
-
-
 def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
     """They lay in folders of the inputs' names, which globs for *.parquet match."""
     dump, output = finished
@@ -89,40 +86,6 @@ def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
 
 def hidden_below(output):
     return [path for path in output.rglob("*") if str(path.relative_to(output)).startswith("_")]
-
-
-def test_torn_part_is_made_again(finished):
-    """As a disk without a working fsync may leave it after a power cut."""
-    dump, output = finished
-    before = parts_of(output)
-    part = output / "shard-001.parquet/part-000000000000.parquet"
-    part.write_bytes(part.read_bytes()[:100])
-    assert run_options(job_options(dump, output))["success"]
-    assert parts_of(output) == before
-
-
-def test_orphan_without_a_record_is_found_by_its_signature(finished):
-    """A run was killed between a part and its record, and then the input was taken away."""
-    dump, output = finished
-    (dump / "shard-001.parquet").unlink()
-    name = "shard-001.parquet/part-000000000000.parquet"
-    unpack(output)
-    (output / record_path(name)).unlink()
-    summary = run_options(job_options(dump, output))
-    assert not summary["success"]
-    assert name in summary["parts_of_inputs_gone"]
-    assert run_options(job_options(dump, output, overwrite=True))["success"]
-    assert read_output(output)["id"].to_pylist() == list(range(30))
-
-
-def test_what_a_killed_process_left_half_written_is_swept_away(finished):
-    dump, output = finished
-    for folder in (output / "shard-000.parquet", output / "_manifest", output):
-        (folder / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    (output / "mine.tmp").write_bytes(b"mine")
-    run_options(job_options(dump, output))
-    assert [name for name in files_below(output) if TEMPORARY_PREFIX in name] == []
-    assert (output / "mine.tmp").exists()
 
 
 def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
@@ -205,14 +168,6 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
     assert run_options(chosen)["success"]
 
 
-def test_damaged_run_file_can_be_overwritten(finished):
-    dump, output = finished
-    (output / "_run.json").write_bytes(b"{")
-    flags = ["score", "--input", str(dump), "--output", str(output), "--split-rows", "20"]
-    assert cli.main(flags) == cli.UNUSABLE
-    assert cli.main([*flags, "--overwrite"]) == cli.DONE
-
-
 def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     """It holds the addresses of the inputs as they were given, keys in them included."""
     dump = write_dump(tmp_path / "dump", [5])
@@ -258,6 +213,17 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
         conclude_score(run_of(job))
 
 
+def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(finished, monkeypatch):
+    dump, output = finished
+    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    folder = OutputFolder(str(output), RunLock(str(output), "mine"))
+    job = with_folder(
+        prepare_score(job_options(dump, output, num_layers=3, overwrite=True)), folder
+    )
+    looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
+    assert looks > 8
+
+
 def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     """What an earlier run has done counts, too: its records are there from the start."""
     job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
@@ -270,25 +236,3 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     standing = replace(job.standing, pending=(), unsure=(first, second))
     (stage,) = run_of(replace(job, standing=standing)).stages
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
-
-
-def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(finished, monkeypatch):
-    dump, output = finished
-    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    folder = OutputFolder(str(output), RunLock(str(output), "mine"))
-    job = with_folder(
-        prepare_score(job_options(dump, output, num_layers=3, overwrite=True)), folder
-    )
-    looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
-    assert looks > 8
-
-
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_start_of_a_run_reads_what_the_earlier_one_wrote_of_itself_once(
-    finished, monkeypatch, overwrite
-):
-    read, names = OutputFolder.read, []
-    monkeypatch.setattr(OutputFolder, "read", lambda *args: names.append(args[1]) or read(*args))
-    dump, output = finished
-    start(prepare_score(job_options(dump, output, overwrite=overwrite)))
-    assert names.count(RUN_FILE) == 1

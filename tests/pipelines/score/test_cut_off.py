@@ -1,6 +1,5 @@
 """Jobs over listings that end before the folder does: no row and no file is lost."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,17 +60,3 @@ def test_a_command_ends_if_its_input_is_cut_off(
         "bertscore-beam: the listing of 'gs://bucket/in' may be cut off: got 2 names"
     )
     assert not (tmp_path / "out").exists()
-
-
-def test_an_output_folder_of_more_files_than_gcsfs_lists_is_none_the_worse(
-    dump, store, model, monkeypatch
-):
-    words = ("score", "--output", "gs://bucket/out", "--input", dump, *flags_of(model))
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 2)
-    assert run(*words, "--split-rows", 2) == cli.DONE
-    assert run(*words, "--split-rows", 2) == cli.DONE
-    assert summary_of(store)["parts_of_earlier_runs"] == 6
-
-
-def summary_of(store: CutOffStore) -> dict:
-    return json.loads(store.objects["out/_summary.json"])

@@ -73,13 +73,8 @@ def test_second_split_is_queued_before_the_first_is_done(outcome):
 
 def test_summary_says_how_long_the_device_computed_and_waited(outcome):
     device, summary, _ = outcome
-    assert summary["device_busy_seconds"] >= device.busy_seconds - 0.001  # rounded
-    assert summary["device_idle_seconds"] > 0
-    assert summary["host_waited_seconds"] > 0
-
-
-def test_summary_for_people_shows_a_device_without_work(outcome):
-    _, summary, _ = outcome
-    shown = dict(show_summary(summary, "out").rows)
     busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
+    assert busy >= device.busy_seconds - 0.001  # rounded
+    assert min(idle, summary["host_waited_seconds"]) > 0
+    shown = dict(show_summary(summary, "out").rows)
     assert shown["device busy"] == f"{busy:.1f} s, and {idle:.1f} s without work"

@@ -2,21 +2,19 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records import INDEX_FILE, read_records
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_core.baseline import Baseline, format_baseline, rescale
+from bertscore_core.baseline import Baseline, format_baseline
 from tests.support.dumps import pair_rows, read_output
+from tests.support.jobs import parts_of, summary_of
 from tests.support.records import unpack
-from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
@@ -62,14 +60,6 @@ def words_of(dump, out, *more):
     return [*map(str, words), "--split-rows", "20", *map(str, more)]
 
 
-def summary_of(out):
-    return json.loads((Path(out) / SUMMARY_FILE).read_text())
-
-
-def parts_of(out):
-    return {str(p.relative_to(out)): p.read_bytes() for p in Path(out).glob("*.parquet/*.parquet")}
-
-
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
     """Return the folder of a first night: its dump `one` and its run `n1`."""
@@ -112,12 +102,6 @@ def test_unchanged_rows_have_the_scores_of_the_first_night_bit_for_bit(first, se
     mask = pa.array(same.to_numpy())
     for name in KEPT:
         assert after[name].filter(mask).to_pylist() == before[name].filter(mask).to_pylist()
-
-
-def test_rescaled_scores_follow_from_the_raw_ones_by_the_rule_of_the_scorer(second):
-    raw = [name.replace("bertscore_", "bertscore_raw_") for name in RAW]
-    expected = rescale(second[raw].to_numpy(np.float32), ROWS[6].astype(np.float32))
-    assert second[list(RAW)].to_numpy(np.float32).tobytes() == expected.tobytes()
 
 
 def test_changed_rows_are_scored_and_the_summary_says_what_was_reused(first, second, capsys):
@@ -234,35 +218,3 @@ def test_idf_rows_are_reused_only_under_the_same_table(first, tmp_path, capsys):
     assert score(tmp_path / "less", tmp_path / "n4", *more) == cli.DONE
     # All but the text of nothing but special tokens, which has no score under idf.
     assert summary_of(tmp_path / "n4")["reused"] == 66
-
-
-@pytest.mark.long
-def test_groups_of_idf_whose_references_are_the_same_are_reused(tmp_path):
-    table = pa.table({**pair_rows(60), "system": ["a", "b", "c"] * 20})
-    write(tmp_path / "one", "a.parquet", table)
-    references = table["reference"].to_pylist()
-    references[1] = "another reference"
-    place = table.column_names.index("reference")
-    changed = table.set_column(place, "reference", pa.array(references))
-    write(tmp_path / "two", "b.parquet", changed)
-    more = ["--idf", "corpus", "--idf-group", "system"]
-    assert score(tmp_path / "one", tmp_path / "n1", *more) == cli.DONE
-    assert score(tmp_path / "two", tmp_path / "n2", *more, "--reuse", tmp_path / "n1") == cli.DONE
-    assert summary_of(tmp_path / "n2")["reused"] == 40
-    before, after = (read_output(tmp_path / name) for name in ("n1", "n2"))
-    others = pc.not_equal(table["system"], "b")
-    for name in RAW:
-        assert before[name].filter(others).equals(after[name].filter(others))
-
-
-@pytest.mark.long
-def test_rows_are_reused_from_an_object_store(first, tmp_path):
-    table = awkward_rows()
-    write(tmp_path / "moved", "c.parquet", table.take(np.arange(len(table))[::-1]))
-    with s3_bucket() as bucket:
-        assert score(first / "one", f"{bucket}/n1", "--max-reject-fraction", 1) == cli.DONE
-        more = ["--reuse", f"latest:{bucket}/n*", "--max-reject-fraction", 1]
-        for name, dump in (("same", first / "one"), ("elsewhere", tmp_path / "moved")):
-            assert score(dump, tmp_path / name, *more) == cli.DONE
-            assert summary_of(tmp_path / name)["reused"] == 68
-    assert parts_of(tmp_path / "same") == parts_of(first / "n1")

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from bertscore_beam.cli import main as cli
 from bertscore_beam.records import RunTotals
 from bertscore_beam.run import duration_words
 from bertscore_beam.score import estimate_words
@@ -59,16 +58,3 @@ def test_time_on_workers_elsewhere_is_not_known(tmp_path):
     chosen = job_options(dump, tmp_path / "out", beam=("--runner=DataflowRunner",))
     words = estimate_words(after(prepare_score(chosen), CARRIED))
     assert words == "not known: it depends on the workers, which run elsewhere"
-
-
-def test_nothing_left_takes_the_start_alone(job):
-    done = replace(job, standing=replace(job.standing, pending=()))
-    assert estimate_words(done) == "about 10 s (nothing is left to score)"
-
-
-def test_dry_run_shows_the_time(tmp_path, capsys):
-    dump = write_dump(tmp_path / "dump", [20])
-    flags = ["--input", str(dump), "--output", str(tmp_path / "out"), "--device", "cpu"]
-    assert cli.main(["score", *flags, "--dry-run"]) == cli.DONE
-    assert "estimated time: not known" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists()

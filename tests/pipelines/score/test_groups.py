@@ -14,19 +14,17 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import MOST_GROUPS, check_number, groups_of, take_census
 from bertscore_beam.records import (
     GROUPS_FILE,
-    PartStatistics,
-    add_merging,
-    group_row,
     group_rows,
+    groups,
     in_order,
+    merge_statistics,
     narrow_words,
     packed_rows,
     statistics_of,
     table_of_groups,
-    unpacked_rows,
 )
-from bertscore_beam.score import MergeGroups, finish
 from bertscore_core.errors import ConfigError, InputError
+from tests.pipelines.records.test_records import PLAN, record_of
 from tests.support.jobs import job_options, prepare_score, score_arguments
 from tests.support.made_runs import scored
 
@@ -146,18 +144,25 @@ def test_the_table_of_groups_has_the_numbers_of_pandas():
 def test_parts_in_any_order_and_number_give_the_same_table():
     table = scored_table(1000)
     rows = group_rows(statistics_of(table, ["system"], None))
-    total, groups = [], {}
-    for start in reversed(range(0, 1000, 20)):
-        part = statistics_of(table.slice(start, 20), ["system"], None)
-        add_merging(total, part.total)
-        for group, statistics in part.groups.items():
-            add_merging(groups.setdefault(group, []), statistics)
-    merge = type(total[0]).merge
-    merged = {group: merge(some) for group, some in groups.items()}
-    found = group_rows(PartStatistics(total=merge(total), groups=merged))
-    assert table_of_groups(found, ["system"]).equals(table_of_groups(rows, ["system"]))
-    assert len(groups) == 4
+    parts = [statistics_of(table.slice(n, 20), ["system"], None) for n in range(0, 1000, 20)]
+    for cut in (1, 7, 50):
+        pieces = [merge_statistics(parts[n : n + cut]) for n in range(0, 50, cut)]
+        found = group_rows(merge_statistics(reversed(pieces)))
+        assert table_of_groups(found, ["system"]).equals(table_of_groups(rows, ["system"]))
     assert in_order(rows[::-1]) == rows
+
+
+def test_too_many_groups_leave_all_rows_in_any_cut(monkeypatch):
+    table = scored_table(300)
+    parts = [statistics_of(table.slice(n, 20), ["number"], None) for n in range(0, 300, 20)]
+    whole = merge_statistics(parts)
+    assert len(whole.groups) == 11
+    monkeypatch.setattr(groups, "MOST_GROUPS", 11)
+    assert merge_statistics(parts) == whole
+    monkeypatch.setattr(groups, "MOST_GROUPS", 10)
+    for cut in (1, 4, 15):
+        pieces = [merge_statistics(parts[n : n + cut]) for n in range(0, 15, cut)]
+        assert merge_statistics(pieces) == replace(whole, groups=None)
 
 
 def test_a_group_without_scores_has_no_means():
@@ -193,12 +198,12 @@ def test_which_rows_are_reused_comes_back_from_a_record(share):
     rows = np.random.default_rng(1).random(20_000) < share
     packed = packed_rows(rows)
     assert len(packed) < 3400
-    assert (unpacked_rows(packed, 20_000, int(rows.sum())) == rows).all()
-
-
-def test_rows_that_an_earlier_version_did_not_note_are_not_known():
-    for packed in ("", "no base85 {}", packed_rows(np.arange(9) < 4)):
-        assert unpacked_rows(packed, 9, 5) is None
+    made = replace(
+        record_of(PLAN.splits[0]), num_rows=20_000, reused=int(rows.sum()), reused_rows=packed
+    )
+    assert (made.is_reused == rows).all()
+    if packed:  # an earlier version has not noted it
+        assert replace(made, reused_rows="").is_reused is None
 
 
 @pytest.fixture
@@ -225,6 +230,8 @@ def test_groups_are_counted_and_refused_before_anything_is_scored(dump, tmp_path
     assert take_census(splits, None, []).num_groups == 0
     with pytest.raises(InputError, match=r"no group column 'sytem'.+ Did you mean 'system'"):
         planned("sytem")
+    with pytest.raises(InputError, match="no group column 'bertscore_candidate_from'"):
+        planned("bertscore_candidate_from")  # no row has several candidates
     with pytest.raises(InputError, match=r"0\.parquet: the column 'x' cannot be used for groups"):
         planned("x")
     for wrong in (("system", "system"), ("bertscore_f1",)):
@@ -274,38 +281,3 @@ def test_a_run_of_which_no_split_can_be_read_ends_without_groups(tmp_path, capsy
     file.write_bytes(data)
     assert cli.main([*score_arguments(file, tmp_path, "--by", "g")]) == cli.BROKEN
     assert "1 splits and 0 files could not be read" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("cut", [1, 7, 300])
-def test_groups_of_parts_are_merged_in_any_cut_until_there_are_too_many(monkeypatch, cut):
-    table, merge = scored_table(300), MergeGroups()
-    parts = [statistics_of(table.slice(n, 20), ["number"], None) for n in range(0, 300, 20)]
-    added = [
-        (str(group), statistics.to_bytes())
-        for part in parts
-        for group, statistics in ((None, part.total), *part.groups.items())
-    ]
-
-    def merged():
-        pieces = []
-        for start in range(0, len(added), cut):
-            groups = merge.create_accumulator()
-            for element in added[start : start + cut]:
-                groups = merge.add_input(groups, element)
-            pieces.append(merge.compact(groups))
-        return merge.extract_output(merge.merge_accumulators(pieces))
-
-    whole = statistics_of(table, ["number"], None)
-    expected = {str(group): own.to_bytes() for group, own in whole.groups.items()}
-    assert merged() == expected | {"None": whole.total.to_bytes()}
-    monkeypatch.setattr(finish, "MOST_GROUPS", len(expected))
-    assert merged() != {}
-    monkeypatch.setattr(finish, "MOST_GROUPS", len(expected) - 1)
-    assert merged() == {}
-
-
-def test_one_row_of_a_table_is_a_function_of_its_statistics():
-    found = statistics_of(scored_table(500), [], None).total
-    assert group_row(("a",), found).values == group_row(None, found).values
-    wide, narrow = (group_row(None, found, level).values for level in (0.99, 0.8))
-    assert wide["f1_low"] < narrow["f1_low"] < found.means[2] < narrow["f1_high"] < wide["f1_high"]

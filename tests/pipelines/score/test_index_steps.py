@@ -1,7 +1,5 @@
 """The index of a run: built by all workers of a pipeline or by one process, or left out."""
 
-import logging
-import shutil
 from dataclasses import replace
 
 import apache_beam as beam
@@ -11,8 +9,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options import ScoreOptions
 from bertscore_beam.records import INDEX_FILE, INDEX_FOLDER, index as index_module, read_index
-from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.score import build_score_pipeline, finish
+from bertscore_beam.run import SUMMARY_FILE, OutputFolder
+from bertscore_beam.score import build_score_pipeline
 from tests.support.dumps import write_dump
 from tests.support.jobs import prepare_score, run_job, start
 
@@ -70,16 +68,3 @@ def test_no_index_leaves_none_and_files_of_the_same_name_are_still_reused(
     assert OutputFolder(str(tmp_path / "b")).read_json(SUMMARY_FILE)["reused"] == 27
     assert score(tmp_path / "a") == cli.DONE  # without the option it is written again
     assert index_of(tmp_path / "a") == index_of(tmp_path / "b")
-
-
-def test_run_without_room_for_an_index_succeeds_with_a_warning(
-    tmp_path, dump, tiny_folder, monkeypatch, caplog
-):
-    disk = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=1000))
-    with caplog.at_level(logging.WARNING, logger=finish.__name__):
-        run_job(dump, output=tmp_path / "out", model=str(tiny_folder("bert")), num_layers=2)
-    assert "index_not_written" in caplog.text
-    assert "leave the index out with --no-index" in caplog.text
-    assert (tmp_path / "out" / SUCCESS_FILE).exists()
-    assert index_of(tmp_path / "out") == {}

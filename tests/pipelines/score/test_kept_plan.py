@@ -67,14 +67,6 @@ def test_unchanged_files_are_not_opened_to_be_planned_again(tmp_path, opened):
     assert pq.ParquetFile(output / PLANS_FOLDER / name).read()["path"].to_pylist()[-1] == "1"
 
 
-def test_without_a_given_size_the_second_run_has_that_of_the_first(tmp_path, opened):
-    dump, output = write_dump(tmp_path / "dump", [30]), tmp_path / "out"
-    options = job_options(dump, output, split_rows="auto")
-    first = begun(options)
-    assert planned(options).plan == first
-    assert opened == [1]
-
-
 def test_whatever_the_plan_depends_on_makes_it_anew(tmp_path, opened):
     dump, output = write_dump(tmp_path / "dump", [30, 30]), tmp_path / "out"
     options = job_options(dump, output)

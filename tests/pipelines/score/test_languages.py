@@ -96,20 +96,6 @@ def test_a_mixed_run_equals_a_run_for_each_language(mixed):
         assert found["f1"] == pytest.approx(expected["f1"], abs=1e-6)
 
 
-@pytest.mark.usefixtures("children")
-def test_two_worker_processes_score_each_row_by_its_language(mixed, tmp_path):
-    folder, _, _, chosen, _ = mixed
-    words = ["--input", str(folder / "dump"), "--output", str(tmp_path / "out"), "--device", "cpu"]
-    words += ["--language-column", "lang", "--languages", str(folder / "languages.yaml")]
-    words += ["--idf", "corpus", "--rescale", "--max-reject-fraction", "0.1", "--workers", "2"]
-    split_rows = ["--split-rows", str(chosen.split_rows)]
-    assert cli.main(["score", *words, *split_rows]) == DONE
-    here, expected = (read_output(out / "out") for out in (tmp_path, folder))
-    others = [name for name in expected.column_names if name not in _SCORES]
-    assert here.select(others).equals(expected.select(others))
-    np.testing.assert_allclose(measured(here), measured(expected), atol=INVARIANCE_ATOL * 2, rtol=0)
-
-
 def test_rows_without_a_usable_language_have_a_reason_and_no_scores(mixed):
     folder, _, _, _, summary = mixed
     output = read_output(folder / "out")
@@ -186,23 +172,6 @@ def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(
     assert [split.input_name for split in job.standing.done] == ["shard-000.parquet"]
     second = run_options(both)
     assert (second["success"], second["scored"]) == (True, 16)
-
-
-def test_a_language_that_left_and_came_back_with_another_setting_is_refused(small):
-    folder, dump, entries = small
-    both = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
-    run_options(both)
-    (dump / "shard-001.parquet").rename(folder / "away.parquet")
-    only_en = language_options(
-        dump, folder / "out", write_mapping(folder / "en.yaml", {"en": entries["en"]})
-    )
-    run_options(only_en)
-    (folder / "away.parquet").rename(dump / "shard-001.parquet")
-    changed = {**entries, "de": {**entries["de"], "num_layers": 1}}
-    with pytest.raises(SignatureError, match="language de"):
-        prepare_score(
-            language_options(dump, folder / "out", write_mapping(folder / "c.yaml", changed))
-        )
 
 
 def test_a_row_whose_language_changes_is_scored_again(small):

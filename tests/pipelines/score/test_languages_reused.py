@@ -1,8 +1,6 @@
 """Rows of several languages take the scores of an earlier run, each under its own setting."""
 
 import json
-import shutil
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +8,8 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.idf import table_warnings
-from bertscore_beam.records import INDEX_FILE, read_index, read_records
-from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.records import read_index, read_records
+from bertscore_beam.run import SUMMARY_FILE, OutputFolder
 from bertscore_beam.score import run_warnings
 from bertscore_core.baseline import rescale
 from tests.support.dumps import read_output
@@ -126,25 +124,6 @@ def test_other_tables_reuse_nothing_and_the_warning_says_so(night):
     summary = run_options(chosen)
     assert (summary["scored"], summary["reused"]) == (3, 0)
     assert any("its idf table is another one" in said for said in run_warnings(summary, job.spec))
-
-
-def test_a_run_that_is_not_done_is_a_source_in_every_language(night, tmp_path, capsys):
-    folder, _, entries = night
-    shutil.copytree(folder / "n1", tmp_path / "n1")
-    (tmp_path / "n1" / SUCCESS_FILE).unlink()
-    (tmp_path / "n1" / INDEX_FILE).unlink()
-    mapping = write_mapping(tmp_path / "languages.yaml", entries)
-    idf = str(folder / "n1" / "_manifest" / "idf.npz")
-    chosen = options(folder / "dump", tmp_path / "n2", mapping, idf=idf, rescale=True)
-    summary = run_options(replace(chosen, reuse=str(tmp_path / "n1")))
-    assert (summary["reused"], summary["batches"]) == (38, 0)
-    # Without any piece there is nothing to take, as from an earlier version.
-    shutil.rmtree(tmp_path / "n1" / "_manifest" / "rows")
-    words = ["--input", str(folder / "dump"), "--output", str(tmp_path / "n3"), "--dry-run"]
-    words += ["--language-column", "lang", "--languages", mapping, "--device", "cpu", "--rescale"]
-    words += ["--max-reject-fraction", "0.2"]
-    assert cli.main(["score", *words, "--reuse", str(tmp_path / "n1")]) == cli.DONE
-    assert "it has kept no scores for later runs" in capsys.readouterr().out
 
 
 def test_index_follows_a_setting_that_is_replaced(night):

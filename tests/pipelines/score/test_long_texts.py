@@ -97,14 +97,6 @@ def test_nothing_changes_where_texts_are_cut(scored):
     assert column(scored["error"][0], "f1")[0] == pytest.approx(column(out, "f1")[0], abs=1e-6)
 
 
-def test_a_folder_of_cut_texts_takes_no_windows(scored, dump, capsys):
-    out, _ = scored["truncate"]
-    flags = ["--max-length", str(LENGTH), "--idf", "corpus", "--device", "cpu"]
-    command = ["score", "--input", str(dump), "--output", str(out), *flags]
-    assert cli.main([*command, "--long-text", "windows", "--dry-run"]) == cli.UNUSABLE
-    assert "long_text: None there, 'windows' now (--long-text; None" in capsys.readouterr().err
-
-
 def test_a_table_counted_over_cut_texts_weighs_no_windows(scored, dump, tmp_path, capsys):
     table = str(tmp_path / "cut.npz")
     flags = ["--input", str(dump), "--max-length", str(LENGTH)]
@@ -113,12 +105,3 @@ def test_a_table_counted_over_cut_texts_weighs_no_windows(scored, dump, tmp_path
     assert cli.main([*command, "--long-text", "error"]) == cli.DONE
     assert cli.main([*command, "--long-text", "windows"]) == cli.UNUSABLE
     assert f"at length {LENGTH}; the model has" in capsys.readouterr().err
-
-
-def test_unlimited_is_refused_and_names_windows(dump, tmp_path, capsys):
-    command = ["score", "--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
-    assert cli.main([*command, "--max-length", "unlimited"]) == cli.UNUSABLE
-    assert "--long-text windows" in capsys.readouterr().err
-    flags = ["--max-length", "unlimited", "--long-text", "windows"]
-    assert cli.main([*command, *flags]) == cli.UNUSABLE
-    assert "no effect with max_length unlimited" in capsys.readouterr().err

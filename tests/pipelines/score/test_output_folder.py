@@ -72,12 +72,6 @@ def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
     assert run(options(dump, tmp_path / "out"))["success"]
 
 
-def test_run_beside_the_folders_of_other_runs_is_none_of_their_business(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    for night in ("2026-11-20", "2026-11-21"):
-        assert run(options(dump, tmp_path / "scores" / night))["success"]
-
-
 def test_input_inside_the_output_is_refused(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     with pytest.raises(InputError, match="in the output folder"):

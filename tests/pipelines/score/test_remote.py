@@ -134,36 +134,20 @@ def service_that_takes_no_job():
 @pytest.mark.parametrize(
     ("beam", "said"),
     [
-        (["--runner=PortableRunner"], "needs --job_endpoint: got none"),
+        ("Portable", "needs --job_endpoint: got none"),
         (
-            ["--runner=PortableRunner", "--job_endpoint=localhost:1"],
+            "Portable --job_endpoint=localhost:1",
             "does not answer: got no connection to --job_endpoint=localhost:1 in 1 s",
         ),
+        ("Flink --job_endpoint=localhost:1", "does not answer: got no connection"),
+        ("Prism --prism_location=no/prism", "the program of runner 'prism' is not there"),
+        ("Flink --flink_job_server_jar=no.jar", "the program of runner 'flink' is not there"),
+        ("Spark --spark_job_server_jar=no.jar", "the program of runner 'spark' is not there"),
         (
-            ["--runner=FlinkRunner", "--job_endpoint=localhost:1"],
-            "does not answer: got no connection",
-        ),
-        (
-            ["--runner=PrismRunner", "--prism_location=no/prism"],
-            "the program of runner 'prism' is not there",
-        ),
-        (
-            ["--runner=FlinkRunner", "--flink_job_server_jar=no.jar"],
-            "the program of runner 'flink' is not there",
-        ),
-        (
-            ["--runner=SparkRunner", "--spark_job_server_jar=no.jar"],
-            "the program of runner 'spark' is not there",
-        ),
-        (
-            [
-                "--runner=FlinkRunner",
-                f"--flink_job_server_jar={__file__}",
-                "--job_server_java_launcher=no-java",
-            ],
+            f"Flink --flink_job_server_jar={__file__} --job_server_java_launcher=no-java",
             "got no program 'no-java'",
         ),
-        (["--runner=InteractiveRunner"], "it is for notebooks"),
+        ("Interactive", "it is for notebooks"),
     ],
 )
 def test_a_runner_that_is_not_there_is_refused_before_anything_is_written(
@@ -171,8 +155,9 @@ def test_a_runner_that_is_not_there_is_refused_before_anything_is_written(
 ):
     monkeypatch.setattr("bertscore_beam.run.runner.ANSWER_SECONDS", 1)
     dump = write_dump(tmp_path / "dump", [5])
-    words = ["--input", str(dump), "--output", str(tmp_path / "out"), *more, "--", *beam]
-    assert cli.main(["score", *words]) == cli.UNUSABLE
+    kind, *flags = beam.split()
+    words = ["--input", str(dump), "--output", str(tmp_path / "out"), *more, "--"]
+    assert cli.main(["score", *words, f"--runner={kind}Runner", *flags]) == cli.UNUSABLE
     error = " ".join(capsys.readouterr().err.split())
     assert said in error
     assert "Traceback" not in error
@@ -192,39 +177,3 @@ def test_a_job_that_nobody_waits_for_fails_with_the_run(tmp_path):
         run_prepared(job)
     assert json.loads((tmp_path / "out" / "_summary.json").read_text())["success"] is False
     assert not (tmp_path / "out" / "_SUCCESS").exists()
-
-
-@pytest.mark.parametrize("verb", ["idf", "baseline"])
-def test_commands_with_work_behind_the_job_wait_for_it(verb, tmp_path, capsys):
-    given = {
-        "idf": ["--input", "in"],
-        "baseline": ["--sentences", "en=a.txt", "--models", "m"],
-    }
-    command = [verb, *given[verb], "--output", str(tmp_path / "out"), "--"]
-    flags = ["--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish"]
-    assert cli.main([*command, *flags]) == cli.UNUSABLE
-    assert "cannot run detached" in capsys.readouterr().err
-
-
-ELSEWHERE = ("--runner=PortableRunner", EMBEDDED)
-
-
-@pytest.mark.parametrize(
-    ("flags", "runner", "said"),
-    [
-        ((), ELSEWHERE, "give --device cpu: it takes openvino"),
-        (("--device", "cpu"), ELSEWHERE, None),
-        (("--device", "cuda"), ELSEWHERE, None),
-        (("--backend", "torch"), ELSEWHERE, None),
-        ((), ("--runner=FnApiRunner",), None),
-    ],
-)
-def test_the_plan_says_which_backend_a_job_takes_whose_device_is_not_known(
-    tmp_path, capsys, flags, runner, said
-):
-    dump = write_dump(tmp_path / "dump", [5])
-    place = ["--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
-    assert cli.main(["score", *place, *flags, "--", *runner]) == cli.DONE
-    shown = " ".join(capsys.readouterr().out.split())
-    assert ("backend: torch, which runs on every device" in shown) == (said is not None)
-    assert said is None or said in shown

@@ -11,9 +11,10 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records import read_records
-from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, OutputFolder
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
 from tests.support.dumps import rich_table, write_dump
+from tests.support.jobs import summary_of
 
 pytestmark = pytest.mark.job
 
@@ -76,10 +77,6 @@ def files_of(out):
     """Return the parts and the rejects."""
     found = [*out.glob("*.parquet/*.parquet"), *(out / "_rejects").rglob("*.pq")]
     return {str(path.relative_to(out)): path.read_bytes() for path in found}
-
-
-def summary_of(out):
-    return json.loads((out / SUMMARY_FILE).read_text())
 
 
 def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
@@ -148,15 +145,6 @@ def test_score_goes_on_from_it_and_takes_scores_from_it(nights, tmp_path):
     assert score(nights / "dump", again, *more, "--reuse", out) == cli.DONE
     assert summary_of(again)["reused"] == summary_of(again)["scored"] > 30
     assert files_of(again) == files_of(out)
-
-
-def test_rescaled_run_can_be_rescaled(nights, tmp_path):
-    out = tmp_path / "out"
-    words = ("rescale", nights / "two", "--baseline", nights / "one.tsv", "--output", out)
-    assert run(*words) == cli.DONE
-    raw = ("rescale", nights / "raw", "--baseline", nights / "one.tsv")
-    assert run(*raw, "--output", tmp_path / "one") == cli.DONE
-    assert files_of(out) == files_of(tmp_path / "one")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump import Rows, TableFields
+from bertscore_beam.dump import TableFields
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.dumps import pair_rows
 from tests.support.scoring import score_all_rows
@@ -44,13 +44,6 @@ def test_tables_without_a_single_pair_keep_their_shape(scorer, count):
     assert found.summary.scored == 0
 
 
-def test_schema_does_not_depend_on_the_rows(scorer):
-    """Parts of one dataset must agree, whatever is in them."""
-    empty = pa.table({"candidate": pa.nulls(2, pa.string()), "reference": pa.nulls(2, pa.string())})
-    full = pa.table({name: pair_rows(2)[name] for name in ("candidate", "reference")})
-    assert run(scorer, empty).table.schema.equals(run(scorer, full).table.schema)
-
-
 def test_bytes_that_are_no_utf8_reject_their_row_alone(scorer):
     raw = pa.array([b"a cat", b"\xff\xfe", b"a dog"], pa.binary())
     broken = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
@@ -87,13 +80,3 @@ def test_short_text_that_the_reference_takes_for_empty_is_marked(tmp_path):
     found = run(scorer, pa.table({"candidate": ["a"], "reference": ["a cat"]})).table
     assert found["bertscore_error"].to_pylist() == ["counted_as_empty"]
     assert found["bertscore_precision"].to_pylist() == [0.0]
-
-
-def test_truncated_rows_are_marked(scorer):
-    table = pa.table({"candidate": ["word " * 700, "word"], "reference": ["word", "word"]})
-    assert run(scorer, table).table["bertscore_truncated"].to_pylist() == [True, False]
-
-
-def test_idf_corpus_leaves_out_what_cannot_be_scored_against():
-    table = pa.table({"reference": [["a", "b"], None, [], ["c", None], [""]]})
-    assert Rows(table, FIELDS).countable == [["a", "b"], None, None, None, [""]]

@@ -1,7 +1,6 @@
 """The scoring job end to end: equal to scoring directly, whatever the shards and workers."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import fsspec
 import numpy as np
@@ -10,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf import SavedIdf, load_idf
+from bertscore_beam.idf import load_idf
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.score import steps
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import (
@@ -208,20 +206,6 @@ def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(
     table.write_bytes(planned)
     run_prepared(jobs[0])
     np.testing.assert_array_equal(measured(read_output(tmp_path / "out")), measured(expected))
-
-
-def test_waiting_for_the_idf_table_is_no_time_of_scoring(tmp_path, monkeypatch):
-    now, load = [0.0], SavedIdf.load
-
-    def slow(saved):
-        now[0] += 100
-        return load(saved)
-
-    monkeypatch.setattr(SavedIdf, "load", slow)
-    monkeypatch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    dump = write_dump(tmp_path / "dump", [10, 10])
-    summary = run(options(dump, tmp_path / "out", idf="corpus"))
-    assert (now[0], summary["scoring_seconds"]) == (200.0, 0.0)
 
 
 def test_fs_without_folders_works_from_end_to_end(tmp_path):

@@ -19,24 +19,16 @@ from bertscore_beam.dump import (
     RejectedError,
     TextFile,
     expand_inputs,
-    part_name,
 )
 from bertscore_beam.records import (
     FILES_FILE,
-    PACKS_FOLDER,
-    PARTS_FOLDER,
-    find_records,
-    record_path,
 )
 from bertscore_beam.run import (
     BROKEN,
     DONE,
     RUN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
     TOO_MANY_REJECTS,
     UNUSABLE,
-    OutputFolder,
     Runner,
     Stage,
     job as jobs,
@@ -45,7 +37,7 @@ from bertscore_beam.run import (
 from bertscore_beam.score import plan_score
 from bertscore_core import ConfigError
 from tests.support.dumps import SCHEMA, pair_rows, read_output
-from tests.support.jobs import import_here, job_options, own, score_arguments
+from tests.support.jobs import import_here, job_options, own, parts_of, summary_of
 from tests.support.text_files import to_csv, to_jsonl, write_text
 
 pytestmark = pytest.mark.job
@@ -112,14 +104,6 @@ def files_of(folder: Path, *below: str) -> dict[str, bytes]:
         for path in folder.joinpath(*below).rglob("*")
         if path.is_file()
     }
-
-
-def parts_of(out: Path) -> dict[str, bytes]:
-    return {name: data for name, data in files_of(out).items() if not name.startswith(("_", "."))}
-
-
-def summary_of(out: Path) -> dict[str, Any]:
-    return json.loads((out / SUMMARY_FILE).read_text())
 
 
 def kept_imports(out: Path) -> set[str]:
@@ -389,41 +373,3 @@ def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path: Path) ->
     assert not folder.exists(text.footer)
     with pytest.raises(RejectedError, match="cannot be decompressed"):
         Imports(folder=folder.root, are_made=True).layout(text)
-
-
-def test_text_of_an_unfinished_run_of_an_earlier_version_is_scored_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its parts and records are named by the byte at which their first line begins."""
-    write(tmp_path / "dump" / "a.jsonl", rows_of())
-    words = score_arguments(tmp_path / "dump", tmp_path, "--split-rows", 4)
-    assert cli.main(words) == DONE
-    out = tmp_path / "out"
-    expected = read_output(out)
-    records = sorted(find_records(OutputFolder(str(out))).records, key=lambda one: one.row_offset)
-    (out / SUCCESS_FILE).unlink()
-    shutil.rmtree(out / PACKS_FOLDER)
-    for record, byte in zip(records, (0, 700, 1500), strict=True):
-        own = replace(record, part_name=part_name("a.jsonl", byte), row_offset=0, file_rows=None)
-        (out / record.part_name).rename(out / own.part_name)
-        path = out / record_path(own.part_name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(replace(own, reading="by bytes").to_json())
-    named_otherwise = out / PARTS_FOLDER / "a.jsonl" / "part-000000000000.json"
-    write_text(named_otherwise, b"{}")
-    capsys.readouterr()
-    assert cli.main(words) == DONE
-    said = capsys.readouterr().err
-    assert "2 earlier parts did not fit the input as it is cut now" in said
-    assert "records of 1 part(s) by an earlier version" in said
-    assert read_output(out).equals(expected)
-    summary = OutputFolder(str(out)).read_json(SUMMARY_FILE)
-    assert (summary["scored"], summary["parts_of_earlier_runs"], summary["success"]) == (
-        12,
-        0,
-        True,
-    )
-    assert sorted(path.name for path in (out / "a.jsonl").iterdir()) == [
-        f"part-{row:012}.parquet" for row in (0, 4, 8)
-    ]
-    assert not named_otherwise.exists()

@@ -189,7 +189,7 @@ def test_models_stand_side_by_side_and_one_that_is_not_there_is_left_out(
     judgements, tiny_folder, tmp_path, capsys
 ):
     tiny, absent = tiny_folder("bert"), "xlm-mlm-100-1280"
-    words = [
+    words = (
         "--models",
         "all-MiniLM-L6-v2",
         str(tiny),
@@ -198,9 +198,9 @@ def test_models_stand_side_by_side_and_one_that_is_not_there_is_left_out(
         "none",
         "--metrics",
         "none",
-    ]
-    words += ["--resamples", "100", "--registry", str(tmp_path / "layers.json")]
-    assert tune(judgements, tmp_path / "out", *words) == 0
+    )
+    more = ("--metrics", "none", "--resamples", "100", "--registry", str(tmp_path / "layers.json"))
+    assert tune(judgements, tmp_path / "out", *words, *more) == 0
     printed = capsys.readouterr()
     assert f"{absent} was left out: model '{absent}' is neither a local folder" in printed.err
     summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
@@ -210,19 +210,13 @@ def test_models_stand_side_by_side_and_one_that_is_not_there_is_left_out(
     tuned = parse_layers((tmp_path / "layers.json").read_bytes(), "the test")
     assert sorted(row.model for row in tuned) == sorted(names)
     for row, folder in zip(summary["recommended"], (None, tiny), strict=True):
-        model = BertScorer(
-            ScorerConfig(model=folder, all_layers=True, backend="torch")
-        ).encoder.model
+        config = ScorerConfig(model=folder, all_layers=True, backend="torch")
+        model = BertScorer(config).encoder.model
         count = sum(parameter.numel() for parameter in model.parameters())
         # The files may also hold a pooler and positions.
         assert count <= row["parameters"] < 1.2 * count
         assert row["weight_bytes"] == 4 * row["parameters"]
-        line = (
-            row["model"],
-            f"{row['parameters'] / 1e6:,.1f}",
-            f"{row['weight_bytes'] / 1e6:,.0f}",
-        )
-        assert "\t".join(line) in printed.out
+        assert f"{row['model']}\t{row['parameters'] / 1e6:,.1f}\t" in printed.out
 
 
 def test_models_that_are_all_absent_or_not_known_are_refused(judgements, tmp_path, capsys):
