@@ -401,10 +401,9 @@ def compare_corpora(
 
     random = np.random.default_rng(seed)
     totals, moves = both.sum(axis=0), np.hstack([theirs - mine, mine - theirs])
-    kept = moves.any(axis=1)
-    if number <= KEPT or np.count_nonzero(kept) > KEPT:
-        kept[:] = number <= KEPT
-    near, near_moves, width = both[kept], moves[kept], np.count_nonzero(kept)
+    kept = np.arange(number) if number <= KEPT else np.flatnonzero(moves.any(axis=1))
+    kept = kept[: len(kept) if len(kept) <= KEPT else 0]
+    near, near_moves, width = both[kept], moves[kept], len(kept)
     rest = number - width
     centre = totals + (moves.sum(axis=0) - near_moves.sum(axis=0)) / 2
     spread = (moves.T @ moves - near_moves.T @ near_moves) / 4
