@@ -381,10 +381,13 @@ def compare_corpora(
     Takes the counts of each row of either side, (N, K), and a function that returns the score of a
     corpus from the sums of its counts, (K,); `resample` says whether to test the difference.
 
+    Up to `KEPT` rows are resampled one by one, as are so many rows that differ among more. All
+    others are drawn together: their sums are as good as normal.
+
     References:
         sacreBLEU's `significance.py`, whose p values these are within their Monte Carlo error.
     """
-    number, both = len(mine), np.hstack([mine, theirs])
+    (number, columns), both = mine.shape, np.hstack([mine, theirs])
     own, other = score(mine.sum(axis=0)), score(theirs.sum(axis=0))
     known = CorpusResult(score=own, against_score=other, difference=own - other)
     if not resample or not number:
@@ -393,19 +396,33 @@ def compare_corpora(
         return replace(known, randomization_p=1.0, bootstrap_p=1.0, interval=(0.0, 0.0))
 
     def differences(sums: Doubles) -> Doubles:
-        width = mine.shape[1]
-        return np.array([score(row[:width]) - score(row[width:]) for row in sums])
+        whole = np.maximum(np.rint(sums), 0)
+        return np.array([score(row[:columns]) - score(row[columns:]) for row in whole])
 
     random = np.random.default_rng(seed)
     totals, moves = both.sum(axis=0), np.hstack([theirs - mine, mine - theirs])
+    kept = np.arange(number) if number <= KEPT else np.flatnonzero(moves.any(axis=1))
+    kept = kept[: len(kept) if len(kept) <= KEPT else 0]
+    near, near_moves, width = both[kept], moves[kept], len(kept)
+    rest = number - width
+    centre = totals + (moves.sum(axis=0) - near_moves.sum(axis=0)) / 2
+    spread = (moves.T @ moves - near_moves.T @ near_moves) / 4
     swapped = [
-        differences(totals + random.integers(0, 2, size=(count, number)).astype(np.float64) @ moves)
-        for count in batches(CORPUS_SWAPS, number)
+        differences(
+            random.integers(0, 2, size=(count, width)).astype(np.float64) @ near_moves
+            + centre
+            + _noise(spread, count, random)
+        )
+        for count in batches(CORPUS_SWAPS, width)
     ]
-    drawn = [
-        differences(times_drawn(np.full(count, number), number, random) @ both)
-        for count in batches(CORPUS_SAMPLES, number)
-    ]
+    mean = (totals - near.sum(axis=0)) / max(rest, 1)
+    spread = (both.T @ both - near.T @ near) / max(rest, 1) - np.outer(mean, mean)
+    drawn = []
+    for count in batches(CORPUS_SAMPLES, width):
+        ours = random.binomial(number, width / number, count) if rest else np.full(count, number)
+        others = (number - ours)[:, None]
+        noise = np.sqrt(others) * _noise(spread, count, random) if rest else 0.0
+        drawn.append(differences(times_drawn(ours, width, random) @ near + others * mean + noise))
     sampled, sizes = np.concatenate(drawn), np.abs(np.concatenate(drawn))
     least = abs(known.difference)
     p_values = [
@@ -416,6 +433,14 @@ def compare_corpora(
     return replace(
         known, randomization_p=p_values[0], bootstrap_p=p_values[1], interval=(low, high)
     )
+
+
+def _noise(covariance: Doubles, count: int, random: np.random.Generator) -> Doubles:
+    """Return normal noise around 0. Shape (B, K)."""
+    if not covariance.any():
+        return np.zeros((count, len(covariance)))
+    middle = np.zeros(len(covariance))
+    return random.multivariate_normal(middle, covariance, count, "ignore", method="eigh")
 
 
 def check_student() -> None:

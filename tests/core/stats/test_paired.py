@@ -14,6 +14,7 @@ from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats import (
     ClusterSums,
     PairedSums,
+    compare_corpora,
     compare_paired,
     holm,
     paired,
@@ -216,3 +217,25 @@ def test_holm_is_that_of_its_paper():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, None, 0.9]) == [1.0, None, 1.0]
     assert holm([]) == []
+
+
+@pytest.mark.parametrize("changed", [300, 3_000])
+def test_corpora_of_many_rows_are_compared_as_if_row_by_row(monkeypatch, changed):
+    random = np.random.default_rng(5)
+    length = random.integers(5, 30, 3_000)
+    hits = random.binomial(length, 0.4, (2, 3_000))
+    hits[1, changed:] = hits[0, changed:]
+    mine, theirs = (np.stack([own, length], axis=1).astype(float) for own in hits)
+
+    def score(sums):
+        return 100 * sums[0] / sums[1]
+
+    together = compare_corpora(mine, theirs, score)
+    monkeypatch.setattr("bertscore_core.stats.paired.KEPT", 3_000)
+    by_row = compare_corpora(mine, theirs, score)
+    assert together.difference == by_row.difference
+    # Five standard errors of the difference of two estimates, where p = .5.
+    assert together.randomization_p == pytest.approx(by_row.randomization_p, abs=0.036)
+    assert together.bootstrap_p == pytest.approx(by_row.bootstrap_p, abs=0.11)
+    width = by_row.interval[1] - by_row.interval[0]
+    np.testing.assert_allclose(together.interval, by_row.interval, atol=0.15 * width)
