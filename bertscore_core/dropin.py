@@ -141,10 +141,6 @@ class BERTScorer:
             adds_prefix_space=False if use_fast_tokenizer else None,
         )
         self._scorer = BertScorer(config)
-        self.lang, self.idf, self.use_fast_tokenizer = lang, idf, use_fast_tokenizer
-        self.model_type: str = config.model_name
-        self.num_layers: int = self._scorer.settings.num_layers
-        self.rescale_with_baseline = rescale_with_baseline
         self.baseline_path = baseline_path
         self.use_custom_baseline = baseline_path is not None
         self._weights: TokenWeights | None = None
@@ -154,6 +150,36 @@ class BERTScorer:
         self.device = str(self._scorer.encoder.device)
         if idf_sents is not None:
             self.compute_idf(idf_sents)
+
+    @property
+    def lang(self) -> str | None:
+        """Language code given."""
+        return self._scorer.config.language
+
+    @property
+    def idf(self) -> bool:
+        """Whether tokens are weighted by inverse document frequency."""
+        return self._scorer.config.idf
+
+    @property
+    def model_type(self) -> str:
+        """Name of the model."""
+        return self._scorer.config.model_name
+
+    @property
+    def num_layers(self) -> int:
+        """Layer whose output is compared."""
+        return self._scorer.settings.num_layers
+
+    @property
+    def rescale_with_baseline(self) -> bool:
+        """Whether scores are rescaled."""
+        return self._scorer.config.rescale
+
+    @property
+    def use_fast_tokenizer(self) -> bool:
+        """Whether texts are tokenised as bert-score does with fast tokenizers."""
+        return self._scorer.config.fast_tokenizer
 
     @property
     def baseline_vals(self) -> Tensor:

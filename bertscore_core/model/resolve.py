@@ -138,7 +138,8 @@ def resolve_model(
 
     Raises:
         UnknownModelError: no such folder, and the hub does not have it or cannot be reached.
-        ModelLoadError: the folder holds no usable weights, or the embedded model is missing.
+        ModelLoadError: the folder holds no usable weights, or the embedded model is missing or
+            damaged.
     """
     if name is None or name == EMBEDDED_MODEL:
         spec = find_model_spec(EMBEDDED_MODEL)

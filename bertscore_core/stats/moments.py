@@ -372,9 +372,20 @@ class Moments(Sums):
                 if head["format"] != FORMAT:
                     raise ValueError(f"format {head['format']}")
                 moments = cls.zero(len(archive["squares"]))
+                buckets = archive["host_buckets"]
                 for name in cls.__slots__:
-                    places = archive["host_buckets"] if name in _OF_HOSTS else ...
-                    getattr(moments, name)[places] = archive[name]
+                    sums, places = getattr(moments, name), buckets if name in _OF_HOSTS else ...
+                    if archive[name].shape != sums[places].shape:
+                        raise ValueError(f"{name} has another shape")
+                    sums[places] = archive[name]
+            if not (
+                (np.diff(buckets) > 0).all()
+                and (buckets >= 0).all()
+                and (moments.histogram.sum(axis=-1) == moments.pairs).all()
+                and (moments.host_pairs <= moments.host_sides).all()
+                and moments.host_sides.sum() in (0, 2 * moments.pairs)
+            ):
+                raise ValueError("its sums do not belong together")
         except Exception as error:
             raise InputError(
                 f"{source} holds no sums of scores ({error}); expected a file written by "

@@ -220,7 +220,12 @@ def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> Job
 
 def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
     damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
-    if damaged and not job.plan.source.is_crawl:
+    if damaged and job.plan.source.is_crawl:
+        return (
+            "Run the same command again to read them again. Files that fail once more are damaged "
+            "where they lie: give a larger --max-reject-fraction."
+        )
+    if damaged:
         return (
             "Trying again will not help: repair these files or leave them out. If other files were "
             "read already, also give --overwrite, or choose another --output."

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison import Group
 from bertscore_beam.dump import (
+    MOST_GROUPS,
     check_number,
     column_of,
     columns,
@@ -118,10 +119,16 @@ class RowReader:
                 usable = _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
-            entries["group"] = _numbered(table, options.by, "--by", self.groups)
+            entries["group"] = _numbered(table, options.by, self.groups)
+            check_number(self.groups, options.by, "--by")
             if options.systems is not None:
                 by = (options.system_column,)
-                entries["side"] = _numbered(table, by, "--system", self.systems)
+                entries["side"] = _numbered(table, by, self.systems)
+                if len(self.systems) > MOST_GROUPS:
+                    raise ConfigError(
+                        f"the column of systems has too many values: got more than {MOST_GROUPS:,};"
+                        " expected names of systems. Name another column with --system."
+                    )
             yield entries
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
@@ -143,13 +150,10 @@ class RowReader:
                 entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
 
-def _numbered(
-    table: pa.Table, by: Sequence[str], option: str, numbers: dict[Group, int]
-) -> Numbers:
+def _numbered(table: pa.Table, by: Sequence[str], numbers: dict[Group, int]) -> Numbers:
     """Return the number of each row's group; a new group gets the next one."""
     rows = groups_of(table, by)
     codes = [numbers.setdefault(group, len(numbers)) for group in rows.groups]
-    check_number(numbers, by, option)
     return np.array(codes, dtype=np.int64)[rows.codes]
 
 

@@ -118,8 +118,8 @@ def rank(
 #
 # Memory is bounded by the number of groups and of clusters, whatever the number of rows.
 
-# Sums of clusters that wait to be added up, each of a bucket.
-_WAITING = 8
+# Sums of clusters of a group that may wait to be added to the others, at least.
+_WAITING = 10_000
 
 _COUNTS = tuple(PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
@@ -198,7 +198,7 @@ class PairedGroups:
             if self._options.cluster is not None:
                 waiting = self._clusters[group]
                 waiting.append(ClusterSums.of(differences[rows], mine["cluster"][rows]))
-                if len(waiting) > _WAITING:
+                if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
                     waiting[:] = [ClusterSums.merge(waiting)]
 
     def _count(self, name: str, groups: Numbers) -> None:
@@ -254,16 +254,20 @@ class PairedGroups:
         name = self._corpus
         if name is None or not self._corpora:
             return None
-        of_rows, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
-        rows = np.isin(of_rows, np.arange(self._counts.shape[1])[groups])
+        first, last, _ = groups.indices(self._counts.shape[1])
+        rows = [(first <= group) & (group < last) for group, _, _ in self._corpora]
+        mine, theirs = (
+            np.concatenate(
+                [piece[side][chosen] for piece, chosen in zip(self._corpora, rows, strict=True)]
+            ).astype(np.float64)
+            for side in (1, 2)
+        )
 
         def score(sums: npt.NDArray[np.float64]) -> float:
             own = corpus_score(name, sums.astype(np.int64).tolist())
             return 0.0 - own if name == "ter" else own
 
-        return compare_corpora(
-            mine[rows].astype(np.float64), theirs[rows].astype(np.float64), score, **how
-        )
+        return compare_corpora(mine, theirs, score, **how)
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:

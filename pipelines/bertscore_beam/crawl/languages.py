@@ -43,7 +43,7 @@ programs in Bosnian 90% of the pages were taken for Croatian, and 43% of the sen
 Croatian, as many as of Croatian itself (38%); of the Declaration of Human Rights in Serbian (Latin)
 83% of the pages were taken for Bosnian, and 28% of the sentences passed as such. Serbian is taken
 in Cyrillic only."""
-_CYRILLIC = re.compile("[А-я]")
+_CYRILLIC, _LATIN = re.compile("[А-я]"), re.compile("[A-Za-z]")
 
 _NO_LANGUAGES = frozenset({"un", "xxx", "tlh", "zxx"})
 """Codes for unknown text, text to ignore, and a made-up language."""
@@ -60,7 +60,9 @@ def detect_language(text: str) -> str | None:
     except (pycld2.error, UnicodeEncodeError):  # characters that a normalized text does not have
         return None
     code = _code(shares[0][1]) if reliable else None
-    return None if code == "sr" and not _CYRILLIC.search(text) else code
+    if code == "sr" and len(_CYRILLIC.findall(text)) <= len(_LATIN.findall(text)):
+        return None
+    return code
 
 
 @cache

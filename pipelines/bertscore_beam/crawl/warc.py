@@ -103,6 +103,8 @@ def _read_head(data: BinaryIO) -> dict[str, str] | None:
     left = MAX_HEAD_BYTES
     while (line := data.readline(left)) not in _LINE_ENDS:
         left -= len(line)
+        if fields and line[:1] in b" \t":  # goes on with the header before; no page needs that
+            continue
         name, colon, value = line.decode("utf-8", "replace").partition(":")
         if not colon or not line.endswith(b"\n"):
             raise _unsound(f"there are no headers, or they do not end in {MAX_HEAD_BYTES} bytes")

@@ -52,7 +52,9 @@ def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
         elif type(value) is choice:
             return value
     expected = " or ".join(_kind(choice) for choice in choices)
-    quotes = " Put the word in quotes." if isinstance(value, bool) and str in choices else ""
+    words = value if isinstance(value, list) else [value]
+    is_misread = bool not in choices and any(isinstance(word, bool) for word in words)
+    quotes = " Put the word in quotes." if is_misread else ""
     raise ConfigError(
         f"{name!r} in {source} does not fit: got {mask_credentials(repr(value))[:_MOST_SHOWN]} "
         f"({type(value).__name__}); expected {expected}.{quotes}"

@@ -27,6 +27,7 @@ from bertscore_beam.score import (
     settle_named,
 )
 from bertscore_core import ConfigError, InputError, Signature
+from bertscore_core.errors import unknown_key
 
 _BLOCK_ROWS = 20_000
 """Rows scored at a time, which bounds the memory that a large table takes."""
@@ -189,7 +190,9 @@ def _options(given: Mapping[str, Any]) -> ScoreOptions:
     known = by_name(ScoreOptions)
     for name in given:
         option = known.get(name.replace("-", "_"))
-        if option is not None and option.field in _OF_JOBS:
+        if option is None:
+            raise unknown_key(name, list(OPTIONS), "the arguments")
+        if option.field in _OF_JOBS:
             raise ConfigError(
                 f"ScoreBatches does not take {name!r}: it is about a job and its output folder; "
                 f"expected options of how rows are scored: {', '.join(OPTIONS)}. Leave it out, or "

@@ -192,7 +192,13 @@ def test_damaged_bytes_are_named(damage):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"squares": np.zeros((3, 3), dtype=np.int64)}, "broadcast"),
+        ({"host_pairs": np.full(HOST_BUCKETS, 9)}, "do not belong together"),
+        ({"host_sides": np.full(HOST_BUCKETS, 5)}, "do not belong together"),
+        ({"host_buckets": np.zeros(HOST_BUCKETS, dtype=np.int64)}, "do not belong together"),
+        ({"host_sums": np.zeros((HOST_BUCKETS, 3))}, "host_sums has another shape"),
+        ({"pairs": np.array(199)}, "do not belong together"),
+        ({"squares": np.zeros((3, 3), dtype=np.int64)}, "squares has another shape"),
+        ({"histogram": np.zeros((3, 3, BINS), dtype=np.int64)}, "do not belong together"),
         ({"head": np.frombuffer(b'{"format": "bertscore-moments/1"}', np.uint8)}, "moments/1"),
         ({"sums": np.array([{}], dtype=object)}, "allow_pickle=False"),
     ],
