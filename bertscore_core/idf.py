@@ -331,7 +331,7 @@ def _check_types(table: IdfTable) -> None:
     if length == 0 or not all(
         type(number) is int and 0 <= number < _MOST_DOCUMENTS for number in numbers
     ):
-        raise ValueError("a number of documents or rows, or the length, is none")
+        raise ValueError("a number of documents or rows, or the length, is no valid number")
     if not all(type(text) is str for text in (table.tokenizer, table.corpus, *counted.key_columns)):
         raise ValueError("the tokenizer, the corpus or a column is no text")
 

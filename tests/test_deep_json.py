@@ -1,7 +1,6 @@
 """JSON that others wrote may nest deeper than can be read: every reader takes it as damaged."""
 
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +41,6 @@ def in_parquet(key):
     buffer = io.BytesIO()
     table = pa.table({"x": [1]}).replace_schema_metadata({key: DEEP})
     pq.write_table(table, buffer)
-    return buffer.getvalue()
-
-
-def in_archive(name):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(name, DEEP)
     return buffer.getvalue()
 
 

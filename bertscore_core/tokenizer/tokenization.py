@@ -17,7 +17,7 @@ import numpy as np
 from transformers import AutoTokenizer
 
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
-from bertscore_core.model import ModelFiles
+from bertscore_core.model import ModelFiles, read_json
 from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
 from bertscore_core.tokenizer.legacy_rules import LegacyRule, apply_legacy_rule
@@ -361,7 +361,7 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
             return None
         raise ConfigError(
             f"the tokenizer of {files.name} states no maximum length and none was given. Give "
-            f"--max-length {files.positions or 512} to cut texts there (max_length in the library)"
+            f"--max-length {_usual_length(files)} to cut texts there (max_length in the library)"
             + ("." if files.positions else ", or --max-length unlimited for whole texts.")
         )
     if length <= tokenizer.num_special_tokens_to_add():
@@ -370,6 +370,11 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
             f"{tokenizer.num_special_tokens_to_add()} special ones of {files.name}."
         )
     return length
+
+
+def _usual_length(files: ModelFiles) -> int:
+    stated = read_json(files.folder / "sentence_bert_config.json").get("max_seq_length")
+    return stated if isinstance(stated, int) else files.positions or 512
 
 
 def _surrogates(texts: Sequence[str]) -> InputError:

@@ -11,9 +11,7 @@ from tests.support.tiny_models import build_tiny_model
 PAIRS = 2_000
 
 
-@pytest.mark.model
-@pytest.mark.job
-@pytest.mark.process
+@pytest.mark.long
 def test_two_nights_with_two_kills_score_every_row_once(tmp_path):
     out = tmp_path / "lines.jsonl"
     model = build_tiny_model("bert", tmp_path / "model")

@@ -7,7 +7,6 @@ it outlives the commands that a test kills; the first line it prints is its addr
 import contextlib
 import logging
 import os
-import subprocess
 import sys
 import threading
 import uuid
@@ -82,27 +81,6 @@ def s3_environment(url: str) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-
-
-@contextmanager
-def s3_process() -> Iterator[str]:
-    """Run a server in a process of its own; yield its address."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.s3"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        url = server.stdout.readline().strip()
-        if not url:
-            raise RuntimeError(f"the server ended with status {server.wait()}")
-        yield url
-    finally:
-        server.kill()
-        server.communicate()
 
 
 def over_http(url: str) -> str:

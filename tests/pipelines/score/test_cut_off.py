@@ -38,10 +38,6 @@ def model(tiny_folder) -> dict[str, Any]:
     return {"model": str(tiny_folder("bert")), "num_layers": 2}
 
 
-def flags_of(model: dict[str, Any]) -> list[str]:
-    return ["--model", model["model"], "--num-layers", str(model["num_layers"]), "--device", "cpu"]
-
-
 def run(*words: object) -> int:
     return cli.main([str(word) for word in words])
 
