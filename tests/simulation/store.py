@@ -128,7 +128,7 @@ class _Store(AbstractFileSystem):
 
 
 class S3Store(_Store):
-    """Lists some objects in each request."""
+    """Deletes many objects in one request, and lists some in each."""
 
     protocol = ("simulated-s3", "s3")
     req_kw: ClassVar[dict[str, str]] = {}
@@ -138,7 +138,7 @@ class S3Store(_Store):
         return bucket, key, None
 
     def call_s3(self, method: str, **given: Any) -> dict[str, Any]:
-        return {"list_objects_v2": self._list}[method](**given)
+        return {"list_objects_v2": self._list, "delete_objects": self._delete}[method](**given)
 
     def _list(self, *, Bucket: str, Prefix: str, ContinuationToken: str = "") -> dict[str, Any]:
         act = partial(self._page, Bucket, Prefix, ContinuationToken)
@@ -146,6 +146,16 @@ class S3Store(_Store):
         more = {"NextContinuationToken": token} if token else {}
         contents = [{"Key": name, "Size": size} for name, size in found]
         return {"Contents": contents, "IsTruncated": bool(more), **more}
+
+    def _delete(self, *, Bucket: str, Delete: Any) -> dict[str, Any]:
+        names = [f"{Bucket}/{one['Key']}" for one in Delete["Objects"]]
+
+        def act() -> None:
+            for name in names:
+                self.files.pop(name, None)
+
+        self.world.change(f"delete {', '.join(map(str, names))}", act)
+        return {}
 
 
 class GoogleStore(_Store):
