@@ -50,7 +50,7 @@ demo: $(VENV)/.demo-stamp
 test quick check engines versions: export TOKENIZERS_PARALLELISM = false
 test quick check engines versions: export HF_HUB_OFFLINE = 1
 # As many processes as cores: more threads in each would only wait for one another.
-test quick engines versions: export OMP_NUM_THREADS = 1
+test quick versions: export OMP_NUM_THREADS = 1
 # Hundreds of processes import the project: none of them should compile it again.
 test quick check engines versions: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
