@@ -133,7 +133,10 @@ def test_table_with_nothing_replaced_is_read():
         ({"ids": (3, 1 << 40)}, "ids that do not ascend from 0 to less than 16777216"),
         ({"ids": np.zeros(17_000_000, np.int64)}, "ids unpacks to more than"),
         ({"num_documents": -2}, "a number of documents or rows, or the length, is no valid number"),
-        ({"num_documents": True}, "a number of documents or rows, or the length, is no valid number"),
+        (
+            {"num_documents": True},
+            "a number of documents or rows, or the length, is no valid number",
+        ),
         ({"max_length": "8"}, "a number of documents or rows, or the length, is no valid number"),
         ({"max_length": 0}, "a number of documents or rows, or the length, is no valid number"),
         ({"counted": {"key_columns": [], "rows": -1}}, "a number of documents or rows"),

@@ -103,7 +103,7 @@ def _read_head(data: BinaryIO) -> dict[str, str] | None:
     left = MAX_HEAD_BYTES
     while (line := data.readline(left)) not in _LINE_ENDS:
         left -= len(line)
-        if fields and line[:1] in b" \t":  # goes on with the header before; no page needs that
+        if fields and line.startswith((b" ", b"\t")):  # more of a header that no page needs
             continue
         name, colon, value = line.decode("utf-8", "replace").partition(":")
         if not colon or not line.endswith(b"\n"):

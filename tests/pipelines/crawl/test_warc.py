@@ -209,6 +209,14 @@ def test_no_message_holds_the_text_of_a_page():
         assert "sentence" not in str(error)
 
 
+def test_a_header_that_goes_on_in_the_next_line_is_read_over():
+    pages = some_pages(2)
+    whole = b"".join(wet_members(pages, members="none", line_end=b"\r\n"))
+    folded = whole.replace(b"Content-Type:", b"X-Long: a\r\n  more\r\nContent-Type:")
+    assert folded != whole
+    assert read_some(folded) == (expected(pages), None)
+
+
 @given(st.data(), st.integers(1, 5), st.sampled_from(LAYOUTS), st.sampled_from(LINE_ENDS))
 def test_a_cut_is_noticed_everywhere_but_between_members(data, number, members, line_end):
     pages = some_pages(number)
