@@ -1,7 +1,5 @@
 from .baseline_options import BaselineOptions as BaselineOptions
 from .baseline_plan import (
-    BaselineJob as BaselineJob,
-    BaselinePlan as BaselinePlan,
     prepare_baseline as prepare_baseline,
     usual_models as usual_models,
 )
@@ -13,9 +11,6 @@ from .baseline_tables import (
     describe_layers as describe_layers,
     draw_distributions as draw_distributions,
     warnings_of as warnings_of,
-)
-from .collect_sentences import (
-    collect_samples as collect_samples,
 )
 from .extract import (
     ReadFile as ReadFile,
@@ -37,7 +32,6 @@ from .sample import (
     sample_digest as sample_digest,
 )
 from .sources import (
-    SENTENCES_FOLDER as SENTENCES_FOLDER,
     PairsRecord as PairsRecord,
     SentenceFile as SentenceFile,
     Source as Source,

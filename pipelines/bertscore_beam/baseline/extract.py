@@ -157,9 +157,10 @@ def _tables(
     is_wet = settings.source != "documents"
     pages = (read_pages if is_wet else read_documents)(stream, counts)
     for page in pages:
-        some = chain([page], islice(pages, None if is_wet else _PAGES))
+        # All pages of a WET file at once: it has far fewer than a file of documents may have.
+        together = chain([page], islice(pages, None if is_wet else _PAGES))
         yield from extract_sentences(
-            some, frozenset(languages), seed, settings.page_cap, words
+            together, frozenset(languages), seed, settings.page_cap, words
         ).items()
 
 

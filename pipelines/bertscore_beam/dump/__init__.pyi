@@ -107,7 +107,6 @@ from .splits import (
     MOST_RUNS as MOST_RUNS,
     MOST_SPLIT_BYTES as MOST_SPLIT_BYTES,
     MOST_SPLIT_ROWS as MOST_SPLIT_ROWS,
-    SPLIT_COLUMNS as SPLIT_COLUMNS,
     RowGroup as RowGroup,
     RunSize as RunSize,
     Split as Split,

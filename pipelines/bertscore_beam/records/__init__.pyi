@@ -94,7 +94,6 @@ from .records import (
     num_packs as num_packs,
     pack_of as pack_of,
     read_part_sizes as read_part_sizes,
-    read_record as read_record,
     read_records as read_records,
     read_sizes as read_sizes,
     write_pack as write_pack,
@@ -128,7 +127,6 @@ from .resume import (
 )
 from .row_scores import (
     NO_REASON as NO_REASON,
-    NO_SETTING as NO_SETTING,
     ROWS_FOLDER as ROWS_FOLDER,
     VALUES as VALUES,
     RowScores as RowScores,

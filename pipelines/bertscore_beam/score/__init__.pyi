@@ -1,8 +1,6 @@
 from .finish import (
     CompressLines as CompressLines,
-    finish_run as finish_run,
 )
-from .idf_of_run import IdfSource as IdfSource
 from .job import (
     SCORE as SCORE,
     ScoreRun as ScoreRun,

@@ -32,7 +32,6 @@ from tests.support.tolerances import INVARIANCE_ATOL
 pytestmark = pytest.mark.job
 
 MEASURES = ("precision", "recall", "f1")
-_SCORES = {f"bertscore_{kind}{name}" for kind in ("", "raw_") for name in MEASURES}
 ODD = {3: None, 8: "", 14: "tlh", 21: "an english text, not a code"}
 """Rows without a usable language."""
 REASONS = {
