@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bertscore_beam.dump import Rows, RunSize, Split, SplitRun, split_runs, splits_from_bytes
+from bertscore_beam.dump import Rows, Split, SplitRun, plan_from_bytes, split_runs
 from bertscore_beam.records import (
     PENDING_FILE,
     EarlierRecords,
@@ -93,8 +93,8 @@ class Pool:
             self.fleet.check_error(error, self.spec.folder.lock)
             self._fail(error)
             return
-        splits = list(splits_from_bytes(plan, PENDING_FILE))
-        runs = split_runs(splits, RunSize.of(splits, 1))  # two, as a rule
+        splits = list(plan_from_bytes(plan, PENDING_FILE).splits)
+        runs = split_runs(splits, 1)  # two, as a rule
         self.tasks = [Task(self._scores(run)) for run in runs]
         self._step()
         for _ in range(2):

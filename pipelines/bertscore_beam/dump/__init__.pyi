@@ -88,7 +88,6 @@ from .plan import (
     rejection_to_json as rejection_to_json,
     rows_words as rows_words,
     shape_digest as shape_digest,
-    splits_from_bytes as splits_from_bytes,
 )
 from .plan_files import (
     check_place as check_place,
@@ -108,7 +107,6 @@ from .splits import (
     MOST_SPLIT_BYTES as MOST_SPLIT_BYTES,
     MOST_SPLIT_ROWS as MOST_SPLIT_ROWS,
     RowGroup as RowGroup,
-    RunSize as RunSize,
     Split as Split,
     SplitRun as SplitRun,
     Splits as Splits,

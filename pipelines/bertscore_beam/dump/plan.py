@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -278,15 +278,19 @@ def plan_to_bytes(plan: Plan) -> bytes:
 
 
 def plan_from_bytes(data: bytes, source: str) -> Plan:
-    """Read a plan.
+    """Read a plan. Its splits stay a table: few of them are objects at a time.
 
     Raises:
         InputError: If it is not a plan, or one of another format.
     """
-    with _reading(source):
-        splits, rest = _read(data)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
+        if rest["format"] != _PLAN_FORMAT:
+            raise ValueError(f"format {rest['format']}")
+        table = file.read(SPLIT_COLUMNS.names, use_threads=False)
         return Plan(
-            splits=splits,
+            splits=Splits(table.cast(SPLIT_COLUMNS)),
             rejected_files=tuple(
                 RejectedFile(**file | {"reason": FileReason(file["reason"])})
                 for file in rest["rejected_files"]
@@ -295,28 +299,6 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
             digest=str(rest["digest"]),
             census=Census(**rest["census"]),
         )
-
-
-def splits_from_bytes(data: bytes, source: str) -> Iterator[Split]:
-    """Yield the splits of a plan, few of which are in memory at a time; see `plan_from_bytes`."""
-    with _reading(source):
-        splits, _ = _read(data)
-    yield from splits
-
-
-def _read(data: bytes) -> tuple[Splits, dict[str, Any]]:
-    file = pq.ParquetFile(pa.BufferReader(data))
-    rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
-    if rest["format"] != _PLAN_FORMAT:
-        raise ValueError(f"format {rest['format']}")
-    table = file.read(SPLIT_COLUMNS.names, use_threads=False)
-    return Splits(table.cast(SPLIT_COLUMNS)), rest
-
-
-@contextmanager
-def _reading(source: str) -> Iterator[None]:
-    try:
-        yield
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{source!r} is not a plan of this version: got {error!r}; expected one that "

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
-from typing import Self, get_type_hints, overload
+from typing import get_type_hints, overload
 
 import pyarrow as pa
 
@@ -360,51 +360,33 @@ class SplitRun:
         return first if first == last else f"{first} to {last.rpartition('/')[2]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSize:
-    """How large runs are, so that all workers have work until the end.
-
-    Attributes:
-        rows: About the most rows in a run; a single split may have more.
-        most: Most runs of a row group.
-    """
-
-    rows: int
-    most: int
-
-    @classmethod
-    def of(cls, splits: Iterable[Split], workers: int | None) -> Self:
-        """Return the size with which workers share splits."""
-        rows = sum(split.about_rows for split in splits)
-        runs = RUNS_PER_WORKER * (workers or MANY_WORKERS)
-        most = MOST_RUNS if workers is None else runs
-        return cls(rows=max(math.ceil(rows / runs), 1), most=most)
-
-    def runs_of(self, splits: Sequence[Split]) -> Iterator[SplitRun]:
-        """Cut splits of one row group into the fewest runs of about equal length."""
-        rows = sum(split.about_rows for split in splits)
-        number = min(math.ceil(rows / self.rows), self.most, len(splits)) or 1
-        bounds = [place * len(splits) // number for place in range(number + 1)]
-        for start, stop in itertools.pairwise(bounds):
-            yield SplitRun(tuple(splits[start:stop]))
-
-
 def row_group_of(split: Split) -> tuple[str, str, int, int]:
     """Return what only splits of one row group have in common."""
     return split.path, split.input_name, split.first_row_group, split.row_group_stop
 
 
-def split_runs(splits: Iterable[Split], size: RunSize) -> Iterator[SplitRun]:
-    """Yield the runs of splits that come in the order of their plan."""
-    for _, pieces in itertools.groupby(splits, row_group_of):
-        yield from size.runs_of(tuple(pieces))
+def split_runs(splits: Sequence[Split], workers: int | None) -> Iterator[SplitRun]:
+    """Yield the runs of the splits of a plan, in its order, so that all workers have work.
+
+    The splits of a row group become the fewest runs of about equal length that are no longer than
+    the share of a worker; a single split may be.
+    """
+    runs = RUNS_PER_WORKER * (workers or MANY_WORKERS)
+    most_rows = max(math.ceil(sum(split.about_rows for split in splits) / runs), 1)
+    most_runs = MOST_RUNS if workers is None else runs
+    for _, row_group in itertools.groupby(splits, row_group_of):
+        pieces = tuple(row_group)
+        rows = sum(split.about_rows for split in pieces)
+        number = min(math.ceil(rows / most_rows), most_runs, len(pieces)) or 1
+        bounds = [place * len(pieces) // number for place in range(number + 1)]
+        for start, stop in itertools.pairwise(bounds):
+            yield SplitRun(pieces[start:stop])
 
 
 def reading_words(splits: Sequence[Split], workers: int | None) -> str:
     """Say how many times the rows of splits are decoded, on average."""
-    size = RunSize.of(splits, workers)
     rows = decoded = most = 0
-    for run in split_runs(splits, size):
+    for run in split_runs(splits, workers):
         last = run.splits[-1]
         end = last.skip_rows + last.rows_read  # from the start of the row group
         rows += sum(split.rows_read for split in run.splits)

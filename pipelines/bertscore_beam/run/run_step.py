@@ -18,7 +18,7 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.dump import RunSize, SplitRun, split_runs, splits_from_bytes
+from bertscore_beam.dump import SplitRun, plan_from_bytes, split_runs
 from bertscore_beam.files import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
@@ -221,6 +221,4 @@ class ReadPlan(beam.PTransform):
 
 
 def _read_runs(path: str, workers: int | None) -> Iterator[SplitRun]:
-    data = read_bytes(path)
-    size = RunSize.of(splits_from_bytes(data, path), workers)
-    return split_runs(splits_from_bytes(data, path), size)
+    return split_runs(plan_from_bytes(read_bytes(path), path).splits, workers)

@@ -9,7 +9,6 @@ import pytest
 from bertscore_beam.dump import (
     MOST_RUNS,
     RowGroup,
-    RunSize,
     Split,
     SplitReader,
     parquet as reading,
@@ -29,7 +28,7 @@ def splits_of(*groups: int, target: int, name: str = "a.parquet") -> list[Split]
 
 
 def runs_of(splits: list[Split], workers: int | None) -> list[tuple[Split, ...]]:
-    return [run.splits for run in split_runs(splits, RunSize.of(splits, workers))]
+    return [run.splits for run in split_runs(splits, workers)]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 100, None])

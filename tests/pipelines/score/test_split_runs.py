@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import RunSize, SplitReader, SplitRun, split_runs
+from bertscore_beam.dump import SplitReader, SplitRun
 from bertscore_beam.records import EarlierRecords, PartRecord, ReusedPart
 from bertscore_beam.score import LoadedScorers, ScoreSplits, ToScore, score_run
 from tests.support.dumps import write_dump
@@ -26,7 +26,7 @@ def dump(tmp_path):
 def begun(dump, output):
     """Return a job that has begun, and its first run of splits."""
     job = start(prepare_score(job_options(dump, output, split_rows=10)))
-    run = next(split_runs(job.standing.work, RunSize(rows=60, most=1)))
+    run = SplitRun(tuple(job.standing.work[:6]))
     assert len(run.splits) == 6
     return job, run
 
