@@ -83,9 +83,7 @@ def scored(
     missing = np.isnan(f1)
     words = pa.array([f"text {number}" for number in range(len(f1))])
     inputs = {"candidate": words, "reference": words, **given}
-    measures = zip(
-        (columns.PRECISION, columns.RECALL, columns.F1), (precision, recall, f1), strict=True
-    )
+    measures = zip(columns.SCORES.values(), (precision, recall, f1), strict=True)
     scores = {
         name: pa.array(np.float32(f1 if values is None else values), mask=missing)
         for name, values in measures
@@ -218,9 +216,7 @@ def _write_part(
 
 def _summary(table: pa.Table) -> ScoreSummary:
     there = table[columns.F1].is_valid().to_numpy()
-    measures = [
-        table[name].to_numpy()[there] for name in (columns.PRECISION, columns.RECALL, columns.F1)
-    ]
+    measures = [table[name].to_numpy()[there] for name in columns.SCORES.values()]
     rejected = table.filter(pa.array(~there))
     truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
     return ScoreSummary.of(

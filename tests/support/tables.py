@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from bertscore_beam.dump import (
     Plan,
     Split,
+    TableFields,
     UnreadableText,
     expand_inputs,
     plan_file,
@@ -101,11 +102,14 @@ def plan(path: str, target_rows: int) -> list[Split]:
     return plan_file(blank, layout.row_groups, target_rows=target_rows, target_bytes=10**9)
 
 
+PAIRS = TableFields(candidate_column="candidate", reference_column="reference")
+
+
 def plan_pairs(*globs: object, rows: int | None = 1000, **changes: Any) -> Plan:
     """Plan inputs with columns `candidate` and `reference`, without an import of text."""
-    columns = {"candidate_column": "candidate", "reference_column": "reference"}
     files = expand_inputs([str(glob) for glob in globs])
-    return plan_inputs(files, target_rows=rows, **(columns | {"target_bytes": 10**9} | changes))
+    usual = {"fields": PAIRS, "target_bytes": 10**9}
+    return plan_inputs(files, target_rows=rows, **(usual | changes))
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:

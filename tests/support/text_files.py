@@ -13,6 +13,7 @@ import zstandard
 
 from bertscore_beam.dump import Imports, Plan, Resources, SplitReader, expand_inputs, plan_inputs
 from tests.support.jobs import import_here, own
+from tests.support.tables import PAIRS
 
 
 def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> bytes:
@@ -43,12 +44,7 @@ def plan_text(
     **changes: Any,
 ) -> Plan:
     """Plan inputs with columns `candidate` and `reference`; import those of text into a folder."""
-    settings = {
-        "candidate_column": "candidate",
-        "reference_column": "reference",
-        "target_rows": rows,
-        "target_bytes": size,
-    }
+    settings = {"fields": PAIRS, "target_rows": rows, "target_bytes": size}
     kind = changes.pop("input_format", "auto")
     paths = [str(path)] if isinstance(path, str | Path) else path
     files = expand_inputs(paths, input_format=kind)

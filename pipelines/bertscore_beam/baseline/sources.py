@@ -25,8 +25,7 @@ from bertscore_beam.crawl import (
     list_files_of,
     seeded_order,
 )
-from bertscore_beam.dump import file_version
-from bertscore_beam.files import IO_THREADS, mask_credentials, reaching
+from bertscore_beam.files import IO_THREADS, file_version, mask_credentials, reaching
 from bertscore_beam.run import OutputFolder, counters
 from bertscore_core import InputError
 from bertscore_core.baseline import TABLE_SUFFIX

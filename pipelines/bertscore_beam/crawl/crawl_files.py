@@ -26,7 +26,6 @@ from bertscore_beam.files import (
     mask_credentials,
     open_source,
     search,
-    with_scheme,
 )
 from bertscore_core.errors import ConfigError, InputError
 
@@ -186,7 +185,7 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
             f"such as 'folder/**/*{suffixes[0]}', or a folder with files below it that end in "
             f"{' or '.join(suffixes)}. Check the path, and quote the glob for the shell."
         )
-    return [with_scheme(result.fs, place.path) for place in result.found]
+    return [place.path for place in result.found]
 
 
 # Read sentences that are given, and documents: web pages of other collections.

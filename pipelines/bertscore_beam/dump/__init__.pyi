@@ -7,6 +7,7 @@ from .census import (
     MOST_GROUPS as MOST_GROUPS,
     MOST_LANGUAGES as MOST_LANGUAGES,
     OPTION as OPTION,
+    Census as Census,
     Group as Group,
     GroupColumns as GroupColumns,
     RowGroups as RowGroups,
@@ -53,12 +54,9 @@ from .inputs import (
     InputFile as InputFile,
     above_partitions as above_partitions,
     common_folder as common_folder,
-    common_root as common_root,
     expand_inputs as expand_inputs,
-    file_version as file_version,
     format_of as format_of,
     input_names as input_names,
-    partition_schema as partition_schema,
     partitions_of as partitions_of,
     with_partitions as with_partitions,
 )
@@ -73,7 +71,6 @@ from .parquet import (
     write_part as write_part,
 )
 from .plan import (
-    Census as Census,
     FileReason as FileReason,
     Imports as Imports,
     Plan as Plan,
@@ -81,20 +78,16 @@ from .plan import (
     RejectedFile as RejectedFile,
     Resources as Resources,
     check_all_reached as check_all_reached,
+    check_place as check_place,
     few_rows_words as few_rows_words,
     grouped as grouped,
     plan_from_bytes as plan_from_bytes,
+    plan_inputs as plan_inputs,
     plan_to_bytes as plan_to_bytes,
+    rejected_file as rejected_file,
     rejection_to_json as rejection_to_json,
     rows_words as rows_words,
     shape_digest as shape_digest,
-)
-from .plan_files import (
-    check_place as check_place,
-    named_columns as named_columns,
-    plan_inputs as plan_inputs,
-    rejected_file as rejected_file,
-    root_of_files as root_of_files,
 )
 from .read_rows import (
     SplitReader as SplitReader,
@@ -117,14 +110,13 @@ from .splits import (
     rows_for_workers as rows_for_workers,
     split_runs as split_runs,
 )
-from .text.line_files import write_line_files as write_line_files
 from .text.text_source import (
     IMPORTS_FOLDER as IMPORTS_FOLDER,
     INPUT_FOLDER as INPUT_FOLDER,
     TextFile as TextFile,
     texts_among as texts_among,
 )
-from .text.to_parquet import write_rows as write_rows
+from .text.to_parquet import write_line_files as write_line_files, write_rows as write_rows
 from .texts import (
     NO_CODE as NO_CODE,
     NO_LANGUAGE as NO_LANGUAGE,

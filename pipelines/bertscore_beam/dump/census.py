@@ -13,7 +13,7 @@ has more groups than it had the night before is scored all the same.
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,9 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import can_choose, column_of, has_column, no_column, roots_of
+from bertscore_beam.dump.columns import check_can_choose, column_of, has_column, no_column, roots_of
 from bertscore_beam.dump.parquet import UNREADABLE
-from bertscore_beam.dump.plan import Census
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text
@@ -89,11 +88,7 @@ def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:
             "expected one. Rename the others."
         )
     column = column_of(table, name)
-    if not can_choose(column.type):
-        raise InputError(
-            f"the column {name!r} cannot be used for groups: got type {column.type}; expected "
-            "texts, numbers, booleans or dates. Convert the column, or name another one."
-        )
+    check_can_choose(name, column.type, "groups")
     encoded = dictionary_of(column)
     # Different values may have the same text, such as 1 and 1.0: numbered by their texts.
     numbers: dict[str | None, int] = {None: 0}
@@ -180,6 +175,21 @@ class GroupColumns:
         for name in self.by:
             if name not in self.found:
                 raise no_column(pa.schema(self.fields.values()), name, "group", OPTION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """What the columns of languages and groups hold, counted before any model runs.
+
+    Attributes:
+        languages: Rows of each language; empty without a column of languages.
+        num_groups: Number of groups in the first splits; 0 without group columns.
+        unread: Splits that were left out, since they could not be read.
+    """
+
+    languages: Mapping[str, int] = field(default_factory=dict)
+    num_groups: int = 0
+    unread: int = 0
 
 
 def first_splits(splits: Iterable[Split]) -> list[Split]:

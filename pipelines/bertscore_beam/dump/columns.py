@@ -49,12 +49,6 @@ def describe_columns(
     return {**rest, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
 
 
-PRECISION = "bertscore_precision"
-RECALL = "bertscore_recall"
-F1 = "bertscore_f1"
-RAW_PRECISION = "bertscore_raw_precision"
-RAW_RECALL = "bertscore_raw_recall"
-RAW_F1 = "bertscore_raw_f1"
 BEST_REFERENCE = "bertscore_best_reference"
 CANDIDATE_TOKENS = "bertscore_candidate_tokens"
 REFERENCE_TOKENS = "bertscore_reference_tokens"
@@ -63,11 +57,13 @@ WINDOWS = "bertscore_windows"
 ERROR = "bertscore_error"
 SIGNATURE = "bertscore_signature"
 
-SCORES = {"precision": PRECISION, "recall": RECALL, "f1": F1}
+SCORES = {name: f"bertscore_{name}" for name in ("precision", "recall", "f1")}
 """The column of each measure."""
 
-RAW_SCORES = {"precision": RAW_PRECISION, "recall": RAW_RECALL, "f1": RAW_F1}
+RAW_SCORES = {name: f"bertscore_raw_{name}" for name in SCORES}
 """The column of each measure before rescaling, which only runs that rescale have."""
+
+F1, RAW_F1 = SCORES["f1"], RAW_SCORES["f1"]
 
 # In the order in which they follow the input's columns.
 OUTPUT_COLUMNS = (
@@ -161,6 +157,11 @@ class TableFields:
         return tuple(dict.fromkeys((*self.group, *self.key, *languages)))
 
     @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that every file must have."""
+        return (*self.candidates, self.reference_column, *self.choosing)
+
+    @property
     def counted(self) -> list[str]:
         """The columns that are read to count references, each once."""
         return list(dict.fromkeys((self.reference_column, *self.deciding)))
@@ -216,20 +217,18 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         kind = column_type(schema, name, option.strip("-").removesuffix("-column"), option)
         if option == LANGUAGE_OPTION and not is_text(kind):
             raise wrong_type(name, kind, "language", "a string type")
-        if not can_choose(kind):
-            raise InputError(
-                f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
-                "texts, numbers, booleans or dates. Convert the column, or name another one."
-            )
+        check_can_choose(name, kind, option)
 
 
-def can_choose(kind: pa.DataType) -> bool:
-    """Tell whether values of a type can choose something: texts, numbers, booleans, dates."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    types = pa.types
-    is_number = types.is_integer(kind) or types.is_floating(kind)
-    return bool(is_text(kind) or is_number or types.is_boolean(kind) or types.is_date(kind))
+def check_can_choose(name: str, kind: pa.DataType, use: str) -> None:
+    """Check that values of a column's type can choose something; see `check_choosing_columns`."""
+    types, value = pa.types, kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (is_text, types.is_integer, types.is_floating, types.is_boolean, types.is_date)
+    if not any(test(value) for test in tests):
+        raise InputError(
+            f"the column {name!r} cannot be used for {use}: got type {kind}; expected "
+            "texts, numbers, booleans or dates. Convert the column, or name another one."
+        )
 
 
 def check_collisions(schema: pa.Schema) -> None:
@@ -344,16 +343,12 @@ def text_field(name: str) -> pa.Field:
     return pa.field(first, pa.struct([text_field(rest)]) if rest else pa.string())
 
 
-def _ways(name: str) -> Iterator[tuple[str, str]]:
-    parts = name.split(".")
-    for length in range(len(parts), 0, -1):
-        yield ".".join(parts[:length]), ".".join(parts[length:])
-
-
 def _steps(kind: pa.DataType, path: str) -> list[str]:
     """Return the names on a path through nested structs; a KeyError if there is no such path."""
     names = [field.name for field in kind] if pa.types.is_struct(kind) else []
-    for first, rest in _ways(path):
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        first, rest = ".".join(parts[:length]), ".".join(parts[length:])
         if names.count(first) == 1:
             return [first, *(_steps(kind.field(first).type, rest) if rest else ())]
     raise KeyError(path)

@@ -2,27 +2,24 @@
 
 import codecs
 import contextlib
-import datetime
 import hashlib
 import json
 import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from operator import attrgetter
 from urllib.parse import unquote
 
 import pyarrow as pa
-from fsspec import AbstractFileSystem
-from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import (
     HIDDEN_PREFIXES,
-    Entry,
-    Trouble,
+    FoundFile,
+    file_version,
     is_other_version,
     mask_credentials,
     reads_one_version,
@@ -30,7 +27,6 @@ from bertscore_beam.files import (
     resolve,
     search,
     with_scheme,
-    without_user_info,
 )
 from bertscore_core.errors import InputError
 
@@ -199,18 +195,20 @@ _NAME_BYTES = 255
 _KEPT_BYTES = _NAME_BYTES - 10
 
 
-def common_root(paths: Sequence[str]) -> str:
-    """Return the deepest folder that holds all files, with its scheme.
-
-    The answer is "" if the files are on different file systems, or if there are none.
-    """
-    folders = [_components(path)[:-1] for path in paths]
-    return _shared_folder(folders)
-
-
 def common_folder(folders: Sequence[str]) -> str:
-    """Return the deepest folder that holds all given folders or is one of them, with its scheme."""
-    return _shared_folder([_components(folder.rstrip("/") or folder) for folder in folders])
+    """Return the deepest folder that holds all given folders or is one of them, with its scheme.
+
+    The answer is "" if they are on different file systems, or if there are none.
+    """
+    shared = _shared([_components(folder.rstrip("/") or folder) for folder in folders])
+    if not shared:
+        return ""
+    scheme, *names = shared
+    return f"{scheme}://{'/'.join(names)}" if scheme else "/" + "/".join(names)
+
+
+def _shared(names: Sequence[tuple[str, ...]]) -> Sequence[str]:
+    return os.path.commonprefix(names)  # noqa: RUF071 - of whole names, not of letters
 
 
 def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]:
@@ -233,8 +231,10 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     Returns:
         The name of each path, in the order given.
     """
-    root = common_root(paths) if root is None else root
-    base = _components(root) if root else ()
+    if root is None:
+        base = tuple(_shared([_components(path)[:-1] for path in paths]))
+    else:
+        base = _components(root) if root else ()
     names = {path: _name_below(base, path) for path in paths}
     count = Counter(names.values())
     names = {
@@ -255,7 +255,7 @@ def _apart(path: str) -> tuple[str, str, str]:
     if not separator:
         return "", "", path
     host, slash, below = rest.partition("/")
-    return scheme, separator, f"{without_user_info(host)}{slash}{below}"
+    return scheme, separator, f"{host.rpartition('@')[2]}{slash}{below}"
 
 
 def _name_below(base: tuple[str, ...], path: str) -> str:
@@ -271,18 +271,6 @@ def _components(path: str) -> tuple[str, ...]:
         rest = rest.partition("?")[0]
     rest = rest.removeprefix("/")
     return (scheme, *rest.split("/")) if rest else (scheme,)
-
-
-def _shared_folder(folders: Sequence[tuple[str, ...]]) -> str:
-    if not folders:
-        return ""
-    low, high = min(folders), max(folders)
-    same = [left == right for left, right in zip(low, high, strict=False)]
-    length = same.index(False) if False in same else len(same)
-    if length == 0:
-        return ""
-    scheme, *names = low[:length]
-    return f"{scheme}://{'/'.join(names)}" if scheme else "/" + "/".join(names)
 
 
 def _escape(component: str) -> str:
@@ -334,66 +322,26 @@ def above_partitions(folder: str) -> str:
     return "/".join(names[: next(places, len(names))])
 
 
-def partition_schema(schema: pa.Schema, partitions: str) -> pa.Schema:
-    """Add partition columns after the columns of a file. A column of the file comes first."""
-    for name, _ in _pairs(partitions):
-        if name not in schema.names:
-            schema = schema.append(pa.field(name, pa.string()))
-    return schema
-
-
 def with_partitions(table: pa.Table, partitions: str) -> pa.Table:
-    """Add partition columns to rows; see `partition_schema`."""
-    for name, value in _pairs(partitions):
+    """Add partition columns after the columns of a file. A column of the file comes first."""
+    for name, value in json.loads(partitions or "[]"):
         if name not in table.column_names:
             column = pa.repeat(pa.scalar(value, pa.string()), table.num_rows)
             table = table.append_column(name, column)
     return table
 
 
-def _pairs(partitions: str) -> list[tuple[str, str | None]]:
-    return [(name, value) for name, value in json.loads(partitions)] if partitions else []
-
-
-# Names under which file systems give what changes with the content, best first.
-_VERSION_KEYS = (
-    "ETag",
-    "etag",
-    "md5Hash",
-    "generation",
-    "content_md5",
-    "mtime",
-    "LastModified",
-    "blob_id",
-    "oid",
-)
-_DATE_KEYS = ("last_modified", "updated", "created")
-
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile:
-    """A file that was found, and what shows later that it has changed.
+class InputFile(FoundFile):
+    """A file that was found for a job.
 
     Attributes:
-        path: Absolute path or URL.
-        size: Size in bytes.
-        version: Etag or modification time, on a local disk with more, or "" if the file system
-            knows neither.
-        root: The folder in which the search began. Names are relative to it, so that they do not
-            depend on which other files are there.
-        trouble: Why it cannot be read, None for a file. It may be a folder then.
-        message: The trouble in words.
         input_format: Format of the file, a `Format`; `auto` to go by its name.
     """
 
-    path: str
-    size: int
-    version: str = ""
-    root: str = ""
-    trouble: Trouble | None = None
-    message: str = ""
     input_format: str = AUTO
 
 
@@ -422,7 +370,7 @@ def expand_inputs(
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    files: dict[str, tuple[Entry, InputFile]] = {}
+    files: dict[str, FoundFile] = {}
     again: list[str] = []
     endings = suffixes(input_format)
     for pattern in globs:
@@ -434,7 +382,7 @@ def expand_inputs(
                 "with such files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, "
                 "and quote the glob for the shell."
             )
-        outside = _outside(result.fs, result.found, exclude)
+        outside = _outside(result.found, exclude)
         if not outside:
             raise InputError(
                 f"no input: all {len(result.found)} files that match "
@@ -442,52 +390,35 @@ def expand_inputs(
                 f"{mask_credentials(exclude or '')!r}, which is never read; expected files "
                 "elsewhere. Choose another --output."
             )
-        for match in outside:
-            files.setdefault(
-                with_scheme(result.fs, match.path),
-                (match, _input_file(result.fs, match, input_format)),
-            )
+        for file in outside:
+            files.setdefault(file.path, file)
         again += result.again
     if not files:
         raise InputError("no input: got no path at all; expected at least one --input.")
-    return sorted(_once(files.values(), again), key=lambda file: file.path)
+    first = sorted(_once(files.values(), again), key=attrgetter("path"))
+    return [InputFile(**asdict(file), input_format=input_format) for file in first]
 
 
-def _outside(fs: AbstractFileSystem, matches: Iterable[Entry], folder: str | None) -> list[Entry]:
+def _outside(files: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFile]:
     if folder is None:
-        return list(matches)
-    other_fs, inner = resolve(folder)
-    if type(other_fs) is not type(fs):
-        return list(matches)
-    real = real_path(fs, inner).rstrip("/") + "/"
-    return [match for match in matches if not f"{match.real}/".startswith(real)]
+        return files
+    fs, inner = resolve(folder)
+    real = with_scheme(fs, real_path(fs, inner)).rstrip("/") + "/"
+    return [file for file in files if not f"{file.real}/".startswith(real)]
 
 
-def _once(files: Iterable[tuple[Entry, InputFile]], again: Sequence[str]) -> list[InputFile]:
-    first_of: dict[str, InputFile] = {}
-    links = list(again)
-    for match, file in sorted(files, key=lambda pair: (pair[0].real != pair[0].path, pair[1].path)):
-        place = file.path if match.real == match.path else match.real
-        if first_of.setdefault(place, file) is not file:
-            links.append(file.path)
+def _once(files: Iterable[FoundFile], again: Sequence[str]) -> Iterable[FoundFile]:
+    first_of: dict[str, FoundFile] = {}
+    files = sorted(files, key=lambda file: (file.real != file.path, file.path))
+    twice = [file.path for file in files if first_of.setdefault(file.real, file) is not file]
+    links = [*again, *twice]
     if links:
         logger.warning(
             "%d symbolic links lead to inputs, such as %r: each file is scored once",
             len(links),
             mask_credentials(links[0]),
         )
-    return list(first_of.values())
-
-
-def file_version(path: str) -> str:
-    """Return the current version of a file, as in `InputFile.version`, without fsspec's cache.
-
-    Raises:
-        OSError: If the file is not there or cannot be reached.
-    """
-    fs, inner = resolve(path)
-    fs.invalidate_cache(inner)
-    return _version(fs, inner, fs.info(inner))
+    return first_of.values()
 
 
 @contextlib.contextmanager
@@ -512,35 +443,3 @@ def file_changed(path: str, got: str, expected: str) -> InputError:
         f"{mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
         f"{expected}. Run the job again: it scores what has changed."
     )
-
-
-def _input_file(fs: AbstractFileSystem, match: Entry, input_format: str) -> InputFile:
-    return InputFile(
-        path=with_scheme(fs, match.path),
-        size=int(match.info.get("size") or 0),
-        version=_version(fs, match.path, match.info),
-        root=with_scheme(fs, match.root),
-        trouble=match.trouble,
-        message=match.message,
-        input_format=input_format,
-    )
-
-
-def _version(fs: AbstractFileSystem, path: str, info: Mapping[str, Any]) -> str:
-    """Return what identifies the content of a file, in the same form from a listing and a stat.
-
-    On a local disk it is the inode, its change time and the file's modification time: copying
-    tools set the modification time as they like, and no tool can set the change time.
-    """
-    if isinstance(fs, LocalFileSystem):
-        with contextlib.suppress(OSError):
-            status = os.stat(path)
-            return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_ctime_ns}"
-        return ""
-    for key in (*_VERSION_KEYS, *_DATE_KEYS):
-        value = info.get(key)
-        if value:
-            if isinstance(value, datetime.datetime):
-                value = value.timestamp()
-            return f"{value:.6f}" if isinstance(value, float) else str(value).strip('"')
-    return ""

@@ -1,11 +1,14 @@
 from .buckets import Buckets as Buckets, bucket_of as bucket_of, split_by_bucket as split_by_bucket
-from .find import search as search
+from .find import (
+    FoundFile as FoundFile,
+    Trouble as Trouble,
+    file_version as file_version,
+    search as search,
+)
 from .listing import (
     GCSFS_STOPS_AT as GCSFS_STOPS_AT,
     HIDDEN_PREFIXES as HIDDEN_PREFIXES,
     CutOffError as CutOffError,
-    Entry as Entry,
-    Trouble as Trouble,
     UnlistedError as UnlistedError,
     each_file as each_file,
     is_web as is_web,
@@ -26,7 +29,6 @@ from .paths import (
     too_long_to_read as too_long_to_read,
     too_long_to_write as too_long_to_write,
     with_scheme as with_scheme,
-    without_user_info as without_user_info,
 )
 from .reach import (
     NotBegunError as NotBegunError,

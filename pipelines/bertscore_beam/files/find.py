@@ -8,15 +8,21 @@ Symbolic links are followed. Each folder is read once, if possible by its path w
 that loops end. No file is opened.
 """
 
+import contextlib
+import datetime
 import errno
+import os
 import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from bertscore_beam.files.listing import (
@@ -24,48 +30,102 @@ from bertscore_beam.files.listing import (
     HIDDEN_PREFIXES,
     WEB,
     Entry,
-    Trouble,
     list_folder,
     list_tree,
     look,
     real_path,
 )
-from bertscore_beam.files.paths import FLAT, mask_credentials, protocols, resolve
+from bertscore_beam.files.paths import FLAT, mask_credentials, protocols, resolve, with_scheme
 from bertscore_beam.files.reach import lacks_setting
 from bertscore_beam.files.read import in_parallel, kind_in_words
 from bertscore_core.errors import InputError
+
+# Names under which file systems give what changes with the content, best first.
+_VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "generation",
+    "content_md5",
+    "mtime",
+    "LastModified",
+    "blob_id",
+    "oid",
+    "last_modified",
+    "updated",
+    "created",
+)
+
+
+class Trouble(StrEnum):
+    """Why something that was found cannot be read as it is."""
+
+    UNLISTED = "unreadable_folder"
+    """It could not be listed or examined, so its content is unknown."""
+    NO_FILE = "not_a_file"
+    """A FIFO, a socket or a device: opening it may block forever."""
+    BAD_NAME = "bad_file_name"
+    """Its path is longer than the operating system accepts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """A file that was found, and what shows later that it has changed.
+
+    Attributes:
+        path: Absolute path or URL.
+        size: Size in bytes.
+        version: Etag or modification time, on a local disk with more, or "" if the file system
+            knows neither.
+        root: The folder in which the search began. Names are relative to it, so that they do not
+            depend on which other files are there.
+        real: Its path without links.
+        trouble: Why it cannot be read, None for a file. It may be a folder then.
+        message: The trouble in words.
+    """
+
+    path: str
+    size: int
+    version: str = ""
+    root: str = ""
+    real: str = ""
+    trouble: Trouble | None = None
+    message: str = ""
+
+
+def file_version(path: str) -> str:
+    """Return the current version of a file, as in `FoundFile.version`, without fsspec's cache.
+
+    Raises:
+        OSError: If the file is not there or cannot be reached.
+    """
+    fs, inner = resolve(path)
+    fs.invalidate_cache(inner)
+    return _version(fs, inner, fs.info(inner))
+
+
+def _version(fs: AbstractFileSystem, path: str, info: Mapping[str, Any]) -> str:
+    """Return what identifies the content of a file, in the same form from a listing and a stat.
+
+    On a local disk it is the inode, its change time and the file's modification time: copying
+    tools set the modification time as they like, and no tool can set the change time.
+    """
+    if isinstance(fs, LocalFileSystem):
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_ctime_ns}"
+        return ""
+    value = next(filter(None, map(info.get, _VERSION_KEYS)), "")
+    if isinstance(value, datetime.datetime):
+        value = value.timestamp()
+    return f"{value:.6f}" if isinstance(value, float) else str(value).strip('"')
+
 
 _MAGIC = re.compile(r"[*?\[]")
 _WEB_MAGIC = re.compile(r"\*")  # in a URL, "?" begins a query and "[" an IPv6 address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """The result of a search.
-
-    Attributes:
-        exists: Whether the path itself is there; False for a pattern.
-        passed_over: How many files with other suffixes the folders hold, by suffix.
-        again: Folders that a link led to after they had been read.
-    """
-
-    fs: AbstractFileSystem
-    found: tuple[Entry, ...]
-    exists: bool
-    passed_over: Mapping[str, int]
-    again: tuple[str, ...]
-
-    def nothing(self, pattern: str, suffixes: Sequence[str]) -> str:
-        """Return why nothing was found, for an error message."""
-        shown = repr(mask_credentials(pattern))
-        if self.exists or self.passed_over:
-            others = ", ".join(f"{n} {name}" for name, n in sorted(self.passed_over.items()))
-            wanted = " or ".join(f"*{suffix}" for suffix in suffixes)
-            return f"{shown} exists and holds no {wanted} ({others or 'no file at all'})"
-        return f"nothing matches {shown}" if _MAGIC.search(pattern) else f"{shown} does not exist"
-
-
-def search(pattern: str, suffixes: tuple[str, ...]) -> Search:
+def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     """Find the files that a pattern, folder or path stands for.
 
     An existing file or folder is taken literally even if its name holds glob characters. A folder,
@@ -92,18 +152,13 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> Search:
         names = path[len(root) :].strip("/")
     elif entry is not None and entry.kind not in (DIRECTORY, ""):
         root = posixpath.dirname(path)
-    walk = _Walk(fs, root, suffixes, names)
+    found = Search(fs, root, suffixes, names, exists=entry is not None)
     if names:
-        walk.look_below(Entry(path=root, kind=DIRECTORY, real=real_path(fs, root)))
+        found.look_below(Entry(path=root, kind=DIRECTORY, real=real_path(fs, root)))
     elif entry is not None:
-        walk.take(entry)
-    return Search(
-        fs=fs,
-        found=tuple(sorted(walk.found, key=lambda match: match.path)),
-        exists=entry is not None,
-        passed_over=walk.passed_over,
-        again=tuple(walk.again),
-    )
+        found.take(entry)
+    found.found.sort(key=attrgetter("path"))
+    return found
 
 
 _State: TypeAlias = tuple[frozenset[int], bool]
@@ -111,17 +166,32 @@ _State: TypeAlias = tuple[frozenset[int], bool]
 folder is a match, or below one, and stands for its files."""
 
 
-class _Walk:
-    """Lists folders and collects what is found. Without a pattern the root is a match."""
+class Search:
+    """Lists folders and collects what is found. Without a pattern the root is a match.
+
+    Attributes:
+        fs: The file system.
+        found: What was found.
+        exists: Whether the path itself is there; False for a pattern.
+        passed_over: How many files with other suffixes the folders hold, by suffix.
+        again: Folders that a link led to after they had been read.
+    """
 
     def __init__(
-        self, fs: AbstractFileSystem, root: str, suffixes: tuple[str, ...], pattern: str
+        self,
+        fs: AbstractFileSystem,
+        root: str,
+        suffixes: tuple[str, ...],
+        pattern: str,
+        *,
+        exists: bool,
     ) -> None:
-        self.found: list[Entry] = []
+        self.fs = fs
+        self.found: list[FoundFile] = []
+        self.exists = exists
         self.passed_over: Counter[str] = Counter()
         self.again: list[str] = []
-        self._fs = fs
-        self._root = root
+        self._root = with_scheme(fs, root)
         self._suffixes = suffixes
         self._parts = pattern.split("/") if pattern else []
         try:
@@ -134,7 +204,17 @@ class _Walk:
         prefixes = (prefix for prefix in HIDDEN_PREFIXES if f"/{prefix}" in f"/{pattern}")
         self._spelled_out = tuple(prefixes)
 
+    def nothing(self, pattern: str, suffixes: Sequence[str]) -> str:
+        """Return why nothing was found, for an error message."""
+        shown = repr(mask_credentials(pattern))
+        if self.exists or self.passed_over:
+            others = ", ".join(f"{n} {name}" for name, n in sorted(self.passed_over.items()))
+            wanted = " or ".join(f"*{suffix}" for suffix in suffixes)
+            return f"{shown} exists and holds no {wanted} ({others or 'no file at all'})"
+        return f"nothing matches {shown}" if _MAGIC.search(pattern) else f"{shown} does not exist"
+
     def take(self, entry: Entry) -> None:
+        """Keep a file, or what is below a folder."""
         if entry.error is not None:
             self._fail(entry, entry.error)
         elif entry.kind == DIRECTORY:
@@ -179,9 +259,9 @@ class _Walk:
         folder, (places, is_inside) = item
         wants_all = is_inside or any(self._parts[place] == "**" for place in places)
         try:
-            if wants_all and protocols(self._fs) & FLAT:
-                return list_tree(self._fs, folder)
-            return list_folder(self._fs, folder)
+            if wants_all and protocols(self.fs) & FLAT:
+                return list_tree(self.fs, folder)
+            return list_folder(self.fs, folder)
         except OSError as error:
             return error
 
@@ -211,11 +291,12 @@ class _Walk:
         return None
 
     def _keep(self, entry: Entry) -> None:
-        if entry.kind == "other":
-            kind = kind_in_words(int(entry.info.get("mode") or 0))
-            message = f"it is {kind}; expected a file. It was not opened."
-            entry = replace(entry, trouble=Trouble.NO_FILE, message=message)
-        self.found.append(replace(entry, root=self._root))
+        if entry.kind != "other":
+            self._note(entry)
+            return
+        kind = kind_in_words(int(entry.info.get("mode") or 0))
+        message = f"it is {kind}; expected a file. It was not opened."
+        self._note(entry, Trouble.NO_FILE, message)
 
     def _fail(self, entry: Entry, error: OSError) -> None:
         if lacks_setting(error):
@@ -231,6 +312,17 @@ class _Walk:
                 f"not known: got {type(error).__name__}: {error}; expected a listing. Fix that, "
                 "and run the same command again."
             )
-        self.found.append(
-            replace(entry, root=self._root, info={}, trouble=trouble, message=message)
+        self._note(replace(entry, info={}), trouble, message)
+
+    def _note(self, entry: Entry, trouble: Trouble | None = None, message: str = "") -> None:
+        path = with_scheme(self.fs, entry.path)
+        found = FoundFile(
+            path=path,
+            size=int(entry.info.get("size") or 0),
+            version=_version(self.fs, entry.path, entry.info),
+            root=self._root,
+            real=path if entry.real == entry.path else with_scheme(self.fs, entry.real),
+            trouble=trouble,
+            message=message,
         )
+        self.found.append(found)

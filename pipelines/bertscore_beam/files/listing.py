@@ -10,7 +10,6 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, TypeAlias
 
 from fsspec import AbstractFileSystem
@@ -177,17 +176,6 @@ _GONE = (404, 410)
 _LEADS_NOWHERE = (errno.ENOENT, errno.ELOOP)
 
 
-class Trouble(StrEnum):
-    """Why something that was found cannot be read as it is."""
-
-    UNLISTED = "unlisted"
-    """It could not be listed or examined, so its content is unknown."""
-    NO_FILE = "no_file"
-    """A FIFO, a socket or a device: opening it may block forever."""
-    BAD_NAME = "bad_name"
-    """Its path is longer than the operating system accepts."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A line of a listing: a file, a folder, or what cannot be read as either.
@@ -199,9 +187,6 @@ class Entry:
         info: What the file system knows of it.
         linked: Whether a link leads to it or to a folder above it.
         error: Why it cannot be examined.
-        root: The folder in which the search began, for what `search` has found.
-        trouble: Why that cannot be read, None for a file.
-        message: A sentence that describes the trouble.
     """
 
     path: str
@@ -210,9 +195,6 @@ class Entry:
     info: Mapping[str, Any] = field(default_factory=dict)
     linked: bool = False
     error: OSError | None = None
-    root: str = ""
-    trouble: Trouble | None = None
-    message: str = ""
 
     @property
     def name(self) -> str:

@@ -64,11 +64,6 @@ def mask_credentials(text: str) -> str:
     return _mask_pairs(text)
 
 
-def without_user_info(authority: str) -> str:
-    """Return the host of a URL, with its port, without the user and password before it."""
-    return authority.rpartition("@")[2]
-
-
 def names_secret(name: str) -> bool:
     """Tell whether a parameter, option or key of this name may hold a secret."""
     return any(_SECRET_WORD.fullmatch(word.lower()) for word in _WORD.findall(unquote(name)))

@@ -32,7 +32,6 @@ from bertscore_beam.dump import (
     expand_inputs,
     few_rows_words,
     grouped,
-    named_columns,
     plan_inputs,
     plan_to_bytes,
     read_split,
@@ -137,7 +136,7 @@ class IdfPlan:
     @property
     def texts(self) -> tuple[TextFile, ...]:
         """The input files of text."""
-        return texts_among(self.files, _named_columns(self.options))
+        return texts_among(self.files, table_fields(self.options).needed)
 
     @property
     def is_too_small(self) -> bool:
@@ -170,10 +169,6 @@ class IdfJob:
     texts: tuple[TextFile, ...]
 
 
-def _named_columns(options: IdfOptions) -> tuple[str, ...]:
-    return named_columns((), options.reference_column, table_fields(options).choosing)
-
-
 def plan_idf(
     options: IdfOptions, runner: Runner, imported: Sequence[InputFile] | None = None
 ) -> IdfPlan:
@@ -200,8 +195,7 @@ def plan_idf(
         files = imported or expand_inputs(options.input, input_format=options.input_format)
         plan = plan_inputs(
             files,
-            candidate_column=None,
-            reference_column=options.reference_column,
+            fields=table_fields(options),
             target_rows=target_rows,
             target_bytes=MOST_SPLIT_BYTES,
             resources=Resources(
@@ -213,7 +207,6 @@ def plan_idf(
                     needs_rows=options.language_column is not None,
                 ),
             ),
-            choosing=table_fields(options).choosing,
         )
         if options.language_column and not plan.sketched:
             vocabularies = _of_languages(options, runner, plan)

@@ -18,13 +18,12 @@ from bertscore_beam.dump import (
     TextFile,
     above_partitions,
     check_place,
-    common_root,
+    common_folder,
     expand_inputs,
     grouped,
     input_names,
     part_name,
     rejected_file,
-    root_of_files,
 )
 from bertscore_beam.files import (
     FILES_IN_FLIGHT,
@@ -112,7 +111,7 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
     paths = [file.path for file in files]
     # From above their partition columns, so that the output has these, too.
-    names = input_names(paths, above_partitions(root_of_files(files) or common_root(paths)))
+    names = input_names(paths, above_partitions(common_folder([file.root for file in files])))
     texts, rejected, num_parquet = [], [], 0
     for file in files:
         folder, slash, last = names[file.path].rpartition("/")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from bertscore_beam.files import Trouble, absolute, mask_credentials, read_many, search, with_scheme
+from bertscore_beam.files import Trouble, absolute, mask_credentials, read_many, search
 from bertscore_beam.records.finished import is_scoring
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings
@@ -150,8 +150,7 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
             f"{mask_credentials(lost[0].path)!r} cannot be listed ({lost[0].message}); expected to "
             f"see every run that {option} may mean."
         )
-    readable = (match for match in searched.found if match.trouble is None)
-    paths = [with_scheme(searched.fs, match.path) for match in readable]
+    paths = [match.path for match in searched.found if match.trouble is None]
     runs = []
     for path, data in zip(paths, read_many(paths), strict=True):
         run = _parsed(data)

@@ -17,11 +17,10 @@ from bertscore_beam.dump import (
     RejectedError,
     Split,
     TextFile,
-    file_version,
     rejection_to_json,
     write_rows,
 )
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.files import file_version, mask_credentials
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.pool import Each

@@ -28,7 +28,6 @@ from bertscore_beam.dump import (
     check_all_reached,
     expand_inputs,
     first_splits,
-    named_columns,
     plan_from_bytes,
     plan_inputs,
     plan_to_bytes,
@@ -248,8 +247,7 @@ def plan_score(
         files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        names = named_columns(options.candidate_column, options.reference_column, fields.choosing)
-        texts = texts_among(files, names)
+        texts = texts_among(files, fields.needed)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = Imports(
@@ -307,9 +305,8 @@ def _plan_of(
 ) -> tuple[str | None, Plan]:
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
     fields, output = table_fields(options), imports.folder
-    choosing = fields.choosing
     candidates = fields.several or fields.candidate_column
-    columns = (candidates, options.reference_column, choosing)
+    columns = (candidates, options.reference_column, fields.choosing)
     settings = (*columns, options.group_by, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
@@ -319,8 +316,7 @@ def _plan_of(
             return name, earlier
     plan = plan_inputs(
         files,
-        candidate_column=candidates,
-        reference_column=options.reference_column,
+        fields=fields,
         target_rows=target_rows,
         target_bytes=MOST_SPLIT_BYTES,
         resources=Resources(
@@ -329,7 +325,6 @@ def _plan_of(
             imports=imports,
             group_by=options.group_by,
         ),
-        choosing=choosing,
         written=lambda part: [
             join(output, name)
             for name in (part, record_path(part), rows_path(part), rows_file(part))

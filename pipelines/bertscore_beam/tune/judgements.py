@@ -20,6 +20,7 @@ from bertscore_beam.dump import (
     Plan,
     SplitReader,
     SplitRows,
+    TableFields,
     check_all_reached,
     column_of,
     expand_inputs,
@@ -212,8 +213,9 @@ def _plan(options: TuneOptions, output: str) -> Plan:
     files = expand_inputs(options.judgements, exclude=output, input_format=options.input_format)
     plan = plan_inputs(
         files,
-        candidate_column=options.candidate_column,
-        reference_column=options.reference_column,
+        fields=TableFields(
+            candidate_column=options.candidate_column, reference_column=options.reference_column
+        ),
         target_rows=MOST_SPLIT_ROWS,
         target_bytes=MOST_SPLIT_BYTES,
         choosing=_columns(options),

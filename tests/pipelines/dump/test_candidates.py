@@ -1,6 +1,7 @@
 """Rows with several candidates: what each becomes, and which columns are refused."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ from bertscore_beam.dump import (
 )
 from bertscore_core.errors import InputError
 from tests.support.dumps import pair_rows
-from tests.support.tables import plan_pairs
+from tests.support.tables import PAIRS, plan_pairs
 
 FIELDS = TableFields(candidate_column="samples", reference_column="id")
 THREE = TableFields(
@@ -159,6 +160,6 @@ def test_splits_are_sized_by_candidates(tmp_path):
     assert cut.about_rows >= sum(counts)
     (first, *_) = read_layout(str(path), candidates=["reference"]).row_groups
     assert first.pairs == first.num_rows
-    several = plan_pairs(path, rows=20, candidate_column=("reference", "reference"))
+    several = plan_pairs(path, rows=20, fields=replace(PAIRS, several=("reference", "reference")))
     assert several.about_rows == 2 * several.num_rows == 120
     assert {split.num_rows for split in several.splits} == {10}

@@ -5,9 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import (
+    TableFields,
     check_columns,
     column_of,
-    partition_schema,
     partitions_of,
     read_split,
     root_of,
@@ -41,7 +41,8 @@ TABLE = pa.table(
 def test_folders_of_the_form_key_value_are_columns(path, expected):
     table = with_partitions(pa.table({"x": [1, 2]}), partitions_of(path))
     assert table.drop_columns("x").to_pylist() == [expected, expected]
-    assert table.schema.equals(partition_schema(pa.schema({"x": pa.int64()}), partitions_of(path)))
+    empty = pa.Table.from_batches([], pa.schema({"x": pa.int64()}))
+    assert with_partitions(empty, partitions_of(path)).schema.equals(table.schema)
 
 
 def test_column_of_the_file_comes_before_the_one_of_the_path():
@@ -87,8 +88,8 @@ def test_path_that_is_not_there_is_an_error_that_knows_near_ones():
 def test_nested_parquet_columns_can_be_scored_and_counted(tmp_path):
     dump = tmp_path / "x.parquet"
     pq.write_table(TABLE, dump, row_group_size=1)
-    names = {"candidate_column": "response.text", "reference_column": "response.meta.lang"}
-    plan = plan_text(dump, tmp_path / "out", 1, **names)
+    fields = TableFields(candidate_column="response.text", reference_column="response.meta.lang")
+    plan = plan_text(dump, tmp_path / "out", 1, fields=fields)
     assert read_plan(plan)[0].equals(TABLE)
     found = read_split(plan.splits[0], ["response.meta.lang"])
     assert column_of(found, "response.meta.lang").to_pylist() == ["de"]

@@ -1,5 +1,6 @@
 import importlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,6 +8,7 @@ import pytest
 
 from bertscore_beam.dump import (
     Split,
+    TableFields,
     parquet,
     read_split,
     write_part,
@@ -18,23 +20,17 @@ from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan, plan_pairs
 
 
-def assert_is_read_back(path: str, scheme: str = "") -> None:
+@pytest.mark.parametrize(
+    "scheme", ["memory", *(pytest.param(one, marks=pytest.mark.process) for one in ("s3", "http"))]
+)
+def test_splits_are_read_from_memory_from_a_store_and_over_http(scheme):
     table = every_type()
-    write_atomically(path, write_part(table))
-    splits = plan(over_http(path) if scheme == "http" else path, 20)
-    got = pa.concat_tables([read_split(split) for split in splits])
+    with nullcontext("memory://in") if scheme == "memory" else s3_bucket() as folder:
+        path = f"{folder}/a b.parquet"
+        write_atomically(path, write_part(table))
+        splits = plan(over_http(path) if scheme == "http" else path, 20)
+        got = pa.concat_tables([read_split(split) for split in splits])
     assert repr(got.to_pylist()) == repr(table.to_pylist())
-
-
-def test_splits_are_read_from_memory():
-    assert_is_read_back("memory://in/a b.parquet")
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("scheme", ["s3", "http"])
-def test_splits_are_read_from_a_store_and_over_http(scheme):
-    with s3_bucket() as bucket:
-        assert_is_read_back(f"{bucket}/a b.parquet", scheme)
 
 
 @pytest.mark.process
@@ -81,7 +77,7 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told():
             read_split(split)
 
 
-def found_splits(path: str, rows: int, **columns: str | None) -> Sequence[Split]:
+def found_splits(path: str, rows: int, **columns: TableFields) -> Sequence[Split]:
     """Return the splits of a file with its version, as a run finds them."""
     return plan_pairs(path, rows=rows, **columns).splits
 
@@ -102,7 +98,7 @@ def test_splits_of_one_file_share_its_footer(monkeypatch, rows):
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, 1000, compression="none", use_dictionary=["coded.a"])
         write_atomically(path, bytes(sink.getvalue()))
-        splits = found_splits(path, rows, candidate_column=None, reference_column="text")
+        splits = found_splits(path, rows, fields=TableFields(reference_column="text"))
         # A worker is another process: it has not planned the file.
         monkeypatch.setattr(parquet, "_footers", {})
         disturbed[0].requests = found = []

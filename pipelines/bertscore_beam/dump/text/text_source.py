@@ -209,20 +209,16 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    with of_one_version(text.path, text.version), _opened(text) as stream:
-        if text.size and stream.size not in (None, text.size):
-            raise file_changed(text.path, f"{stream.size} bytes", f"{text.size} bytes")
-        yield stream
-
-
-@contextlib.contextmanager
-def _opened(text: TextFile) -> Iterator[TextStream]:
-    if is_web(text.path):
-        with _open_web(text) as (file, length):
-            yield TextStream(text, file, length)
-        return
-    with open_source(text.path, size=text.size or None, version=text.version) as source:
-        yield TextStream(text, source, source_size(source))
+    with of_one_version(text.path, text.version), contextlib.ExitStack() as stack:
+        if is_web(text.path):
+            file, size = stack.enter_context(_open_web(text))
+        else:
+            known = text.size or None
+            file = stack.enter_context(open_source(text.path, size=known, version=text.version))
+            size = source_size(file)
+        if text.size and size not in (None, text.size):
+            raise file_changed(text.path, f"{size} bytes", f"{text.size} bytes")
+        yield TextStream(text, file, size)
 
 
 @contextlib.contextmanager

@@ -1,15 +1,17 @@
 """Write a text file as Parquet, streamed once from its start to its end, in bounded memory."""
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, tee, zip_longest
+from pathlib import PurePath
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import text_field
-from bertscore_beam.dump.inputs import Format
+from bertscore_beam.dump.inputs import Format, format_of
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text.arrays import object_arrays, text_arrays
 from bertscore_beam.dump.text.parsers import (
@@ -19,6 +21,7 @@ from bertscore_beam.dump.text.parsers import (
     OTHER_FIELDS,
     PARSER,
     PARSER_KEY,
+    SOURCE_KEY,
     BadLine,
     Records,
     infer_schema,
@@ -26,7 +29,7 @@ from bertscore_beam.dump.text.parsers import (
 from bertscore_beam.dump.text.text_records import read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
 from bertscore_beam.dump.texts import Reason
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.files import absolute, join, mask_credentials
 from bertscore_core.errors import InputError
 
 SAMPLE_BYTES = 1024 * 1024
@@ -52,10 +55,10 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
         OSError: It cannot be reached.
     """
     with open_text(text) as stream:
-        blocks = stream.blocks()
-        sample: list[bytes] = []
-        schema = _columns(text, _first_records(text, _noted(blocks, sample)))
-        records = read_records(chain(sample, blocks), text.kind)
+        sample, blocks = tee(stream.blocks())
+        schema = _columns(text, _first_records(text, sample))
+        del sample  # all blocks would be kept for it
+        records = read_records(blocks, text.kind)
         tables: Iterator[pa.Table] = (to_table(piece, schema, text.kind) for piece in records)
         if text.kind.has_header:
             tables = chain([next(tables).slice(1)], tables)
@@ -78,12 +81,6 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     mean_bytes = max(1.0, len(first.data) / max(1, len(first.rows))) if first else 1.0
     rows = math.ceil(text_bytes / mean_bytes)
     return schema, RowGroup(num_rows=rows, num_bytes=math.ceil(rows * mean_bytes))
-
-
-def _noted(blocks: Iterator[bytes], sample: list[bytes]) -> Iterator[bytes]:
-    for block in blocks:
-        sample.append(block)
-        yield block
 
 
 def _first_records(text: TextFile, blocks: Iterator[bytes]) -> Records | None:
@@ -210,3 +207,109 @@ def _names(dropped: set[str] | None) -> list[str] | None:
         return None
     first = sorted(dropped)[:MOST_DROPPED]
     return first + [OTHER_FIELDS] * (len(dropped) - len(first))
+
+
+# Files with a text a line, candidates in one and references in others, become Parquet files.
+
+_MARK = "\ufeff"
+"""The byte order mark, which some programs write first."""
+
+
+def write_line_files(
+    candidates: Sequence[str], references: Sequence[str], folder: str
+) -> tuple[str, ...]:
+    """Write a Parquet file for each file of candidates, a row a line.
+
+    Its columns are `candidate`, `reference` (a list if there are several files of references), and
+    `system` if there are several files of candidates: the name of the file without its ending.
+
+    Args:
+        candidates: Files of candidates, one a system.
+        references: Files of references of all systems.
+        folder: A local folder for the Parquet files.
+
+    Returns:
+        The Parquet files, in the order of the candidates.
+
+    Raises:
+        InputError: Two systems have one name, the numbers of lines differ, or a file is damaged or
+            not UTF-8.
+        OSError: A file cannot be read.
+    """
+    systems = list(map(_system_of, candidates))
+    if twice := sorted({name for name in systems if systems.count(name) > 1}):
+        raise InputError(
+            f"files of candidates have one name: got {', '.join(twice)} more than once; expected a "
+            "name for each, which the column `system` holds. Rename or link them."
+        )
+    targets = tuple(join(folder, f"{name}.parquet") for name in systems)
+    for path, system, target in zip(candidates, systems, targets, strict=True):
+        _write_lines((path, *references), system if len(systems) > 1 else None, target)
+    return targets
+
+
+def _system_of(path: str) -> str:
+    _, codec = format_of(path, Format.LINES)
+    name = PurePath(path)
+    return PurePath(name.stem).stem if codec else name.stem
+
+
+def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
+    several, text = len(paths) > 2, pa.string()
+    schema = pa.schema([("candidate", text), ("reference", pa.list_(text) if several else text)])
+    if system is not None:
+        schema = schema.append(pa.field("system", text))
+    source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(absolute(paths[0]))}
+    schema = with_line_column(schema).with_metadata(source)
+    numbers, first = np.zeros(len(paths), dtype=np.int64), 1
+    rows = zip_longest(*map(_lines, paths), fillvalue=(0, None))
+    with pq.ParquetWriter(target, schema) as writer:
+        while some := list(islice(rows, ROWS)):
+            starts = [{"byte": row[0][0], "line": line} for line, row in enumerate(some, first)]
+            texts = [[text for _, text in column] for column in zip(*some, strict=True)]
+            numbers += [len(some) - column.count(None) for column in texts]
+            columns = {
+                "candidate": texts[0],
+                "reference": list(zip(*texts[1:], strict=True)) if several else texts[1],
+                "system": [system] * len(some),
+                LINE_COLUMN: starts,
+            }
+            writer.write_table(pa.table({name: columns[name] for name in schema.names}, schema))
+            first += len(some)
+    if len(set(numbers)) > 1:
+        counts = ", ".join(map("{:,} in {!r}".format, numbers, map(mask_credentials, paths)))
+        raise InputError(
+            f"files with a text a line do not fit each other: got lines {counts}; expected as many "
+            "in each, so that line N of one belongs to line N of the others. Compare their ends: "
+            "an empty text is an empty line."
+        )
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the first byte of each line, decompressed, and its text."""
+    _, codec = format_of(path, Format.LINES)
+    text = TextFile(
+        path=absolute(path), size=0, version="", kind=Format.LINES, codec=codec, columns=()
+    )
+    start = 0
+    with open_text(text) as stream:
+        for number, line in enumerate(_cut(stream.blocks()), 1):
+            try:
+                decoded = line.removesuffix(b"\r").decode()
+            except UnicodeDecodeError:
+                raise InputError(
+                    f"{mask_credentials(path)!r} is not UTF-8: got other bytes in line {number:,}; "
+                    "expected UTF-8. Convert it, such as with iconv."
+                ) from None
+            yield start, decoded.removeprefix(_MARK) if number == 1 else decoded
+            start += len(line) + 1
+
+
+def _cut(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines without their LF; the last one need not have any."""
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
