@@ -12,9 +12,6 @@ from bertscore_beam.dump import (
     UNREADABLE,
     Plan,
     Reason,
-    TableFields,
-    expand_inputs,
-    plan_inputs,
     read_split,
     reference_texts,
     texts_from_column,
@@ -23,9 +20,9 @@ from bertscore_beam.dump import (
 from bertscore_core import BertScorer, InputError
 from tests.support.hostile import not_utf8
 from tests.support.scoring import score_all_rows
+from tests.support.tables import PAIRS, plan_pairs
 from tests.support.text_files import plan_text, read_plan
 
-FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 REASONS = {str(reason) for reason in Reason}
 
@@ -46,6 +43,7 @@ def seed_files() -> list[bytes]:
         }
     )
     broken = pa.table({"candidate": not_utf8("string"), "reference": not_utf8("large_list")})
+    deltas = dict.fromkeys(strings, "DELTA_BYTE_ARRAY")
     seeds = []
     for table, options in (
         (plain, {"compression": "none", "row_group_size": 10}),
@@ -54,13 +52,7 @@ def seed_files() -> list[bytes]:
         (several, {"compression": "snappy", "row_group_size": 16}),
         (several, {"store_schema": False, "compression": "gzip", "write_page_checksum": True}),
         (broken, {"compression": "none"}),
-        (
-            plain,
-            {
-                "use_dictionary": False,
-                "column_encoding": dict.fromkeys(strings, "DELTA_BYTE_ARRAY"),
-            },
-        ),
+        (plain, {"use_dictionary": False, "column_encoding": deltas}),
     ):
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, **options)
@@ -132,17 +124,10 @@ def read_any_text(data: bytes, size: int = 20) -> str:
 def _plan(path: Path) -> Plan | None:
     """Plan one file, None if it is rejected."""
     try:
-        plan = plan_inputs(
-            expand_inputs([str(path)]),
-            candidate_column="candidate",
-            reference_column="reference",
-            target_rows=16,
-            target_bytes=1 << 20,
-        )
+        return plan_pairs(path, rows=16, target_bytes=1 << 20)
     except InputError as error:
         _check_message(str(error), "expected at least one good one")
         return None
-    return plan
 
 
 def _check_message(message: str, wanted: str) -> None:
@@ -165,7 +150,7 @@ def score_any_texts(
             "reference": pa.array(references, pa.list_(pa.string())),
         }
     )
-    found = score_all_rows(scorer, table, FIELDS).table
+    found = score_all_rows(scorer, table, PAIRS).table
     assert found.select(table.column_names).equals(table)
     scores = np.stack([found[name].to_numpy() for name in MEASURES])
     for row, reason in enumerate(found["bertscore_error"].to_pylist()):

@@ -108,14 +108,13 @@ def test_long_text_in_a_dictionary_is_not_spelled_out_for_all_rows_at_a_time():
     assert digest != digest_columns(pa.chunked_array([array.slice(1)]))
 
 
-@pytest.mark.parametrize("name", ["name", "type", "metadata", "order", "value"])
-def test_table_differs_in_names_types_metadata_order_and_values(name):
+def test_table_differs_in_names_types_metadata_order_and_values():
     table = rich_table()
-    changed = {
-        "name": table.rename_columns([*table.column_names[:-1], "other"]),
-        "type": table.set_column(0, "id", table["id"].cast(pa.int32())),
-        "metadata": table.replace_schema_metadata({"made_by": "another"}),
-        "order": table.select(table.column_names[::-1]),
-        "value": table.set_column(0, "id", pa.array([0, 1, 2, 3, 4, 9])),
-    }
-    assert digest_table(changed[name]) != digest_table(table)
+    for changed in (
+        table.rename_columns([*table.column_names[:-1], "other"]),
+        table.set_column(0, "id", table["id"].cast(pa.int32())),
+        table.replace_schema_metadata({"made_by": "another"}),
+        table.select(table.column_names[::-1]),
+        table.set_column(0, "id", pa.array([0, 1, 2, 3, 4, 9])),
+    ):
+        assert digest_table(changed) != digest_table(table)

@@ -77,17 +77,13 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
     monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
     taken: list[int] = []
-    original = reading.Batches
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Batches:
-        def count() -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                taken.append(batch.num_rows)
-                yield batch
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            taken.append(batch.num_rows)
+            yield batch
 
-        return original(count())
-
-    monkeypatch.setattr(reading, "Batches", counted)
+    monkeypatch.setattr(reading, "Batches", lambda batches: Batches(count(batches)))
     splits = plan(path, 100)
     assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200

@@ -26,15 +26,8 @@ EXPECTED = digests(column(CANDIDATES), column(REFERENCES))
     [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
 )
 def test_digests_do_not_depend_on_the_type_or_the_chunks(kind):
-    plain = column(CANDIDATES)
-    candidates = pa.chunked_array([plain.chunk(0)[:2], plain.chunk(0)[2:]])
-    if pa.types.is_dictionary(kind):
-        candidates, references = (
-            values.dictionary_encode() for values in (candidates, column(REFERENCES))
-        )
-    else:
-        candidates, references = candidates.cast(kind), column(REFERENCES, kind)
-    assert digests(candidates, references) == EXPECTED
+    halves = [pa.array(texts, kind) for texts in (CANDIDATES[:2], CANDIDATES[2:])]
+    assert digests(pa.chunked_array(halves), column(REFERENCES, kind)) == EXPECTED
 
 
 @pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
@@ -44,18 +37,8 @@ def test_list_of_one_reference_is_like_the_reference_itself(kind):
 
 
 def test_rows_of_other_texts_or_another_structure_have_other_digests():
-    references = [
-        None,
-        [],
-        [None],
-        [""],
-        ["", ""],
-        ["ab", "c"],
-        ["a", "bc"],
-        ["c", "ab"],
-        ["abc"],
-        ["ab", None, "c"],
-    ]
+    references = [None, [], [None], [""], ["", ""], ["abc"], ["ab", None, "c"]]
+    references += [["ab", "c"], ["a", "bc"], ["c", "ab"]]
     candidates = [None, "", "a", "abc"]
     pairs = list(itertools.product(candidates, references))
     found = digests(

@@ -31,17 +31,7 @@ from tests.support.broken_store import broken_store
 from tests.support.powers import shut
 from tests.support.s3 import over_http, s3_bucket
 
-HOSTILE_NAMES = [
-    "plain",
-    "two words",
-    "ü 日本 🎉",
-    "a[1]b",
-    "star*",
-    "what?",
-    "10:30",
-    "100%",
-    "a#b",
-]
+HOSTILE_NAMES = "plain|two words|ü 日本 🎉|a[1]b|star*|what?|10:30|100%|a#b"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +63,7 @@ def names_of(folder: str, globs: list[str], exclude: str | None = None) -> list[
     return [file.path.removeprefix(start) for file in expand_inputs(globs, exclude=exclude)]
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES)
+@pytest.mark.parametrize("name", HOSTILE_NAMES.split("|"))
 def test_written_file_is_read_listed_found_and_deleted_whatever_its_name(folder, name):
     fill(folder, "keep")
     path = join(folder, f"sub {name}/{name}.parquet")

@@ -43,31 +43,29 @@ def nested(depth: int) -> bytes:
     return b'{"new": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
 
 
+# Lines that are no JSON, with two bars between them.
+REFUSED = (
+    b'{"f": -NaN}||{"f": Inf}||{"f": nan}||{"f": 1e400}||{"f": -1e400}||{"new": 1e400}||{"i": 01}'
+    b'||{"f": 1.7976931348623159e308}||{"i": +1}||{"i": 1_000}||{"s": "a\x00"}||{"s": "a\tb"}'
+    b'||{"s": "\\x41"}||\x00{"s": "a"}||{"s": "a"}\x00||\xef\xbb\xbf{"s": "a"}||{"s": "a"},'
+    b'||{"s": "a"}{"s": "b"}||{"s": "a"} {"s": "b"}||{"s": "a",}||{"s": "a"||{\'s\': \'a\'}'
+    b'||{"s": "a"} // x||{"s": "a\rb"}||{"s": "a"}\r{"s": "b"}||\x0b{"s": "a"}||{"s": "a"} x'
+)
+FLOATS = (
+    b"NaN Infinity -Infinity 1.7976931348623157e308 1e-400 5e-324 -0.0 9007199254740993 "
+    b"9007199254740995 1460000000000000001 -18446744073709551617 18446744073709551615"
+)
 # line -> the values that are not null, or reason and message
 HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
+    *(
+        (line, NOT_JSON)
+        for line in (*REFUSED.split(b"||"), b'{"f": ' + b"9" * 5000 + b"}", b" " * 1000 + b"x")
+    ),
+    *((b'{"f": ' + digits + b"}", {"f": float(digits)}) for digits in FLOATS.split()),
     (b'{"s": "x", "f": NaN}', {"s": "x", "f": math.nan}),
-    (b'{"f": Infinity}', {"f": math.inf}),
-    (b'{"f": -Infinity}', {"f": -math.inf}),
     (b'{"o": {"x": NaN, "t": "a"}}', {"o": {"x": math.nan, "t": "a"}}),
-    (b'{"f": -NaN}', NOT_JSON),
-    (b'{"f": Inf}', NOT_JSON),
-    (b'{"f": nan}', NOT_JSON),
-    (b'{"f": 1e400}', NOT_JSON),
-    (b'{"f": -1e400}', NOT_JSON),
-    (b'{"new": 1e400}', NOT_JSON),
-    (b'{"f": 1.7976931348623159e308}', NOT_JSON),
-    (b'{"f": 1.7976931348623157e308}', {"f": 1.7976931348623157e308}),
-    (b'{"f": 1e-400}', {"f": 0.0}),
-    (b'{"f": 5e-324}', {"f": 5e-324}),
-    (b'{"f": -0.0}', {"f": -0.0}),
-    (b'{"f": 9007199254740993}', {"f": 9007199254740992.0}),
-    (b'{"f": 9007199254740995}', {"f": 9007199254740996.0}),
-    (b'{"f": 1460000000000000001}', {"f": 1460000000000000001.0}),
-    (b'{"f": -18446744073709551617}', {"f": -18446744073709551616.0}),
-    (b'{"f": 18446744073709551615}', {"f": 18446744073709551616.0}),
     (b'{"f": 1' + b"0" * 300 + b"}", {"f": 1e300}),
     (b'{"f": ' + b"9" * 400 + b"}", drift("f", "a number", "double")),
-    (b'{"f": ' + b"9" * 5000 + b"}", NOT_JSON),
     (b'{"s": "x", "new": ' + b"9" * 400 + b"}", {"s": "x"}),
     (b'{"f": 0.' + b"3" * 4000 + b"}", {"f": 1 / 3}),
     (b'{"i": 9007199254740993}', {"i": 9007199254740993}),
@@ -79,9 +77,6 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'{"i": 1.0}', drift("i", "a number", "int64")),
     (b'{"i": 1e2}', drift("i", "a number", "int64")),
     (b'{"i": -0}', {"i": 0}),
-    (b'{"i": 01}', NOT_JSON),
-    (b'{"i": +1}', NOT_JSON),
-    (b'{"i": 1_000}', NOT_JSON),
     (b'{"i": true}', drift("i", "a boolean", "int64")),
     (b'{"i": "1"}', drift("i", "a string", "int64")),
     (b'{"u": 18446744073709551615}', {"u": 18446744073709551615}),
@@ -103,23 +98,9 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'{"s": "\xed\xa0\x80"}', NOT_UTF8),
     (b'{"new": "\xc0\x80"}', NOT_UTF8),
     (b'{"s": "x"} \xff', NOT_UTF8),
-    (b'{"s": "a\x00"}', NOT_JSON),
-    (b'{"s": "a\tb"}', NOT_JSON),
     (b'{"s": "a\\u0000b"}', {"s": "a\0b"}),
     (b'{"s": "\x7f\xc2\x85\xe2\x80\xa8"}', {"s": "\x7f\x85\u2028"}),
-    (b'{"s": "\\x41"}', NOT_JSON),
-    (b'\x00{"s": "a"}', NOT_JSON),
-    (b'{"s": "a"}\x00', NOT_JSON),
     (b'{"s": "\xef\xbb\xbfa"}', {"s": "\ufeffa"}),
-    (b'\xef\xbb\xbf{"s": "a"}', NOT_JSON),
-    (b'{"s": "a"}{"s": "b"}', NOT_JSON),
-    (b'{"s": "a"} {"s": "b"}', NOT_JSON),
-    (b'{"s": "a"},', NOT_JSON),
-    (b'{"s": "a"} x', NOT_JSON),
-    (b'{"s": "a",}', NOT_JSON),
-    (b'{"s": "a"', NOT_JSON),
-    (b"{'s': 'a'}", NOT_JSON),
-    (b'{"s": "a"} // x', NOT_JSON),
     (b'{"s": "a", "s": "b"}', {"s": "b"}),
     (b'{"s": 1, "s": "b"}', {"s": "b"}),
     (b'{"s": NaN, "s": "b"}', {"s": "b"}),
@@ -135,10 +116,7 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'"text"', NO_OBJECT),
     (b"NaN", NO_OBJECT),
     (b"1", NO_OBJECT),
-    (b'{"s": "a\rb"}', NOT_JSON),
-    (b'{"s": "a"}\r{"s": "b"}', NOT_JSON),
     (b'\r {"s": "a"}\t\r', {"s": "a"}),
-    (b'\x0b{"s": "a"}', NOT_JSON),
     (nested(50), {}),
     (nested(MAX_NESTING), {}),
     (nested(MAX_NESTING + 1), TOO_DEEP),
@@ -150,7 +128,6 @@ HOSTILE: list[tuple[bytes, dict | tuple[str, str]]] = [
     (b'{"s": "\\"' + b"[{" * 1000 + b'\\\\"}', {"s": '"' + "[{" * 1000 + "\\"}),
     (b'{"new": [' + b",".join([b"[]"] * 2000) + b"]}", {}),
     (b"[" * 1000, TOO_DEEP),
-    (b" " * 1000 + b"x", NOT_JSON),
 ]
 BLANK = [b"", b"\r", b" ", b"\t \r", b" " * 100]
 GOOD = b'{"s": "good", "i": 1}'
