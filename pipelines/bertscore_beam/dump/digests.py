@@ -64,12 +64,8 @@ def _feed(streams: _Streams, name: str, array: pa.Array) -> None:
     elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         _feed(streams, name, pc.cast(array, pa.large_binary()))
     else:
-        _feed_validity(streams, name, array.is_valid())
+        _update(streams, f"{name}?", _fixed_width_bytes(pc.cast(array.is_valid(), pa.uint8())))
         _feed_valid(streams, name, array)
-
-
-def _feed_validity(streams: _Streams, name: str, valid: pa.BooleanArray) -> None:
-    _update(streams, f"{name}?", _fixed_width_bytes(pc.cast(valid, pa.uint8())))
 
 
 def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:

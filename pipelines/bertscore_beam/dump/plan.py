@@ -39,6 +39,7 @@ from bertscore_beam.dump.inputs import (
 )
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.splits import (
+    MOST_SPLIT_BYTES,
     SPLIT_COLUMNS,
     RowGroup,
     Split,
@@ -307,7 +308,7 @@ def plan_inputs(
     *,
     fields: TableFields,
     target_rows: int | None,
-    target_bytes: int,
+    target_bytes: int = MOST_SPLIT_BYTES,
     resources: Resources = USUAL,
     written: Callable[[str], Iterable[str]] | None = None,
     choosing: Mapping[str, str] | None = None,
@@ -434,11 +435,7 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
     return blank, (estimated,), text
 
 
-def check_place(
-    file: InputFile,
-    name: str,
-    written: Callable[[str], Iterable[str]] | None,
-) -> None:
+def check_place(file: InputFile, name: str, written: Callable[[str], Iterable[str]] | None) -> None:
     """Check what can be checked without opening the file: that it is one, and its name.
 
     Raises:

@@ -9,7 +9,6 @@ from .listing import (
     GCSFS_STOPS_AT as GCSFS_STOPS_AT,
     HIDDEN_PREFIXES as HIDDEN_PREFIXES,
     CutOffError as CutOffError,
-    UnlistedError as UnlistedError,
     each_file as each_file,
     is_web as is_web,
     list_files as list_files,

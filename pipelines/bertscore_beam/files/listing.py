@@ -30,10 +30,6 @@ GCSFS_STOPS_AT = 10_000_000
 _GCS = frozenset({"gs", "gcs"})
 
 
-class UnlistedError(OSError):
-    """A folder is there and cannot be listed, so its content is unknown."""
-
-
 class CutOffError(BertScoreError):
     """A listing ends before the folder does. A retry does not help."""
 
@@ -44,8 +40,7 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     Temporary files are left out. A folder that is not there is an empty one.
 
     Raises:
-        UnlistedError: If a local folder cannot be listed.
-        OSError: If a remote one cannot.
+        OSError: If a folder is there and cannot be listed, so that its content is unknown.
     """
     return dict(sorted(file for file in each_file(root) if file[0].endswith(suffix)))
 
@@ -154,7 +149,7 @@ def _local_sizes(root: str) -> Iterator[tuple[str, int]]:
 
 def _raise_unlisted(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise UnlistedError(
+        raise OSError(
             f"folder {error.filename!r} cannot be listed: got {error.strerror!r}; expected its "
             "content. A folder that cannot be listed is not taken for an empty one."
         ) from error

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 
 from bertscore_beam.dump import (
-    MOST_SPLIT_BYTES,
     NO_CODE,
     NO_LANGUAGE,
     UNREADABLE,
@@ -197,7 +196,6 @@ def plan_idf(
             files,
             fields=table_fields(options),
             target_rows=target_rows,
-            target_bytes=MOST_SPLIT_BYTES,
             resources=Resources(
                 workers=runner.expected_workers,
                 files_in_flight=options.files_in_flight,

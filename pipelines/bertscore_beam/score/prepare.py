@@ -318,7 +318,6 @@ def _plan_of(
         files,
         fields=fields,
         target_rows=target_rows,
-        target_bytes=MOST_SPLIT_BYTES,
         resources=Resources(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,

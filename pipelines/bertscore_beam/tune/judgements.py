@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump import (
-    MOST_SPLIT_BYTES,
     MOST_SPLIT_ROWS,
     Plan,
     SplitReader,
@@ -217,7 +216,6 @@ def _plan(options: TuneOptions, output: str) -> Plan:
             candidate_column=options.candidate_column, reference_column=options.reference_column
         ),
         target_rows=MOST_SPLIT_ROWS,
-        target_bytes=MOST_SPLIT_BYTES,
         choosing=_columns(options),
     )
     check_all_reached(plan)

@@ -13,7 +13,6 @@ import pytest
 from bertscore_beam.dump import expand_inputs
 from bertscore_beam.files import (
     TEMPORARY_PREFIX,
-    UnlistedError,
     absolute,
     copy_atomically,
     create_exclusively,
@@ -182,7 +181,7 @@ def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder):
 
 def test_local_folder_that_cannot_be_listed_is_no_empty_one(tmp_path):
     fill(str(tmp_path), "a/x", "b/y")
-    with shut(tmp_path / "b"), pytest.raises(UnlistedError, match="b' cannot be listed: got 'Perm"):
+    with shut(tmp_path / "b"), pytest.raises(OSError, match="b' cannot be listed: got 'Perm"):
         list_files(str(tmp_path))
     assert list_files(str(tmp_path / "a" / "x")) == {}
 

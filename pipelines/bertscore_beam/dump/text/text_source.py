@@ -27,13 +27,7 @@ from bertscore_beam.dump.inputs import (
     of_one_version,
 )
 from bertscore_beam.dump.text.parsers import PARSER
-from bertscore_beam.files import (
-    is_web,
-    mask_credentials,
-    open_source,
-    resolve,
-    source_size,
-)
+from bertscore_beam.files import is_web, mask_credentials, open_source, resolve, source_size
 from bertscore_core.errors import InputError
 
 BLOCK_BYTES = 4 * 1024 * 1024
