@@ -1,10 +1,14 @@
 """Any texts: a row for each, in order, with finite scores or a reason."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from bertscore_beam.dump import SCORES, Reason
 from bertscore_core import BertScorer, ScorerConfig
-from tests.fuzz.oracles import score_any_texts
+from tests.support.scoring import score_all_rows
+from tests.support.tables import PAIRS
 
 SPECIALS = "[SEP]|[CLS]|[PAD]|</s>|<s>|<mask>|<pad>|<unk>| |  |\u2581"
 ANY = st.characters(exclude_categories=["Cs"])
@@ -39,5 +43,18 @@ def tiny(request, tiny_folder) -> BertScorer:
 @example([("\x00", ["\x00"]), ("\ufffe\uffff", ["\U0010ffff"])])
 @example([("\u202e" * 2000, ["\u0301" * 2000])])
 def test_every_row_has_finite_scores_or_a_reason(tiny, rows):
-    seen = score_any_texts(tiny, [row[0] for row in rows], [row[1] for row in rows])
-    assert seen == len(rows)
+    table = pa.table(
+        {
+            "candidate": pa.array([row[0] for row in rows], pa.string()),
+            "reference": pa.array([row[1] for row in rows], pa.list_(pa.string())),
+        }
+    )
+    found = score_all_rows(tiny, table, PAIRS).table
+    assert found.select(table.column_names).equals(table)
+    scores = np.stack([found[name].to_numpy() for name in SCORES.values()])
+    for row, reason in enumerate(found["bertscore_error"].to_pylist()):
+        assert reason is None or reason in {*Reason}
+        finite = np.isfinite(scores[:, row])
+        assert finite.all() or (reason is not None and not finite.any())
+        assert (np.abs(scores[finite, row]) <= 1 + 1e-5).all()
+    assert len(found) == len(rows)

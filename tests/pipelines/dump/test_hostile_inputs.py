@@ -3,11 +3,11 @@
 One job over all bad files, one over all hostile rows. Where else the same is looked at closely:
 
 ==============================================  ====================================================
-bytes of files                                  test_read_split, tests/fuzz/test_parquet_fuzz
+bytes of files                                  test_read_split, tests/fuzz/test_files_fuzz
 columns that are missing, mistyped, ours        test_columns, test_planning
 nulls, empty and blank texts, lists of them     test_score (test_awkward_rows...), test_scoring
 special tokens in texts (`[SEP]`, `</s>`, ...)  core/test_parity: goldens literal_* and mask_first
-thousands of files                              test_many_files
+thousands of files                              test_remote_splits
 names, on each kind of file system              test_files, test_splits
 ==============================================  ====================================================
 """
