@@ -1,14 +1,25 @@
+"""Columns: which can be scored, ours, those from the names of folders, and nested ones by path."""
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import (
     OUTPUT_COLUMNS,
+    TableFields,
     append_scores,
     check_collisions,
     check_columns,
+    column_of,
     columns,
+    partitions_of,
+    read_split,
+    root_of,
+    text_field,
+    with_partitions,
 )
 from bertscore_core.errors import ConfigError, InputError
+from tests.support.text_files import plan_text, read_plan, to_csv, write_text
 
 GOOD_TEXTS = [
     pa.string(),
@@ -56,3 +67,83 @@ def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata():
     assert got.column_names == ["a", "bertscore_precision", columns.F1, columns.ERROR]
     assert got.schema.metadata == {b"kept": b"1", b"replaced": "new ü".encode()}
     assert table.column_names == ["a"]
+
+
+# --- From the names of folders, and by dotted path ----------------------------------------------
+
+TABLE = pa.table(
+    {
+        "response": [{"text": "a", "meta": {"lang": "de"}}, None],
+        "a.b": ["exact", "name"],
+        "a": [{"b": "nested"}, {"b": "column"}],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/d/dt=2026-01-01/lang=de/x.parquet", {"dt": "2026-01-01", "lang": "de"}),
+        ("s3://b/a%20b=x%2Fy/x.parquet", {"a b": "x/y"}),
+        ("https://h/k=1/x.parquet?k2=a/b=3", {"k": "1"}),
+        ("/d/k=__HIVE_DEFAULT_PARTITION__/x=1.parquet", {"k": None}),
+        ("/d/k=1/k=2/x.parquet", {"k": "2"}),
+        ("/d/a=b=c/=d/x.parquet", {"a": "b=c"}),
+        ("/d/k=/x.parquet", {"k": ""}),
+    ],
+)
+def test_folders_of_the_form_key_value_are_columns(path, expected):
+    table = with_partitions(pa.table({"x": [1, 2]}), partitions_of(path))
+    assert table.drop_columns("x").to_pylist() == [expected, expected]
+    empty = pa.Table.from_batches([], pa.schema({"x": pa.int64()}))
+    assert with_partitions(empty, partitions_of(path)).schema.equals(table.schema)
+
+
+def test_column_of_the_file_comes_before_the_one_of_the_path():
+    table = pa.table({"k": [7]})
+    assert with_partitions(table, partitions_of("/k=1/x")).equals(table)
+
+
+def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path):
+    rows = {"candidate": ["a"], "reference": ["b"]}
+    dump = tmp_path / "dump"
+    (dump / "dt=2026-01-01").mkdir(parents=True)
+    pq.write_table(pa.table(rows), dump / "dt=2026-01-01" / "x.parquet")
+    write_text(dump / "dt=2026-01-02" / "x.csv", to_csv([list(rows), ["c", "d"]]))
+    plan = plan_text(dump, tmp_path / "out", choosing={"dt": "--idf-group"})
+    table, _ = read_plan(plan)
+    assert table["dt"].to_pylist() == ["2026-01-01", "2026-01-02"]
+    assert read_split(plan.splits[0], ["dt"]).column_names == ["dt"]
+    assert [bool(split.reading) for split in plan.splits] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "values"),
+    [
+        ("response.text", "response", ["a", None]),
+        ("response.meta.lang", "response", ["de", None]),
+        ("a.b", "a.b", ["exact", "name"]),
+        ("a", "a", [{"b": "nested"}, {"b": "column"}]),
+    ],
+)
+def test_column_by_path_through_structs_with_their_nulls(name, root, values):
+    assert root_of(TABLE.schema, name) == root
+    assert column_of(TABLE, name).to_pylist() == values
+
+
+def test_path_that_is_not_there_is_an_error_that_knows_near_ones():
+    with pytest.raises(InputError, match=r"Did you mean 'response\.text'"):
+        check_columns(TABLE.schema, "response.txt", "a.b")
+    with pytest.raises(KeyError):
+        column_of(TABLE, "response.none")
+    assert pa.types.is_struct(text_field("a.b.c").type)
+
+
+def test_nested_parquet_columns_can_be_scored_and_counted(tmp_path):
+    dump = tmp_path / "x.parquet"
+    pq.write_table(TABLE, dump, row_group_size=1)
+    fields = TableFields(candidate_column="response.text", reference_column="response.meta.lang")
+    plan = plan_text(dump, tmp_path / "out", 1, fields=fields)
+    assert read_plan(plan)[0].equals(TABLE)
+    found = read_split(plan.splits[0], ["response.meta.lang"])
+    assert column_of(found, "response.meta.lang").to_pylist() == ["de"]

@@ -1,5 +1,6 @@
 """Digests of values: alike for equal values however they are stored, and for no others."""
 
+import itertools
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import digest_columns, digest_table
+from bertscore_beam.dump import digest_columns, digest_table, digest_texts, digests
 from tests.support.dumps import rich_table
 
 TEXTS = ["a cat", None, "", "the cat", "a cat", "ä€😀", None, "b" * 300]
@@ -108,6 +109,21 @@ def test_long_text_in_a_dictionary_is_not_spelled_out_for_all_rows_at_a_time():
     assert digest != digest_columns(pa.chunked_array([array.slice(1)]))
 
 
+def test_one_long_value_in_a_dictionary_costs_no_work_for_each_row(monkeypatch):
+    monkeypatch.setattr(digests, "_SPELLED_BYTES", 1000)
+    texts = ["a"] * 5000 + [None, "long" * 1000, "b"] + ["a"] * 5000
+    encoded, plain = pa.array(texts).dictionary_encode(), pa.array(texts)
+    feed, fed = digests._feed, []
+    monkeypatch.setattr(
+        digests, "_feed", lambda *given: (fed.append(len(given[2])), feed(*given))[1]
+    )
+    found = digest_columns(pa.chunked_array([encoded]))
+    # As a whole, then a thousand bytes at a time, and the long value.
+    assert fed[0] == sum(fed[1:]) == len(texts)
+    assert len(fed) < 1 + sum(map(len, filter(None, texts))) / 1000
+    assert found == digest_columns(pa.chunked_array([plain]))
+
+
 def test_table_differs_in_names_types_metadata_order_and_values():
     table = rich_table()
     for changed in (
@@ -118,3 +134,63 @@ def test_table_differs_in_names_types_metadata_order_and_values():
         table.set_column(0, "id", pa.array([0, 1, 2, 3, 4, 9])),
     ):
         assert digest_table(changed) != digest_table(table)
+
+
+# --- Of the texts of each row, by which rows of different files are recognised -------------------
+
+
+def column(values, kind=None):
+    return pa.chunked_array([pa.array(values, kind)])
+
+
+def text_digests(candidates, references):
+    return [tuple(row) for row in digest_texts(candidates, references).tolist()]
+
+
+CANDIDATES = ["ein Satz", "", None, "ein Satz", "日本語"]
+REFERENCES = ["a sentence", "a sentence", "x", None, "日本"]
+EXPECTED = text_digests(column(CANDIDATES), column(REFERENCES))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
+)
+def test_digests_do_not_depend_on_the_type_or_the_chunks(kind):
+    halves = [pa.array(texts, kind) for texts in (CANDIDATES[:2], CANDIDATES[2:])]
+    assert text_digests(pa.chunked_array(halves), column(REFERENCES, kind)) == EXPECTED
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_list_of_one_reference_is_like_the_reference_itself(kind):
+    lists = column([None if text is None else [text] for text in REFERENCES], kind(pa.string()))
+    assert text_digests(column(CANDIDATES), lists) == EXPECTED
+
+
+def test_rows_of_other_texts_or_another_structure_have_other_digests():
+    references = [None, [], [None], [""], ["", ""], ["abc"], ["ab", None, "c"]]
+    references += [["ab", "c"], ["a", "bc"], ["c", "ab"]]
+    candidates = [None, "", "a", "abc"]
+    pairs = list(itertools.product(candidates, references))
+    found = text_digests(
+        column([pair[0] for pair in pairs]),
+        column([pair[1] for pair in pairs], pa.list_(pa.string())),
+    )
+    assert len(set(found)) == len(pairs)
+
+
+def test_texts_that_are_not_utf_8_have_digests_too():
+    raw = pa.array([b"\xff", b"\xfe"]).cast(pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    found = text_digests(pa.chunked_array([texts]), column(["a", "a"]))
+    assert len(set(found)) == 2
+
+
+def test_slices_and_what_lies_below_null_lists_do_not_count():
+    lists = pa.array([["x"], ["hidden"], ["a", "b"]], pa.list_(pa.string()))
+    masked = pa.ListArray.from_arrays(
+        lists.offsets, lists.values, mask=pa.array([False, True, False])
+    )
+    candidates = column(["p", "q"])
+    here = text_digests(candidates, pa.chunked_array([masked.slice(1)]))
+    assert here == text_digests(candidates, column([None, ["a", "b"]], pa.list_(pa.string())))

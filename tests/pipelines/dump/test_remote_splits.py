@@ -1,20 +1,20 @@
+"""What planning and reading remote files costs: requests, and bytes. Counts, no clocks."""
+
 import importlib
+import threading
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import (
-    Split,
-    TableFields,
-    parquet,
-    read_split,
-    write_part,
-)
+from bertscore_beam.dump import Resources, Split, TableFields, parquet, read_split, write_part
 from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
+from tests.support.dumps import write_small_files
 from tests.support.faults import Faults
 from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan, plan_pairs
@@ -105,3 +105,51 @@ def test_splits_of_one_file_share_its_footer(monkeypatch, rows):
         got = pa.concat_tables([read_split(split) for split in splits])
         assert got.to_pylist() == table.to_pylist()
         assert len(found) == 1 + len(splits) == 1 + 8000 // rows
+
+
+# --- Many files -----------------------------------------------------------------------------------
+
+IN_FLIGHT = 40
+"""More than the connections that the S3 client makes by default."""
+
+
+class Requests:
+    """Counts the requests of a server, and holds the first reads back until many have arrived."""
+
+    def __init__(self, together: int) -> None:
+        self.reads: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
+        self.most_at_once = 0
+        self._waiting = 0
+        self._together = together
+        self._changed = threading.Condition()
+
+    def __call__(self, environ: dict[str, Any]) -> None:
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        with self._changed:
+            if method != "GET" or not path.endswith(".parquet"):
+                self.others[method] += 1
+                return
+            self.reads[path] += 1
+            self._waiting += 1
+            self.most_at_once = max(self.most_at_once, self._waiting)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most_at_once >= self._together, timeout=60)
+            self._waiting -= 1
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for():
+    faults: list[Faults] = []
+    files = 300
+    with s3_bucket(faults) as bucket:
+        write_small_files(f"{bucket}/dump", files)
+        requests = faults[0].watch = Requests(IN_FLIGHT)
+        resources = Resources(workers=2, files_in_flight=IN_FLIGHT)
+        got = plan_pairs(f"{bucket}/dump", rows=None, resources=resources)
+        assert len(got.splits) == files
+        assert requests.most_at_once == IN_FLIGHT
+        assert set(requests.reads.values()) == {1}
+        assert len(requests.reads) == files
+        assert requests.others.total() <= 5

@@ -1,7 +1,29 @@
+"""Splits of files: how they are cut, kept as a table, put into runs, and read as one stream."""
+
+import itertools
+import pickle
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import RowGroup, Split, plan_file, rows_for_workers
+from bertscore_beam.dump import (
+    MOST_RUNS,
+    RowGroup,
+    Split,
+    SplitReader,
+    Splits,
+    parquet as reading,
+    plan_file,
+    read_split,
+    reading_words,
+    rows_for_workers,
+    split_runs,
+)
+from bertscore_core.errors import InputError
+from tests.support.tables import every_type, plan as plan_path
 
 ROW_GROUPS = st.lists(
     st.builds(RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)), max_size=12
@@ -92,3 +114,119 @@ def test_file_without_rows_is_represented_by_one_empty_split(row_groups):
 )
 def test_every_worker_gets_several_splits(rows, workers, expected):
     assert rows_for_workers(rows, workers) == expected
+
+
+# --- As a table -----------------------------------------------------------------------------------
+
+_NUMBERS = st.integers(0, 2**62)
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
+_FIELDS = {
+    **dict.fromkeys(("path", "input_name", "file_version", "data", "partitions"), _TEXTS),
+    **dict.fromkeys(("file_size", "row_offset"), _NUMBERS),
+    **dict.fromkeys(("file_rows", "num_rows"), st.none() | _NUMBERS),
+}
+SPLITS = st.lists(st.builds(Split, **_FIELDS, utc_times=st.booleans()), max_size=12)
+
+
+@given(splits=SPLITS)
+def test_splits_come_out_as_they_went_in(splits):
+    table = Splits.of(iter(splits))
+    assert list(table) == splits
+    assert len(table) == len(splits)
+    assert table == tuple(splits)
+    assert table == Splits.of(splits)
+    assert Splits.of(table) is table
+    assert pickle.loads(pickle.dumps(table)) == splits  # noqa: S301 - our own
+    assert [table[place] for place in range(-len(splits), len(splits))] == splits * 2
+
+
+@given(splits=SPLITS, drawn=st.data())
+def test_some_splits_keep_their_order(splits, drawn):
+    table = Splits.of(splits)
+    chosen = drawn.draw(st.lists(st.booleans(), min_size=len(splits), max_size=len(splits)))
+    assert table.where(chosen) == [one for one, yes in zip(splits, chosen, strict=True) if yes]
+    part = drawn.draw(st.slices(len(splits)))
+    assert table[part] == splits[part]
+    paths = [f"p{place}" for place in range(len(splits))]
+    data = [f"d{place}" for place in range(len(splits))]
+    moved = [
+        replace(one, path=path, data=made)
+        for one, path, made in zip(splits, paths, data, strict=True)
+    ]
+    assert table.with_files(paths, data) == moved
+
+
+# --- Runs -----------------------------------------------------------------------------------------
+
+
+def splits_of(*rows: int, target: int) -> list[Split]:
+    return plan(groups(*rows), target)
+
+
+def runs_of(splits: list[Split], workers: int | None) -> list[tuple[Split, ...]]:
+    return [run.splits for run in split_runs(splits, workers)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7, 100, None])
+@pytest.mark.parametrize("groups", [(1000,), (1000, 5, 5, 300), (10,) * 50, (40, 400) * 10, (0,)])
+def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(workers, groups):
+    splits = splits_of(*groups, target=20)
+    runs = runs_of(splits, workers)
+    assert list(itertools.chain(*runs)) == splits
+    for run in runs:
+        assert len(run) == 1 or len({(one.first_row_group, one.row_group_stop) for one in run}) == 1
+    most = MOST_RUNS if workers is None else 2 * workers
+    for place in range(len(groups)):
+        assert sum(run[0].first_row_group == place for run in runs) <= max(most, 1)
+
+
+def test_one_large_row_group_is_shared_and_many_are_read_once():
+    one = splits_of(1_000_000, target=20_000)
+    assert [len(run) for run in runs_of(one, 2)] == [12, 13, 12, 13]
+    assert len(runs_of(one, None)) == MOST_RUNS
+    assert len(runs_of(one, 1000)) == 50
+    many = splits_of(*[1_000_000] * 30, target=20_000)
+    assert [len(run) for run in runs_of(many, 2)] == [50] * 30
+    assert len(runs_of(many[:1] + many[49:51], 2)) == 3  # what is left of a resumed run
+    small = splits_of(*[20_000] * 30, target=20_000)
+    assert [len(run) for run in runs_of(small, 1)] == [1] * 30
+
+
+def test_plan_says_how_often_rows_are_read():
+    assert reading_words(splits_of(*[20] * 9, target=20), 1) == "once"
+    assert reading_words([], 1) == "once"
+    words = reading_words(splits_of(1_000_000, target=20_000), 2)
+    assert words.startswith("about 2.5 times over: workers share row groups of up to 1,000,000")
+
+
+def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(every_type(), path, row_group_size=20)
+    splits = plan_path(path, 6)
+    for chosen in (splits, splits[::2], splits[1:4]):
+        for columns in (None, ["struct", "candidate"]):
+            reader = SplitReader(chosen, columns)
+            for split in chosen:
+                got, alone = reader.read(split).table, read_split(split, columns)
+                assert got.schema.equals(alone.schema, check_metadata=True)
+                assert [c.num_chunks for c in got.columns] == [c.num_chunks for c in alone.columns]
+                assert repr(got.to_pylist()) == repr(alone.to_pylist())
+            assert reader._open is None  # nothing is left open behind the last one
+
+
+def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
+    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 100_000)
+    texts = ["long" * 1000 if 100 <= number < 200 else "short" for number in range(400)]
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": texts}), path)  # each text once, in a dictionary
+    splits = plan_path(path, 100)
+    reader, found = SplitReader(splits), []
+    for split in splits:
+        try:
+            found.append(reader.read(split).table.num_rows)
+        except InputError as error:
+            found.append(str(error)[:20])
+    assert found == [100, found[1], 100, 100]
+    assert str(found[1]).startswith("rows 100 to")

@@ -49,3 +49,18 @@ def parse(
     )
     assert lines is not None
     return table, lines
+
+
+def check(table, bad, row, *expected):
+    """Check records from a row on: the values of each, or by a tuple why it is bad and all null."""
+    names = table.column_names
+    for number, one in enumerate(expected, row):
+        if isinstance(one, tuple):
+            assert (str(bad[number].reason), bad[number].message) == one
+        else:
+            assert number not in bad
+        values = one if isinstance(one, dict) else {}
+        if isinstance(one, list):
+            values = dict(zip(names, one, strict=True))
+        whole = {name: values.get(name) for name in names}
+        assert repr(table.slice(number, 1).to_pylist()) == repr([whole])

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from bertscore_beam.dump import Format
 from bertscore_beam.dump.text import text_records
-from tests.pipelines.dump.text.convert import parse
+from tests.pipelines.dump.text.convert import check, parse
 
 SCHEMA = pa.schema({"a": pa.string(), "b": pa.string()})
 QUOTE = ("bad_line", "a quote is not closed")
@@ -63,28 +63,17 @@ HOSTILE: list[tuple[bytes, list[list[str] | tuple[str, str]]]] = [
 BLANK = [b"", b"\r", b"\r\r"]
 
 
-def check(table: pa.Table, bad: dict, row: int, expected: list) -> None:
-    for number, one in enumerate(expected, row):
-        found = list(table.slice(number, 1).to_pylist()[0].values())
-        if isinstance(one, tuple):
-            assert (str(bad[number].reason), bad[number].message) == one
-            assert found == [None, None]
-        else:
-            assert number not in bad
-            assert found == one
-
-
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize(("data", "expected"), HOSTILE, ids=lambda value: str(value)[:40])
 def test_record_gives_the_same_alone_and_between_others(data, expected, end):
     table, lines = parse(b"h,h" + end + data + end, Format.CSV, SCHEMA)
     assert len(table) == 1 + len(expected)
-    check(table, lines.bad, 1, expected)
+    check(table, lines.bad, 1, *expected)
     for other, told in ((b"n,m", ["n", "m"]), (b'"n" m', QUOTE), (b"\xff", NOT_UTF8)):
         whole = end.join([b"h,h", other, data, b'r,"s"', b""])
         for piece in (1, 1 << 20):
             table, lines = parse(whole, Format.CSV, SCHEMA, piece=piece, block=piece)
-            check(table, lines.bad, 1, [told, *expected, ["r", "s"]])
+            check(table, lines.bad, 1, told, *expected, ["r", "s"])
             assert len(table) == 3 + len(expected)
 
 
@@ -103,7 +92,7 @@ def test_all_of_the_table_in_one_file_with_places(kind):
     for piece in (1 << 20, 100, 1):
         table, lines = parse(data, kind, SCHEMA, piece=piece)
         assert len(table) == len(told)
-        check(table, lines.bad, 0, told)
+        check(table, lines.bad, 0, *told)
         for place, number in zip(lines.offsets.tolist(), lines.numbers.tolist(), strict=True):
             assert data[:place].count(b"\n") + 1 == number
             assert place == 0 or data[place - 1 : place] == b"\n"
@@ -124,7 +113,7 @@ def test_raw_tsv_takes_quotes_as_they_are():
     for piece in (1 << 20, 10, 1):
         table, lines = parse(data, Format.TSV_RAW, SCHEMA, piece=piece)
         assert len(table) == 1 + len(cases)
-        check(table, lines.bad, 1, [expected for _, expected in cases])
+        check(table, lines.bad, 1, *(expected for _, expected in cases))
 
 
 CELLS = st.text(st.sampled_from('a",\n\r\t é\ufeff\x00'), max_size=6)
