@@ -300,11 +300,7 @@ class Splits(Sequence[Split]):
         return self.at(numbers)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence):
-            return len(self) == len(other) and all(
-                mine == other_split for mine, other_split in zip(self, other, strict=True)
-            )
-        return NotImplemented
+        return isinstance(other, Sequence) and [*self] == [*other]
 
     __hash__ = None  # type: ignore[assignment]
 
