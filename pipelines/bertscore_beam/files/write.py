@@ -4,11 +4,10 @@ import contextlib
 import errno
 import os
 import posixpath
-import shutil
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
@@ -47,7 +46,7 @@ def write_atomically(
     Raises:
         OSError: If the disk is full, the folder is read-only and so on; nothing is left behind.
     """
-    _write(path, data, lambda fs, inner: fs.pipe_file(inner, bytes(data)), temporary_in)
+    _write(path, [data], lambda fs, inner: fs.pipe_file(inner, bytes(data)), temporary_in)
 
 
 def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
@@ -57,12 +56,13 @@ def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
         OSError: If it cannot be written; nothing is left behind.
     """
     with open(source, "rb") as file:
-        _write(path, file, lambda fs, inner: fs.put_file(os.fspath(source), inner))
+        blocks = iter(partial(file.read, _COPIED_BYTES), b"")
+        _write(path, blocks, lambda fs, inner: fs.put_file(os.fspath(source), inner))
 
 
 def _write(
     path: str,
-    content: "bytes | bytearray | memoryview | BinaryIO",
+    content: Iterable[bytes | bytearray | memoryview],
     put: Callable[[AbstractFileSystem, str], object],
     temporary_in: str | None = None,
 ) -> None:
@@ -99,7 +99,7 @@ def create_exclusively(path: str, data: bytes) -> None:
     """
     fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
-        with _temporary_local(inner, data) as temporary:
+        with _temporary_local(inner, [data]) as temporary:
             try:
                 os.link(temporary, inner)
             except FileExistsError:
@@ -135,7 +135,7 @@ def can_write_below(folder: str) -> bool:
 
 @contextlib.contextmanager
 def _temporary_local(
-    path: str, data: bytes | bytearray | memoryview | BinaryIO, folder: str | None = None
+    path: str, content: Iterable[bytes | bytearray | memoryview], folder: str | None = None
 ) -> Iterator[str]:
     """Write the content to an fsynced temporary file in a folder; remove it on exit.
 
@@ -147,10 +147,7 @@ def _temporary_local(
     )
     try:
         with open(temporary, "xb") as file:
-            if isinstance(data, bytes | bytearray | memoryview):
-                file.write(data)
-            else:
-                shutil.copyfileobj(data, file, _COPIED_BYTES)
+            file.writelines(content)
             file.flush()
             os.fsync(file.fileno())
         yield temporary
