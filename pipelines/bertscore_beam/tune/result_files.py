@@ -159,7 +159,7 @@ def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, 
         "statistic": job.plan.options.statistic,
         "rows": len(judgements),
         "left_out": dict(judgements.left_out),
-        "unscored": results.unscored,
+        "unscored": results.compared.unscored,
         "groups": groups,
         "recommended": results.recommended,
         "missing": list(job.plan.missing),
@@ -177,10 +177,9 @@ def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list
     if judgements.left_out:
         counts = ", ".join(f"{many:,} {why}" for why, many in judgements.left_out.items())
         words.append(f"Judgements were left out: {counts}.")
-    if results.unscored:
+    if unscored := results.compared.unscored:
         words.append(
-            f"{results.unscored:,} judgements have no score of some setting and were left out of "
-            "all."
+            f"{unscored:,} judgements have no score of some setting and were left out of all."
         )
     least = min(groups, key=groups.__getitem__)
     if groups[least] < FEW:
