@@ -15,14 +15,10 @@ from bertscore_beam.records import GroupRow, RowPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """The texts of one row, which the page holds only if it is asked to.
-
-    `against` is the candidate of the same row in the run it is compared with.
-    """
+    """The texts of one row, which the page holds only if it is asked to."""
 
     candidate: str
     references: tuple[str, ...]
-    against: str | None = None
     language: str | None = None
 
 
@@ -34,6 +30,7 @@ class ChosenRow:
         reason: Its word in `bertscore_error`.
         tokens: Tokens of its candidate.
         before: Its F1 in the run it is compared with; None if it is not one that moved.
+        candidate_before: Its candidate there, if the page holds texts.
         key: Its values in the columns that identify it; empty without such columns.
     """
 
@@ -45,6 +42,7 @@ class ChosenRow:
     reason: str | None = None
     tokens: int | None = None
     before: float | None = None
+    candidate_before: str | None = None
     texts: Texts | None = None
     key: tuple[str | None, ...] = ()
 

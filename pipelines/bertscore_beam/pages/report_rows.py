@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ from bertscore_beam.compare import (
     CompareOptions,
     Comparison,
     Group,
+    MovedRow,
     Ranking,
     compare_runs,
     compare_settings,
@@ -84,21 +85,17 @@ def _chosen_rows(
 
 
 def _moved_rows(
-    options: ReportOptions, run: FinishedRun, other: FinishedRun, comparison: Comparison, sign: int
+    options: ReportOptions, run: FinishedRun, other: FinishedRun, moved: Sequence[MovedRow]
 ) -> tuple[ChosenRow, ...]:
-    moved = [row for row in comparison.moved if row.change * sign > 0]
     shown = _chosen_rows(options, run, [RowPlace(row.file, row.row) for row in moved])
-    shown = tuple(
-        replace(row, before=moves.against_score) for row, moves in zip(shown, moved, strict=True)
-    )
-    if not options.with_texts:
-        return shown
-    places = [RowPlace(row.against_file, row.against_row) for row in moved]
-    before = read_rows(other, places, _text_columns(other))
+    candidates: list[str | None] = [None] * len(moved)
+    if options.with_texts:
+        places = [RowPlace(row.against_file, row.against_row) for row in moved]
+        earlier = read_rows(other, places, _text_columns(other))
+        candidates = [_texts(other, table).candidate for table in earlier]
     return tuple(
-        replace(row, texts=replace(row.texts, against=_texts(other, earlier).candidate))
-        for row, earlier in zip(shown, before, strict=True)
-        if row.texts is not None
+        replace(row, before=move.against_score, candidate_before=candidate)
+        for row, move, candidate in zip(shown, moved, candidates, strict=True)
     )
 
 
@@ -147,31 +144,19 @@ def _find_series(pattern: str) -> tuple[list[str], int]:
 
 def _nights(
     options: ReportOptions, earlier: Sequence[str], newest: FinishedRun, findings: Findings
-) -> tuple[Night, ...]:
-    if not earlier:
-        return ()
-    nights = []
-    for root in earlier:
-        run = open_finished(root, "RUN")
-        merged = merge_groups(run, options.by, OPTION)
-        nights.append(_night(options, run, merged.total, merged.groups or {}, newest))
-    return (*nights, _night(options, newest, findings.total, findings.groups, newest))
-
-
-def _night(
-    options: ReportOptions,
-    run: FinishedRun,
-    total: ScoreStatistics,
-    groups: Mapping[Group, ScoreStatistics],
-    newest: FinishedRun,
-) -> Night:
-    return Night(
-        run=run.folder.shown,
-        started=_utc(run.run.get("started")),
-        total=group_row(WHOLE, total, options.confidence),
-        comparable=_is_comparable(newest, run),
-        groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
-    )
+) -> Iterator[Night]:
+    """Yield the runs of a series, the newest last."""
+    for root in (*earlier, None):
+        run = newest if root is None else open_finished(root, "RUN")
+        sums = findings if root is None else merge_groups(run, options.by, OPTION)
+        groups = sums.groups or {}
+        yield Night(
+            run=run.folder.shown,
+            started=_utc(run.run.get("started")),
+            total=group_row(WHOLE, sums.total, options.confidence),
+            comparable=_is_comparable(newest, run),
+            groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
+        )
 
 
 def _utc(seconds: Any) -> str:
@@ -211,10 +196,13 @@ def collect(options: ReportOptions) -> ReportData:
         compared = compare_runs(options.comparison(run.folder.root, other.folder.root))
         (comparison,) = compared.comparisons
         fallen, risen = (
-            _moved_rows(options, run, other, comparison, sign=sign) for sign in (-1, 1)
+            _moved_rows(
+                options, run, other, [row for row in comparison.moved if row.change * sign > 0]
+            )
+            for sign in (-1, 1)
         )
     confidence = options.confidence
-    nights = _nights(options, earlier, run, findings)
+    nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
     signatures = stated_signatures(run)
     return ReportData(
         options=options,

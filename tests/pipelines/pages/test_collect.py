@@ -143,7 +143,7 @@ def test_the_change_finds_the_system_that_is_worse_and_no_other(report):
     assert report.risen == ()
     first = report.fallen[0]
     assert first.before - first.f1 == pytest.approx(0.02, abs=1e-5)
-    assert first.texts.against.startswith("candidate ")
+    assert first.candidate_before.startswith("candidate ")
     assert first.texts.candidate.startswith("changed ")
 
 
