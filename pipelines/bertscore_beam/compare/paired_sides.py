@@ -206,11 +206,7 @@ class PairedGroups:
         row += np.bincount(groups, minlength=len(row))
 
     def _furthest(
-        self,
-        before: _Moved,
-        mine: Entries,
-        theirs: Entries,
-        moves: npt.NDArray[Any],
+        self, before: _Moved, mine: Entries, theirs: Entries, moves: npt.NDArray[Any]
     ) -> _Moved:
         most = self._options.moved_rows
         furthest = np.argsort(-moves, kind="stable")[:most]

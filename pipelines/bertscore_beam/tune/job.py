@@ -44,13 +44,7 @@ from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, write_results
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import (
-    IDF_FOLDER,
-    TuneJob,
-    TuneModel,
-    TunePlan,
-    cut_parts,
-)
+from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core import (
     EMBEDDED_MODEL,
@@ -158,8 +152,7 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     folder.delete(SUMMARY_FILE, *RESULT_FILES)
     folder.delete_temporary()
     folder.write_json(
-        RUN_FILE,
-        {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
+        RUN_FILE, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
     )
     _write_parts(job)
     for name, why in plan.missing.items():

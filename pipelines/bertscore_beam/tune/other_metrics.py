@@ -6,13 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.metrics import (
-    CORPUS_METRICS,
-    RougeL,
-    corpus_score,
-    metric_of,
-    num_counts,
-)
+from bertscore_beam.metrics import CORPUS_METRICS, RougeL, corpus_score, metric_of, num_counts
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_core import known_languages

@@ -20,15 +20,7 @@ from bertscore_beam.files import mask_credentials, write_atomically
 from bertscore_beam.run import SUMMARY_FILE, escape_line, read_layers
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import MEASURES, TuneJob
-from bertscore_beam.tune.tune_results import (
-    AGREEMENT,
-    ALL_ROWS,
-    FEW,
-    MEAN,
-    POOR,
-    Results,
-    Row,
-)
+from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, MEAN, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
 from bertscore_core.stats import Doubles
 

@@ -343,9 +343,7 @@ def evaluate(
     agreement = overall[options.statistic]
     _check_defined(options.statistic, agreement, sides, groups)
     return Results(
-        compared=sides,
-        rows=rows,
-        recommended=_recommend(plan, sides, groups, agreement, scores),
+        compared=sides, rows=rows, recommended=_recommend(plan, sides, groups, agreement, scores)
     )
 
 
