@@ -206,15 +206,11 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
     assert by_two.whole.counts.pairs == ROWS
 
 
+NAMES = pa.dictionary(pa.int8(), pa.string())
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [
-        pa.int32(),
-        pa.float64(),
-        pa.string(),
-        pa.large_string(),
-        pa.dictionary(pa.int8(), pa.string()),
-    ],
+    "kind", [pa.int32(), pa.float64(), pa.string(), pa.large_string(), NAMES], ids=str
 )
 def test_keys_are_equal_where_their_values_are_whatever_the_type(tmp_path, kind):
     """The texts of the columns do not run into each other, and a null or NaN is no key."""
