@@ -22,7 +22,7 @@ from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
 from bertscore_core.errors import BertScoreError, ConfigError, InputError
 from bertscore_core.stats import holm
-from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
+from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored, with_column
 
 ROWS = 240
 
@@ -35,10 +35,6 @@ def few_resamples(monkeypatch):
 
 def table(seed=0, shift=0.0, rows=ROWS):
     return pa.concat_tables(many_rows(rows, seed=seed, shift=shift))
-
-
-def with_column(rows, name, values):
-    return rows.set_column(rows.column_names.index(name), name, pa.array(values))
 
 
 def with_ids(rows, first):
