@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from bertscore_beam.compare import GroupComparison, verdict
 from bertscore_beam.pages import charts, words
-from bertscore_beam.pages.report_data import ReportData
+from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.records import shown_metrics
 from bertscore_beam.run import duration_words, escape_line
 from bertscore_core.errors import escape_text
