@@ -5,10 +5,10 @@ are escaped where they are shown.
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from glob import has_magic
 from typing import Any
 
 import numpy as np
@@ -231,12 +231,10 @@ def _shown(text: Text) -> str:
 
 # A series of runs: the newest is the headline, and all of them are the trend.
 
-_MAGIC = re.compile(r"[*?\[]")
-
 
 def _find_series(pattern: str) -> tuple[list[str], int]:
     """Return the folders of the runs that are done, the newest last, and how many are not."""
-    if not _MAGIC.search(pattern):
+    if not has_magic(pattern):
         return [pattern], 0
     with reaching("RUN", pattern):
         roots = [folder.root for folder in scoring_runs(pattern, "RUN")]
@@ -316,7 +314,11 @@ def collect(options: ReportOptions) -> ReportData:
         run=run.folder.shown,
         started=_utc(run.run.get("started")),
         made=_utc(datetime.now(UTC).timestamp()),
-        rescaled=any(map(_is_rescaled, signatures.values())),
+        rescaled=any(
+            name == "baseline" and value != "none"
+            for signature in signatures.values()
+            for name, value, _ in signature_sentences(signature)
+        ),
         total=group_row(WHOLE, findings.total, confidence),
         summary=run.summary,
         parts=len(run.records),
@@ -342,12 +344,6 @@ def collect(options: ReportOptions) -> ReportData:
         nights=nights,
         signatures=signatures,
         notices=_notices(run, comparison, unfinished, nights),
-    )
-
-
-def _is_rescaled(signature: str) -> bool:
-    return any(
-        name == "baseline" and value != "none" for name, value, _ in signature_sentences(signature)
     )
 
 

@@ -109,8 +109,7 @@ def _draw_settings(panel: Axes, rows: Sequence[Row]) -> None:
 
 
 def _points(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
-    ordered = sorted(rows, key=itemgetter("layer"))
-    return [row["layer"] for row in ordered], [row["value"] for row in ordered]
+    return [row["layer"] for row in rows], [row["value"] for row in rows]
 
 
 TABLE, PARQUET = "agreement.csv", "agreement.parquet"
