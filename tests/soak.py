@@ -19,16 +19,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import count, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fsspec
 import pyarrow as pa
@@ -92,22 +91,20 @@ def hostile_dump() -> dict[str, pa.Table]:
             [_TEXTS.get(row - shift, text.encode()) for row, text in enumerate(rows[side])]
             for side, shift in (("candidate", 0), ("reference", 5))
         )
-        references = _texts(right)
-        if number % 2:
-            lists = [
-                [text, b"the cat sat", b"rain fell"][: row % 4] for row, text in enumerate(right)
-            ]
-            raw = pa.array([None if row in (22, 79) else lists[row] for row in range(len(lists))])
-            references = pa.ListArray.from_arrays(
-                raw.offsets, raw.values.view(pa.string()), mask=raw.is_null()
-            )
-        columns = {"id": rows["id"], "candidate": _texts(left), "reference": references}
-        dump[f"shard {number:03d}.parquet"] = pa.table(columns)
+        lists = [
+            None if row in (22, 79) else [text, b"the cat sat", b"rain fell"][: row % 4]
+            for row, text in enumerate(right)
+        ]
+        dump[f"shard {number:03d}.parquet"] = pa.table(
+            {
+                "id": rows["id"],
+                "candidate": pa.array(left, pa.binary()).view(pa.string()),
+                "reference": pa.array(lists, pa.list_(pa.binary())).view(pa.list_(pa.string()))
+                if number % 2
+                else pa.array(right, pa.binary()).view(pa.string()),
+            }
+        )
     return dump
-
-
-def _texts(values: Sequence[bytes | None]) -> pa.Array:
-    return pa.array(values, pa.binary()).view(pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +201,14 @@ def rows_that_differ(files: Mapping[str, bytes], dump: Mapping[str, pa.Table]) -
     return wrong
 
 
+class Undisturbed(NamedTuple):
+    """A run that nothing befell: its files, when the first was there, how many changes it made."""
+
+    files: Mapping[str, bytes]
+    first: float
+    changes: int
+
+
 @dataclass
 class Run:
     """One execution of the command, in a session of its own.
@@ -221,21 +226,14 @@ class Run:
     def __post_init__(self) -> None:
         """Start it."""
         soak, store, mode = self.cycle.soak, self.cycle.store, self.cycle.mode
-        flags = {
-            "--input": soak.place(store, "dump"),
-            "--output": self.cycle.output,
-            "--model": soak.model,
-            "--num-layers": 2,
-            "--idf": "corpus",
-            "--split-rows": SPLIT_ROWS,
-            "--max-reject-fraction": 1,
-            "--device": "cpu",
-            "--workers": NUM_WORKERS[mode],
-        }
+        words: list[object] = ["--input", f"{store.root}/dump", "--output", self.cycle.output]
+        words += ["--model", soak.model, "--num-layers", 2, "--idf", "corpus", "--device", "cpu"]
+        words += ["--split-rows", SPLIT_ROWS, "--max-reject-fraction", 1]
+        words += ["--workers", NUM_WORKERS[mode]]
         if mode == "in-memory":
             self.restarts = 0  # without a process to be killed, none is started
         if self.restarts is not None:
-            flags["--restarts"] = self.restarts
+            words += ["--restarts", self.restarts]
         temporary = self.cycle.folder / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -247,18 +245,18 @@ class Run:
             **store.environment(self.cycle.name),
         }
         self._before = store.versions(self.cycle.output)
-        self.log = self.cycle.folder / f"command-{self.cycle.commands:02d}.log"
+        self.log = self.cycle.folder / f"command-{len(self.cycle.sessions):02d}.log"
         self.started = time.monotonic()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "bertscore_beam", "score"]
-                + [str(word) for pair in flags.items() for word in pair],
+                [sys.executable, "-m", "bertscore_beam", "score", *map(str, words)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.cycle.sessions.append(self.process.pid)
 
     def is_over(self) -> bool:
         """Tell whether the command has ended; look at what it has done."""
@@ -311,14 +309,13 @@ class Cycle:
     store: Store
     chance: random.Random = field(default_factory=random.Random)
     struck: Counter[str] = field(default_factory=Counter)
-    commands: int = 0
     wrong: list[str] = field(default_factory=list)
     sessions: list[int] = field(default_factory=list)
 
     @property
     def output(self) -> str:
         """Where it writes."""
-        return self.soak.place(self.store, f"{self.name}/out")
+        return f"{self.store.root}/{self.name}/out"
 
     @property
     def folder(self) -> Path:
@@ -329,16 +326,9 @@ class Cycle:
         """Return how many of the faults were kills."""
         return sum(count for fault, count in self.struck.items() if fault.startswith("kill"))
 
-    def start(self, restarts: int | None = None) -> Run:
-        """Start the command."""
-        run = Run(self, restarts)
-        self.commands += 1
-        self.sessions.append(run.process.pid)
-        return run
-
-    def undisturbed(self) -> "Undisturbed":
+    def undisturbed(self) -> Undisturbed:
         """Run the command once with nothing done to it."""
-        run = self.start()
+        run = Run(self)
         run.wait(60, progress=1)
         first = time.monotonic() - run.started
         run.wait(LIMIT_SECONDS)
@@ -351,7 +341,7 @@ class Cycle:
         print(f"undisturbed: {self.mode} on {self.store.name}", flush=True)
         return Undisturbed(files, first, len(run.progress))
 
-    def go(self, expected: "Undisturbed", most_kills: int) -> None:
+    def go(self, expected: Undisturbed, most_kills: int) -> None:
         """Go through the cycle; `wrong` says what went wrong, if anything did."""
         try:
             while not self.wrong and self._command(expected, most_kills) != _DONE:
@@ -365,10 +355,10 @@ class Cycle:
             for leader in self.sessions:
                 kill_session(leader)
 
-    def _command(self, expected: "Undisturbed", most_kills: int) -> int | None:
+    def _command(self, expected: Undisturbed, most_kills: int) -> int | None:
         """Start the command once, disturb it, and return its status."""
-        last = self.commands == _MAX_COMMANDS
-        run = self.start(self.chance.choice((None, 1000)))
+        last = len(self.sessions) == _MAX_COMMANDS
+        run = Run(self, self.chance.choice((None, 1000)))
         done: list[str] = []
         while not last and self.kills() < most_kills:
             # Half of the moments are even over the time until something is written, or a little
@@ -400,15 +390,6 @@ class Cycle:
             impossible |= {"kill worker", "stop worker"}
         possible = {fault: w for fault, w in FAULTS.items() if fault not in impossible}
         return self.chance.choices(list(possible), list(possible.values()))[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Undisturbed:
-    """A run that nothing befell: its files, when the first was there, how many changes it made."""
-
-    files: Mapping[str, bytes]
-    first: float
-    changes: int
 
 
 def _allowed_statuses(done: Sequence[str], restarts: int | None) -> tuple[int, ...]:
@@ -445,21 +426,14 @@ class Soak:
         self.model = build_tiny_model("bert", root / "model")
         self.dump = hostile_dump()
         for store in stores:
-            store.files.makedirs(self.place(store, "dump"), exist_ok=True)
+            store.files.makedirs(f"{store.root}/dump", exist_ok=True)
             for name, table in self.dump.items():
                 sink = pa.BufferOutputStream()
                 pq.write_table(table, sink, row_group_size=2 * SPLIT_ROWS)
-                path = f"{self.place(store, 'dump')}/{name}"
-                store.files.pipe_file(path, bytes(sink.getvalue()))
+                store.files.pipe_file(f"{store.root}/dump/{name}", bytes(sink.getvalue()))
         self.cycles: list[Cycle] = []
         self._pairs = list(product(modes, stores))
-        self._lock = threading.Lock()
-        self._begun = 0
-        self._lanes = iter(range(1000))
-
-    def place(self, store: Store, name: str) -> str:
-        """Return the path or URL of a name."""
-        return f"{store.root}/{name}"
+        self._numbers, self._lanes = count(), count()
 
     def kills(self) -> int:
         """Return how many processes were killed."""
@@ -477,9 +451,7 @@ class Soak:
 
             def lane(_: int) -> None:
                 while self.kills() < kills and time.monotonic() < end and not self.wrong():
-                    with self._lock:
-                        number = self._begun
-                        self._begun += 1
+                    number = next(self._numbers)
                     self._cycle(number, kills, expected[number % len(expected)])
 
             list(pool.map(lane, range(jobs)))
@@ -505,12 +477,12 @@ class Soak:
         self.cycles.append(cycle)
         print(
             f"{cycle.name:32} {cycle.kills()} kills of {cycle.struck.total()} faults, "
-            f"{cycle.commands} commands: {'WRONG' if cycle.wrong else 'right'}; "
+            f"{len(cycle.sessions)} commands: {'WRONG' if cycle.wrong else 'right'}; "
             f"{self.kills()} kills in all",
             flush=True,
         )
         if not cycle.wrong:
-            store.files.rm(self.place(store, cycle.name), recursive=True)
+            store.files.rm(f"{store.root}/{cycle.name}", recursive=True)
             shutil.rmtree(cycle.folder)
 
     def to_dict(self) -> dict[str, Any]:
@@ -525,7 +497,7 @@ class Soak:
             "kills": self.kills(),
             "faults": {" ".join(where): count for where, count in sorted(counts.items())},
             "cycles": len(self.cycles),
-            "resumes": sum(cycle.commands - 1 for cycle in self.cycles),
+            "resumes": sum(len(cycle.sessions) - 1 for cycle in self.cycles),
             "violations": self.wrong(),
         }
 

@@ -1,12 +1,12 @@
 """What README.md and docs/ say is so: examples run, commands parse, links and messages exist."""
 
 import ast
+import io
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, redirect_stdout
 from importlib.util import find_spec
-from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ PAGES = {
     for path in (README, *sorted((ROOT / "docs").glob("*.md")))
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 OUTPUT = "build/my-scores"
 NEEDED = {
     "score": ["--input", "a"],
@@ -51,19 +52,9 @@ def blocks(page: str, *run_options: str) -> list[str]:
     return [code for language, code in BLOCK.findall(PAGES[page]) if language in run_options]
 
 
-def examples(page: str) -> list[tuple[str, str | None]]:
-    """Pair the Python blocks of a page with what they print: a text block next to them."""
-    found = list(BLOCK.finditer(PAGES[page]))
-    result = []
-    for block, following in zip_longest(found, found[1:]):
-        if block[1] != "python":
-            continue
-        printed = None
-        if following is not None and following[1] == "text":
-            between = PAGES[page][block.end() : following.start()]
-            printed = following[2] if not between.strip() else None
-        result.append((block[2], printed))
-    return result
+def examples(page: str) -> list[tuple[str, str]]:
+    """Pair the Python blocks of a page with what they print: a text block next to them, or ""."""
+    return EXAMPLE.findall(PAGES[page])
 
 
 def commands(page: str) -> Iterator[list[str]]:
@@ -88,16 +79,10 @@ def checkout(tmp_path_factory) -> tuple[Path, str]:
     (folder / "configs").symlink_to(ROOT / "configs")
     (command,) = (found for found in commands("README.md") if found[0] == "score")
     assert command[command.index("--output") + 1] == OUTPUT
-    capture = pytest.MonkeyPatch()
-    printed: list[str] = []
-    capture.setattr("builtins.print", lambda *words, **_: printed.append(" ".join(words)))
-    with chdir(folder):
-        try:
-            status = cli.main(command)
-        finally:
-            capture.undo()
-    assert status == 0
-    return folder, "\n".join(printed)
+    printed = io.StringIO()
+    with chdir(folder), redirect_stdout(printed):
+        assert cli.main(command) == 0
+    return folder, printed.getvalue()
 
 
 def test_the_readme_is_short():
@@ -135,17 +120,19 @@ def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
             capfd.readouterr()
             exec(compile(code, page, "exec"), names)  # noqa: S102 - our own text
             printed = capfd.readouterr()
-            if expected is not None:
-                assert [line.rstrip() for line in printed.out.rstrip().splitlines()] == [
-                    line.rstrip() for line in expected.rstrip().splitlines()
-                ]
+            if expected:
+                shown, wanted = (
+                    [line.rstrip() for line in text.rstrip().splitlines()]
+                    for text in (printed.out, expected)
+                )
+                assert shown == wanted
             assert "Error" not in printed.err
 
 
 def test_most_python_examples_show_what_they_print():
     shown = [printed for page in PYTHON_PAGES for _, printed in examples(page)]
     assert len(shown) >= 12
-    assert sum(printed is None for printed in shown) <= 1
+    assert shown.count("") <= 1
 
 
 @pytest.mark.job

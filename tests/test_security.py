@@ -9,6 +9,7 @@ import os
 import pickle
 import posixpath
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -34,7 +35,6 @@ from bertscore_core import (
     IdfTable,
     ModelLoadError,
     ScorerConfig,
-    settle,
 )
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.s3 import over_http, s3_bucket
@@ -56,11 +56,7 @@ class MakesAFile:
 @pytest.fixture
 def model_folder(tiny_folder, tmp_path) -> Path:
     """Return a copy of a tiny model that a test may change."""
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for path in tiny_folder("bert").iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
+    return Path(shutil.copytree(tiny_folder("bert"), tmp_path / "model"))
 
 
 def tiny_config(folder: Path, **changes) -> ScorerConfig:
@@ -84,30 +80,23 @@ def test_the_trap_springs_when_it_is_trusted(tmp_path):
     assert (tmp_path / "mark").exists()
 
 
-def test_pickled_weights_are_not_opened_unasked(model_folder, tmp_path):
-    mark = tmp_path / "mark"
-    pickle_weights(model_folder, mark)
-    with pytest.raises(ModelLoadError, match="allow them by name with --allow-pickle-weights"):
-        settle(tiny_config(model_folder))
-    assert not mark.exists()
-
-
-def test_pickled_weights_are_not_opened_beside_a_broken_safe_file(model_folder, tmp_path):
-    mark = tmp_path / "mark"
-    pickle_weights(model_folder, mark)
-    (model_folder / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelLoadError, match="cannot be loaded"):
-        BertScorer(tiny_config(model_folder))
-    assert not mark.exists()
-
-
-def test_allowed_pickles_are_still_read_as_weights_alone(model_folder, tmp_path):
-    """torch refuses anything but tensors; older torch would have run it."""
-    mark = tmp_path / "mark"
-    pickle_weights(model_folder, mark)
-    with pytest.raises(ModelLoadError, match="cannot be loaded"):
-        BertScorer(tiny_config(model_folder, allow_pickle_weights=True))
-    assert not mark.exists()
+@pytest.mark.parametrize(
+    ("safe", "allowed", "words"),
+    [
+        (None, False, "allow them by name with --allow-pickle-weights"),
+        (b"nothing", False, "cannot be loaded"),
+        # torch refuses anything but tensors; older torch would have run it.
+        (None, True, "cannot be loaded"),
+    ],
+    ids=["unasked", "beside a broken safe file", "allowed, and read as weights alone"],
+)
+def test_pickled_weights_run_nothing(model_folder, tmp_path, safe, allowed, words):
+    pickle_weights(model_folder, tmp_path / "mark")
+    if safe is not None:
+        (model_folder / "model.safetensors").write_bytes(safe)
+    with pytest.raises(ModelLoadError, match=words):
+        BertScorer(tiny_config(model_folder, allow_pickle_weights=allowed))
+    assert not (tmp_path / "mark").exists()
 
 
 CODE = """

@@ -16,14 +16,12 @@ pyarrow of constraints.txt::
     python configs/demo/make_sample.py [FOLDER]
 """
 
-from __future__ import annotations
-
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,81 +52,23 @@ ODDITIES: tuple[tuple[str | None, str, str], ...] = (
 )
 
 META = pa.struct([("domain", pa.string()), ("segment", pa.int32()), ("note", pa.string())])
-COMMON_FIELDS = (
-    pa.field("id", pa.int64(), nullable=False),
-    pa.field("system", pa.dictionary(pa.int8(), pa.string())),
-    pa.field("language", pa.string()),
-    pa.field("candidate", pa.string()),
-)
-LAST_FIELDS = (pa.field("created", pa.timestamp("ms", tz="UTC")), pa.field("meta", META))
-SINGLE_SCHEMA = pa.schema([*COMMON_FIELDS, pa.field("reference", pa.string()), *LAST_FIELDS])
-MULTI_SCHEMA = pa.schema(
-    [*COMMON_FIELDS, pa.field("reference", pa.list_(pa.string())), *LAST_FIELDS]
-)
 
 Row = dict[str, Any]
 
 
-class Segment(NamedTuple):
-    """One topic with its slots filled: what every system was asked to say.
-
-    Attributes:
-        code: That of the language.
-        language: What sentences.yaml has of it: whether white space separates words (`spaced`), the
-            values that each of the `slots` may take, and for each of the `topics` its sentences,
-            the reference first.
-        topic: Number of the topic.
-        filling: The value of each slot.
-    """
-
-    code: str
-    language: Mapping[str, Any]
-    topic: int
-    filling: Mapping[str, str]
-
-    def say(self, variant: int) -> str:
-        """Return the segment in the words of one of the topic's sentences."""
-        return str(self.language["topics"][self.topic][variant]).format(**self.filling)
-
-    def part(self, keep: Callable[[list[str]], list[str]]) -> str:
-        """Return the words of the reference that are kept; characters, where it has no words."""
-        text, spaced = self.say(0), self.language["spaced"]
-        return (" " if spaced else "").join(keep(text.split() if spaced else list(text)))
-
-
-def paraphrase(segment: Segment, rng: random.Random) -> str:
-    """Say the same in other words."""
-    return segment.say(rng.randrange(1, len(segment.language["topics"][segment.topic])))
-
-
-def careful(segment: Segment, rng: random.Random) -> str:
-    """Repeat the reference, every third time without its final mark."""
-    text = segment.say(0)
-    return text if rng.randrange(3) else text.rstrip(".。।")
-
-
-def dropped(segment: Segment, rng: random.Random) -> str:
-    """Lose about one unit in DROP_EVERY, but never all of them."""
-    return segment.part(lambda units: [u for u in units if rng.randrange(DROP_EVERY)] or units[:1])
-
-
-def swapped(segment: Segment, rng: random.Random) -> str:
-    """Fill each slot with another value than the reference has."""
-    other = {
-        slot: rng.choice([value for value in values if value != segment.filling[slot]])
-        for slot, values in segment.language["slots"].items()
-    }
-    return segment._replace(filling=other).say(0)
-
-
-def truncated(segment: Segment, rng: random.Random) -> str:
-    """Stop halfway."""
-    del rng  # every system is called in the same way
-    return segment.part(lambda units: units[: len(units) // 2])
-
-
-SYSTEMS: Sequence[Callable[[Segment, random.Random], str]]
-SYSTEMS = (paraphrase, careful, dropped, swapped, truncated)
+def schema(reference: pa.DataType) -> pa.Schema:
+    """Return the columns of a file by the type of its references."""
+    return pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("system", pa.dictionary(pa.int8(), pa.string())),
+            ("language", pa.string()),
+            ("candidate", pa.string()),
+            ("reference", reference),
+            ("created", pa.timestamp("ms", tz="UTC")),
+            ("meta", META),
+        ]
+    )
 
 
 def make_tables() -> dict[str, pa.Table]:
@@ -141,10 +81,11 @@ def make_tables() -> dict[str, pa.Table]:
     for number, row in enumerate([*europe, *world, *multi], start=1):
         row["id"] = number
         row["created"] = FIRST_DAY + timedelta(minutes=7 * number)
+    single, several = schema(pa.string()), schema(pa.list_(pa.string()))
     return {
-        "news-europe.parquet": pa.Table.from_pylist(europe, schema=SINGLE_SCHEMA),
-        "news-world.parquet": pa.Table.from_pylist(world, schema=SINGLE_SCHEMA),
-        "several-references.parquet": pa.Table.from_pylist(multi, schema=MULTI_SCHEMA),
+        "news-europe.parquet": pa.Table.from_pylist(europe, single),
+        "news-world.parquet": pa.Table.from_pylist(world, single),
+        "several-references.parquet": pa.Table.from_pylist(multi, several),
     }
 
 
@@ -156,29 +97,39 @@ def _pairs(
     several_references: bool = False,
 ) -> Iterator[Row]:
     """Yield a row per segment and system, the systems of a segment beside each other."""
-    for segment in _segments(languages, codes, rng):
-        reference: str | list[str] = segment.say(0)
-        if several_references:
-            reference = [segment.say(variant) for variant in range(rng.randint(2, 3))]
-        for system in SYSTEMS:
-            yield {
-                "system": system.__name__,
-                "language": segment.code,
-                "candidate": system(segment, rng),
-                "reference": reference,
-                "meta": {"domain": DOMAINS[segment.topic], "segment": segment.topic, "note": None},
-            }
-
-
-def _segments(
-    languages: Mapping[str, Any], codes: Sequence[str], rng: random.Random
-) -> Iterator[Segment]:
     for code in codes:
-        for topic in range(len(languages[code]["topics"])):
+        language = languages[code]
+        for segment, topic in enumerate(language["topics"]):
+            meta = {"domain": DOMAINS[segment], "segment": segment, "note": None}
             for _ in range(FILLINGS):
-                slots = languages[code]["slots"].items()
-                filling = {slot: rng.choice(values) for slot, values in slots}
-                yield Segment(code, languages[code], topic, filling)
+                words = {slot: rng.choice(values) for slot, values in language["slots"].items()}
+                reference = topic[0].format(**words)
+                if several_references:
+                    reference = [one.format(**words) for one in topic[: rng.randint(2, 3)]]
+                for system, candidate in _candidates(language, topic, words, rng):
+                    row = {"system": system, "language": code, "candidate": candidate}
+                    yield {**row, "reference": reference, "meta": meta}
+
+
+def _candidates(
+    language: Mapping[str, Any], topic: Sequence[str], words: Mapping[str, str], rng: random.Random
+) -> Iterator[tuple[str, str]]:
+    """Yield what each system makes of a segment: a topic, of which the first sentence is right.
+
+    `words` has the value of each slot, of which the language has others.
+    """
+    text = topic[0].format(**words)
+    yield "paraphrase", topic[rng.randrange(1, len(topic))].format(**words)
+    yield "careful", text if rng.randrange(3) else text.rstrip(".。।")
+    units = text.split() if language["spaced"] else list(text)
+    blank = " " if language["spaced"] else ""
+    yield "dropped", blank.join([one for one in units if rng.randrange(DROP_EVERY)] or units[:1])
+    others = {
+        slot: rng.choice([value for value in values if value != words[slot]])
+        for slot, values in language["slots"].items()
+    }
+    yield "swapped", topic[0].format(**others)
+    yield "truncated", blank.join(units[: len(units) // 2])
 
 
 def _odd_rows() -> Iterator[Row]:

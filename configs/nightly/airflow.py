@@ -71,10 +71,7 @@ with DAG(
         )
 
     score = task(
-        "score",
-        SCORE,
-        retry_delay=timedelta(minutes=5),
-        execution_timeout=timedelta(hours=6),
+        "score", SCORE, retry_delay=timedelta(minutes=5), execution_timeout=timedelta(hours=6)
     )
     check = BashOperator(task_id="check", bash_command=CHECK)
     compare, report = task("compare", COMPARE), task("report", REPORT)

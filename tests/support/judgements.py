@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam.tune import Judgements, TuneOptions, read_judgements
+
 WORDS = {
     "en": "the cat sat on a mat while rain fell over old houses near the quiet river bank",
     "de": "die Katze sass auf einer Matte als Regen auf alte Häuser am stillen Fluss fiel",
@@ -47,3 +49,9 @@ def write_judgements(path: Path, rows: list[dict[str, Any]] | None = None) -> Pa
     """Write rows as Parquet."""
     pq.write_table(pa.Table.from_pylist(judgement_rows() if rows is None else rows), path)
     return path
+
+
+def read(path: Path, **options: Any) -> Judgements:
+    """Read judgements by the scores in the column `human`, unless the options say other things."""
+    chosen = {"judgements": (str(path),), "output": "out", "score_column": "human", **options}
+    return read_judgements(TuneOptions(**chosen), "out")

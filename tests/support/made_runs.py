@@ -101,6 +101,11 @@ def scored(
     )
 
 
+def with_column(rows: pa.Table, name: str, values: object) -> pa.Table:
+    """Return rows with other values in a column."""
+    return rows.set_column(rows.column_names.index(name), name, pa.array(values))
+
+
 def made_run(
     folder: Path,
     inputs: Mapping[str, pa.Table | Iterable[pa.Table]],

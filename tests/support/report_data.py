@@ -36,7 +36,6 @@ TEXTS = (
     Texts(
         candidate="جلست القطة على السجادة (3 مرات).",
         references=("كانت القطة على السجادة.", "القطة فوق البساط."),
-        against="القطة على السجادة.",
         language="ar",
     ),
     Texts(
@@ -88,6 +87,7 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
         tokens=30 + at,
         reason="empty_candidate" if at == 2 else None,
         before=0.5 if moved else None,
+        candidate_before="القطة على السجادة." if moved and texts and not at else None,
         texts=texts,
         key=(str(at), HOSTILE[at % len(HOSTILE)]),
     )

@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING
 from bertscore_beam.cli.show import report, say
 from bertscore_beam.files import before_work, mask_credentials, reaching, write_atomically
 from bertscore_beam.options import GroupsOptions
-from bertscore_beam.pages import (
-    ReportOptions,
-    check_output,
-    check_outside,
-    groups_of_run,
-    write_table,
-)
+from bertscore_beam.pages import ReportOptions, check_outside, outcome_of_groups
 from bertscore_beam.run import DONE, WORSE, Outcome, Shown
 from bertscore_core import ConfigError
 
@@ -21,20 +15,7 @@ if TYPE_CHECKING:
 
 def print_groups(options: GroupsOptions) -> int:
     """Print the groups of a run, and write them to a file if one is named."""
-    if options.output is not None:
-        check_output(options.output, options.run)
-    with before_work():
-        groups = groups_of_run(options.run, options.by, options.confidence)
-        if options.output is not None:
-            write_table(groups, options.output)
-    return report(
-        Outcome(
-            shown=(groups.shown(),),
-            document=groups.document(),
-            warnings=groups.warnings,
-            is_answer=True,
-        )
-    )
+    return report(outcome_of_groups(options))
 
 
 def compare(options: "CompareOptions") -> int:

@@ -306,11 +306,7 @@ def _reference_digests(run: FinishedRun) -> dict[str, str]:
 
 
 def _comparison(
-    options: CompareOptions,
-    measure: str,
-    run: FinishedRun,
-    paired: Paired,
-    sums: PairedGroups,
+    options: CompareOptions, measure: str, run: FinishedRun, paired: Paired, sums: PairedGroups
 ) -> Comparison:
     _check_references(options, sums)
     numbers = paired.reader.groups

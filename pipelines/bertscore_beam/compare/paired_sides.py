@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -206,11 +206,7 @@ class PairedGroups:
         row += np.bincount(groups, minlength=len(row))
 
     def _furthest(
-        self,
-        before: _Moved,
-        mine: Entries,
-        theirs: Entries,
-        moves: npt.NDArray[Any],
+        self, before: _Moved, mine: Entries, theirs: Entries, moves: npt.NDArray[Any]
     ) -> _Moved:
         most = self._options.moved_rows
         furthest = np.argsort(-moves, kind="stable")[:most]
@@ -250,18 +246,21 @@ class PairedGroups:
             corpus=self._compared_corpora(groups, resample=resamples > 0, **how),
         )
 
+    @cached_property
+    def _corpus_rows(self) -> tuple[Numbers, Numbers, list[Numbers]]:
+        """The counts of all pairs on both sides, and which of them each group has."""
+        groups, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
+        self._corpora.clear()
+        ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
+        return mine, theirs, np.split(np.argsort(groups, kind="stable"), ends[:-1])
+
     def _compared_corpora(self, groups: slice, **how: Any) -> CorpusResult | None:
         name = self._corpus
-        if name is None or not self._corpora:
+        if name is None or not self._counts.any():
             return None
-        first, last, _ = groups.indices(self._counts.shape[1])
-        rows = [(first <= group) & (group < last) for group, _, _ in self._corpora]
-        mine, theirs = (
-            np.concatenate(
-                [piece[side][chosen] for piece, chosen in zip(self._corpora, rows, strict=True)]
-            ).astype(np.float64)
-            for side in (1, 2)
-        )
+        *sides, of_groups = self._corpus_rows
+        rows = np.sort(np.concatenate(of_groups[groups]))  # as they were read
+        mine, theirs = (counts[rows].astype(np.float64) for counts in sides)
 
         def score(sums: npt.NDArray[np.float64]) -> float:
             own = corpus_score(name, sums.astype(np.int64).tolist())
@@ -282,8 +281,7 @@ def _rows_by_group(groups: Numbers) -> Iterator[tuple[int, Numbers]]:
     yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Paired:
+class Paired(NamedTuple):
     """What reading and pairing gave: the sums of each pair of sides.
 
     `common` has the number of the rows that all systems have scored, and the sums of their scores
@@ -329,13 +327,7 @@ def pair_sides(
             sides = [codes[name] for name in names]
         sums, common = _add_up(options, names, sides, settings, reader, buckets)
     without = reader.systems.get((None,))
-    return Paired(
-        names=names,
-        sums=sums,
-        common=common,
-        reader=reader,
-        without_system=0 if without is None else int(rows[without]),
-    )
+    return Paired(names, sums, common, reader, 0 if without is None else int(rows[without]))
 
 
 def _check_systems(options: CompareOptions, names: Sequence[str], present: Sequence[str]) -> None:

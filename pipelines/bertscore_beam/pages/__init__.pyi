@@ -9,17 +9,17 @@ from .explain_rows import (
 )
 from .explain_terminal import terminal as terminal
 from .group_rows import (
-    check_output as check_output,
     check_outside as check_outside,
     groups_of_run as groups_of_run,
-    write_table as write_table,
+    outcome_of_groups as outcome_of_groups,
 )
 from .page import MOST_CHARACTERS as MOST_CHARACTERS, MOST_ROWS as MOST_ROWS, render as render
-from .report_data import (
+from .report_options import ReportOptions as ReportOptions
+from .report_rows import (
+    MOST_BARS as MOST_BARS,
     ChosenRow as ChosenRow,
     Night as Night,
     ReportData as ReportData,
     Texts as Texts,
+    collect as collect,
 )
-from .report_options import ReportOptions as ReportOptions
-from .report_rows import MOST_BARS as MOST_BARS, collect as collect

@@ -14,7 +14,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from bertscore_beam.compare import WHOLE, Group
-from bertscore_beam.pages.report_data import Night, ReportData
+from bertscore_beam.pages.report_rows import Night, ReportData
 from bertscore_beam.pages.words import by_number, shown_name, shown_value
 from bertscore_beam.records import SHARES, GroupRow
 

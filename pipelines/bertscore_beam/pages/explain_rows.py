@@ -41,31 +41,25 @@ def named_rows(run: FinishedRun, names: Sequence[str]) -> list[RowPlace]:
         ConfigError: A name has another form.
         InputError: The run has no such file, or several.
     """
-    return [_place(run, name) for name in names]
-
-
-def _place(run: FinishedRun, name: str) -> RowPlace:
-    file, _, number = name.rpartition(":")
-    if not file or not number.isdecimal():
-        raise ConfigError(
-            f"{name!r} names no row: expected FILE:N, an input file of the run and the position of "
-            "a row in it, counted from 0."
-        )
     inputs = dict.fromkeys(record.input_name for record in run.records)
-    matching = [input_name for input_name in inputs if input_name == file] or [
-        input_name for input_name in inputs if input_name.endswith(f"/{file}")
-    ]
-    if len(matching) != 1:
-        shown = ", ".join((matching or list(inputs))[:_SHOWN])
-        raise InputError(
-            f"the run in {run.folder.shown!r} has {len(matching) or 'no'} input files {file!r}: "
-            f"expected one. It has {shown}. Give the name as it is in the output folder."
-        )
-    return RowPlace(matching[0], int(number))
-
-
-_SHOWN = 5
-"""Names of files in a message."""
+    places = []
+    for name in names:
+        file, _, number = name.rpartition(":")
+        if not file or not number.isdecimal():
+            raise ConfigError(
+                f"{name!r} names no row: expected FILE:N, an input file of the run and the "
+                "position of a row in it, counted from 0."
+            )
+        matching = [file] if file in inputs else [one for one in inputs if one.endswith(f"/{file}")]
+        if len(matching) != 1:
+            shown = ", ".join((matching or list(inputs))[:5])
+            raise InputError(
+                f"the run in {run.folder.shown!r} has {len(matching) or 'no'} input files "
+                f"{file!r}: expected one. It has {shown}. Give the name as it is in the output "
+                "folder."
+            )
+        places.append(RowPlace(matching[0], int(number)))
+    return places
 
 
 def extreme_rows(run: FinishedRun, count: int, *, worst: bool) -> list[RowPlace]:

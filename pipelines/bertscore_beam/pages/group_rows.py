@@ -3,17 +3,22 @@
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from bertscore_beam.files import absolute, mask_credentials, reaching, write_atomically
-from bertscore_beam.options import check_group_columns
+from bertscore_beam.files import (
+    absolute,
+    before_work,
+    mask_credentials,
+    reaching,
+    write_atomically,
+)
+from bertscore_beam.options import GroupsOptions, check_group_columns
 from bertscore_beam.records import (
     CONFIDENCE,
+    FinishedRun,
     GroupRow,
     check_columns,
     described,
@@ -25,47 +30,47 @@ from bertscore_beam.records import (
     table_of_groups,
     table_to_bytes,
 )
-from bertscore_beam.run import Shown
+from bertscore_beam.run import Outcome
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
 
 OPTION = "--by"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunGroups:
-    """The groups of a run: all rows together first, then each group."""
+def outcome_of_groups(options: GroupsOptions) -> Outcome:
+    """Read the groups of a run, and write them to a file if one is named.
 
-    folder: str
-    by: tuple[str, ...]
-    confidence: float
-    rows: tuple[GroupRow, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Return the groups as plain values."""
-        return {
-            "run": self.folder,
-            "by": list(self.by),
-            "confidence": self.confidence,
-            "groups": [described(row, self.by) for row in self.rows],
-        }
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the reader has to know besides."""
-        words = narrow_words(self.rows)
-        return () if words is None else (words,)
-
-    def shown(self) -> Shown:
-        """Return the groups as a table for people."""
-        rows = [described(row, self.by) for row in self.rows]
-        return show_groups(rows, self.by, len(self.rows) - 1, self.confidence)
+    Raises:
+        OSError: The folder cannot be reached, or the file not be written.
+    """
+    output, by = options.output, options.by
+    if output is not None:
+        check_output(output, options.run)
+    with before_work():
+        run, groups = groups_of_run(options.run, by, options.confidence)
+        if output is not None:
+            table = table_of_groups(groups, by)
+            data = _csv(table) if output.endswith(".csv") else table_to_bytes(table)
+            with reaching("output", output):
+                write_atomically(absolute(output), data)
+    rows = [described(row, by) for row in groups]
+    words = narrow_words(groups)
+    about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
+    return Outcome(
+        shown=(show_groups(rows, by, len(rows) - 1, options.confidence),),
+        document={**about, "groups": rows},
+        warnings=() if words is None else (words,),
+        is_answer=True,
+    )
 
 
-def groups_of_run(folder: str, by: Sequence[str], confidence: float = CONFIDENCE) -> RunGroups:
-    """Read the groups of a finished run; a few parts are in memory at a time.
+def groups_of_run(
+    folder: str, by: Sequence[str], confidence: float = CONFIDENCE
+) -> tuple[FinishedRun, list[GroupRow]]:
+    """Return a finished run and its groups: all rows together first, then each group.
 
-    `by` holds names or dotted paths of columns; none for all rows together alone.
+    A few parts are in memory at a time. `by` holds names or dotted paths of columns; none for all
+    rows together alone.
 
     Raises:
         ConfigError: The folder holds no finished scoring run, or a column is named twice.
@@ -79,12 +84,7 @@ def groups_of_run(folder: str, by: Sequence[str], confidence: float = CONFIDENCE
     with reaching("run", folder):
         check_columns(run, by, OPTION)
         merged = merge_groups(run, by, OPTION)
-    return RunGroups(
-        folder=run.folder.shown,
-        by=tuple(by),
-        confidence=confidence,
-        rows=tuple(group_rows(merged, confidence)),
-    )
+    return run, list(group_rows(merged, confidence))
 
 
 def check_output(output: str, run: str) -> None:
@@ -116,18 +116,6 @@ def check_outside(output: str, run: str) -> None:
             f"--output is inside the run: got {mask_credentials(output)!r}; expected a file "
             "elsewhere. A run is never changed by reading it."
         )
-
-
-def write_table(groups: RunGroups, output: str) -> None:
-    """Write the groups to a file: Parquet or CSV, as its name ends.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    table = table_of_groups(groups.rows, groups.by)
-    data = _csv(table) if output.endswith(".csv") else table_to_bytes(table)
-    with reaching("output", output):
-        write_atomically(absolute(output), data)
 
 
 def _csv(table: pa.Table) -> bytes:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from bertscore_beam.compare import GroupComparison, verdict
 from bertscore_beam.pages import charts, words
-from bertscore_beam.pages.report_data import ReportData
+from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.records import shown_metrics
 from bertscore_beam.run import duration_words, escape_line
 from bertscore_core.errors import escape_text
@@ -55,7 +55,6 @@ def render(data: ReportData) -> str:
         most_rows=MOST_ROWS,
         most_named=_MOST_NAMED,
         standing=_standing(data),
-        lost=_lost(data),
         verdict=verdict,
         settings=_settings(data.signatures),
         trend_groups=charts.trend_groups(data),
@@ -70,22 +69,17 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    own = ("by_number", "number", "probability", "score", "signed", "signed_interval", "size")
+    environment.filters |= {name: getattr(words, name) for name in own}
     environment.filters |= {
-        "by_number": words.by_number,
         "cut_text": _cut_text,
         "line": escape_line,
-        "number": words.number,
-        "probability": words.probability,
-        "score": words.score,
         "seconds": lambda value: words.NOT_KNOWN if value is None else duration_words(value),
-        "signed": words.signed,
-        "signed_interval": words.signed_interval,
-        "size": words.size,
         "value": words.shown_value,
     }
     environment.globals |= {
         "all_rows": words.ALL_ROWS,
-        "at_most": lambda count: _of_most(count, charts.MOST_GROUPS),
+        "at_most": _at_most,
         "hidden_rows": _hidden_rows,
         "interval": words.interval,
         "share": words.share,
@@ -135,13 +129,8 @@ def _standing(data: ReportData) -> dict[str, list[GroupComparison]]:
     return standing
 
 
-def _lost(data: ReportData) -> list[GroupComparison]:
-    groups = () if data.against is None else data.against.groups
-    lost = [group for group in groups if group.counts.missing]
-    return sorted(lost, key=lambda group: -group.counts.missing)
-
-
-def _of_most(count: int, most: int) -> str:
+def _at_most(count: int) -> str:
+    most = charts.MOST_GROUPS
     return "." if count <= most else f". The chart shows the first {most} of {count:,} groups."
 
 

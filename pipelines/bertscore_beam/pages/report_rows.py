@@ -1,10 +1,14 @@
-"""Collect what a page says: from the rows of a run, its summary, and the runs beside it."""
+"""Collect what a page says: from the rows of a run, its summary, and the runs beside it.
+
+Names of files, groups and languages are as they are in the run. They may hold any characters, and
+are escaped where they are shown.
+"""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from glob import has_magic
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,7 @@ from bertscore_beam.compare import (
     CompareOptions,
     Comparison,
     Group,
+    MovedRow,
     Ranking,
     compare_runs,
     compare_settings,
@@ -36,7 +41,6 @@ from bertscore_beam.dump import (
 )
 from bertscore_beam.files import mask_credentials, reaching
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, fields_of, gather
-from bertscore_beam.pages.report_data import ChosenRow, Night, ReportData, Texts
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.records import (
@@ -53,6 +57,110 @@ from bertscore_beam.records import (
 from bertscore_beam.run import OutputFolder, successful_run
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import STATISTIC_BINS, ScoreStatistics
+
+# What a page says of a run, as plain data.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """The texts of one row, which the page holds only if it is asked to."""
+
+    candidate: str
+    references: tuple[str, ...]
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenRow:
+    """A row that is shown by itself.
+
+    Attributes:
+        reason: Its word in `bertscore_error`.
+        tokens: Tokens of its candidate.
+        before: Its F1 in the run it is compared with; None if it is not one that moved.
+        candidate_before: Its candidate there, if the page holds texts.
+        key: Its values in the columns that identify it; empty without such columns.
+    """
+
+    place: RowPlace
+    precision: float
+    recall: float
+    f1: float
+    group: Group = WHOLE
+    reason: str | None = None
+    tokens: int | None = None
+    before: float | None = None
+    candidate_before: str | None = None
+    texts: Texts | None = None
+    key: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """One run of a series: its folder, when it began in UTC, and the mean F1 of each group.
+
+    It is comparable if its scores were made as those of the newest run.
+    """
+
+    run: str
+    started: str
+    total: GroupRow
+    comparable: bool = True
+    groups: Mapping[Group, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportData:
+    """Everything a page says.
+
+    Attributes:
+        options: What it was asked to say.
+        run: Folder of the run, without credentials.
+        started: When the run began, as a date and time in UTC; the page was made later.
+        rescaled: Whether the scores are rescaled with a baseline.
+        total: All rows.
+        summary: The `_summary.json` of the run.
+        parts: Number of its parts.
+        part_bytes: Size of all parts together.
+        histogram: Bars of F1 before rescaling, from the first with a row to the last: both ends,
+            and the number of rows.
+        groups: The groups, that with the highest F1 first.
+        ranking: The systems, the best first; None if they were not ranked.
+        languages: Rows by language; empty if the run has no column of languages.
+        lengths: Scored rows by length: its group is the least and the largest number of tokens of
+            the longer text.
+        rejected_files: Files that were rejected, with the reason.
+        worst: Rows with the lowest F1; the best have the highest.
+        fallen: Rows whose F1 fell most since the run it is compared with; others have risen.
+        nights: The runs of a series, the oldest first.
+        signatures: How the scores were made, by language; under None if all were made alike.
+        notices: Sentences that a reader must not miss.
+    """
+
+    options: ReportOptions
+    run: str
+    started: str
+    made: str
+    rescaled: bool
+    total: GroupRow
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    parts: int = 0
+    part_bytes: int = 0
+    histogram: tuple[tuple[float, float, int], ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    ranking: Ranking | None = None
+    languages: tuple[GroupRow, ...] = ()
+    lengths: tuple[GroupRow, ...] = ()
+    rejected_files: tuple[tuple[str, str], ...] = ()
+    worst: tuple[ChosenRow, ...] = ()
+    best: tuple[ChosenRow, ...] = ()
+    against: Comparison | None = None
+    fallen: tuple[ChosenRow, ...] = ()
+    risen: tuple[ChosenRow, ...] = ()
+    nights: tuple[Night, ...] = ()
+    signatures: Mapping[str | None, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
 
 # Rows that are shown by themselves: their scores, and their texts if the page holds texts.
 
@@ -84,21 +192,17 @@ def _chosen_rows(
 
 
 def _moved_rows(
-    options: ReportOptions, run: FinishedRun, other: FinishedRun, comparison: Comparison, sign: int
+    options: ReportOptions, run: FinishedRun, other: FinishedRun, moved: Sequence[MovedRow]
 ) -> tuple[ChosenRow, ...]:
-    moved = [row for row in comparison.moved if row.change * sign > 0]
     shown = _chosen_rows(options, run, [RowPlace(row.file, row.row) for row in moved])
-    shown = tuple(
-        replace(row, before=moves.against_score) for row, moves in zip(shown, moved, strict=True)
-    )
-    if not options.with_texts:
-        return shown
-    places = [RowPlace(row.against_file, row.against_row) for row in moved]
-    before = read_rows(other, places, _text_columns(other))
+    candidates: list[str | None] = [None] * len(moved)
+    if options.with_texts:
+        places = [RowPlace(row.against_file, row.against_row) for row in moved]
+        earlier = read_rows(other, places, _text_columns(other))
+        candidates = [_texts(other, table).candidate for table in earlier]
     return tuple(
-        replace(row, texts=replace(row.texts, against=_texts(other, earlier).candidate))
-        for row, earlier in zip(shown, before, strict=True)
-        if row.texts is not None
+        replace(row, before=move.against_score, candidate_before=candidate)
+        for row, move, candidate in zip(shown, moved, candidates, strict=True)
     )
 
 
@@ -127,12 +231,10 @@ def _shown(text: Text) -> str:
 
 # A series of runs: the newest is the headline, and all of them are the trend.
 
-_MAGIC = re.compile(r"[*?\[]")
-
 
 def _find_series(pattern: str) -> tuple[list[str], int]:
     """Return the folders of the runs that are done, the newest last, and how many are not."""
-    if not _MAGIC.search(pattern):
+    if not has_magic(pattern):
         return [pattern], 0
     with reaching("RUN", pattern):
         roots = [folder.root for folder in scoring_runs(pattern, "RUN")]
@@ -147,31 +249,19 @@ def _find_series(pattern: str) -> tuple[list[str], int]:
 
 def _nights(
     options: ReportOptions, earlier: Sequence[str], newest: FinishedRun, findings: Findings
-) -> tuple[Night, ...]:
-    if not earlier:
-        return ()
-    nights = []
-    for root in earlier:
-        run = open_finished(root, "RUN")
-        merged = merge_groups(run, options.by, OPTION)
-        nights.append(_night(options, run, merged.total, merged.groups or {}, newest))
-    return (*nights, _night(options, newest, findings.total, findings.groups, newest))
-
-
-def _night(
-    options: ReportOptions,
-    run: FinishedRun,
-    total: ScoreStatistics,
-    groups: Mapping[Group, ScoreStatistics],
-    newest: FinishedRun,
-) -> Night:
-    return Night(
-        run=run.folder.shown,
-        started=_utc(run.run.get("started")),
-        total=group_row(WHOLE, total, options.confidence),
-        comparable=_is_comparable(newest, run),
-        groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
-    )
+) -> Iterator[Night]:
+    """Yield the runs of a series, the newest last."""
+    for root in (*earlier, None):
+        run = newest if root is None else open_finished(root, "RUN")
+        sums = findings if root is None else merge_groups(run, options.by, OPTION)
+        groups = sums.groups or {}
+        yield Night(
+            run=run.folder.shown,
+            started=_utc(run.run.get("started")),
+            total=group_row(WHOLE, sums.total, options.confidence),
+            comparable=_is_comparable(newest, run),
+            groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
+        )
 
 
 def _utc(seconds: Any) -> str:
@@ -211,17 +301,24 @@ def collect(options: ReportOptions) -> ReportData:
         compared = compare_runs(options.comparison(run.folder.root, other.folder.root))
         (comparison,) = compared.comparisons
         fallen, risen = (
-            _moved_rows(options, run, other, comparison, sign=sign) for sign in (-1, 1)
+            _moved_rows(
+                options, run, other, [row for row in comparison.moved if row.change * sign > 0]
+            )
+            for sign in (-1, 1)
         )
     confidence = options.confidence
-    nights = _nights(options, earlier, run, findings)
+    nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
     signatures = stated_signatures(run)
     return ReportData(
         options=options,
         run=run.folder.shown,
         started=_utc(run.run.get("started")),
         made=_utc(datetime.now(UTC).timestamp()),
-        rescaled=any(map(_is_rescaled, signatures.values())),
+        rescaled=any(
+            name == "baseline" and value != "none"
+            for signature in signatures.values()
+            for name, value, _ in signature_sentences(signature)
+        ),
         total=group_row(WHOLE, findings.total, confidence),
         summary=run.summary,
         parts=len(run.records),
@@ -247,12 +344,6 @@ def collect(options: ReportOptions) -> ReportData:
         nights=nights,
         signatures=signatures,
         notices=_notices(run, comparison, unfinished, nights),
-    )
-
-
-def _is_rescaled(signature: str) -> bool:
-    return any(
-        name == "baseline" and value != "none" for name, value, _ in signature_sentences(signature)
     )
 
 

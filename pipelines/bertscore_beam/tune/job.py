@@ -14,10 +14,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertscore_beam.files import absolute, list_files, reaching
 from bertscore_beam.metrics import check_metrics
+from bertscore_beam.records import table_to_bytes
 from bertscore_beam.run import (
     RUN_FILE,
     SUCCESS_FILE,
@@ -38,19 +38,13 @@ from bertscore_beam.run import (
     settle_workers,
     with_scoring,
 )
-from bertscore_beam.tune.judgements import Judgements, read_judgements
+from bertscore_beam.tune.judgements import read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
 from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, write_results
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import (
-    IDF_FOLDER,
-    TuneJob,
-    TuneModel,
-    TunePlan,
-    cut_parts,
-)
+from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core import (
     EMBEDDED_MODEL,
@@ -158,8 +152,7 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     folder.delete(SUMMARY_FILE, *RESULT_FILES)
     folder.delete_temporary()
     folder.write_json(
-        RUN_FILE,
-        {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
+        RUN_FILE, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
     )
     _write_parts(job)
     for name, why in plan.missing.items():
@@ -188,23 +181,16 @@ def _write_parts(job: TuneJob) -> None:
     folder = next(iter(names)).rpartition("/")[0]
     present = {f"{folder}/{name}" for name in job.folder.files(folder)}
     job.folder.delete(*sorted(present - names))
+    judgements = job.plan.judgements
     for part in job.plan.parts:
         if part.path not in present:
-            job.folder.write(part.path, _texts_of(job.plan.judgements, part))
-
-
-def _texts_of(judgements: Judgements, part: Part) -> bytes:
-    rows = slice(part.first, part.first + part.rows)
-    table = pa.table(
-        {
-            "candidate": pa.array(judgements.candidates[rows], pa.large_string()),
-            "references": pa.array(judgements.references[rows], pa.list_(pa.large_string())),
-            "group": judgements.groups[rows],
-        }
-    )
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
+            rows = slice(part.first, part.first + part.rows)
+            columns = {
+                "candidate": pa.array(judgements.candidates[rows], pa.large_string()),
+                "references": pa.array(judgements.references[rows], pa.list_(pa.large_string())),
+                "group": judgements.groups[rows],
+            }
+            job.folder.write(part.path, table_to_bytes(pa.table(columns)))
 
 
 def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:

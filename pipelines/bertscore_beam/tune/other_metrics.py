@@ -1,22 +1,12 @@
-"""Other metrics on the same rows and corpora, kept in the folder beside the scores."""
+"""Other metrics on the same rows and corpora."""
 
-import hashlib
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.metrics import (
-    CORPUS_METRICS,
-    Metric,
-    RougeL,
-    corpus_score,
-    metric_of,
-    num_counts,
-)
-from bertscore_beam.run import MANIFEST_FOLDER
+from bertscore_beam.metrics import CORPUS_METRICS, RougeL, corpus_score, metric_of, num_counts
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_core import known_languages
@@ -45,11 +35,8 @@ METRIC_NAMES: Mapping[str, str] = {
 
 _SCALES = {"bleu": 100, "chrf": 100, "chrf++": 100, "ter": -100, "rougel": 1}
 
-OTHERS_FOLDER = f"{MANIFEST_FOLDER}/metrics"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OtherScores:
+class OtherScores(NamedTuple):
     """The scores of N judgements by another metric, each row on its own.
 
     Attributes:
@@ -64,23 +51,11 @@ class OtherScores:
 def other_scores(job: TuneJob) -> dict[str, OtherScores]:
     """Score the judgements with the other metrics that are asked for, by the options' names."""
     options, judgements = job.plan.options, job.plan.judgements
-    languages = languages_of_rows(judgements, options.language)
-    paths = {name: _path(judgements, name, languages) for name in options.chosen_metrics}
-    stored = dict(zip(paths, job.folder.read_if_there(*paths.values()), strict=True))
-    missing = [METRIC_NAMES[name] for name, data in stored.items() if data is None]
-    if missing:
-        job.say(f"Scoring {len(judgements):,} judgements with {', '.join(missing)} ...")
-    scores = {}
-    for name, data in stored.items():
-        if data is None:
-            scores[name] = own = score_judgements(judgements, name, languages)
-            buffer = io.BytesIO()
-            np.savez(buffer, values=own.values, counts=own.counts)
-            job.folder.write(paths[name], buffer.getvalue())
-        else:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                scores[name] = OtherScores(**archive)
-    return scores
+    languages, metrics = languages_of_rows(judgements, options.language), options.chosen_metrics
+    if metrics:
+        names = ", ".join(METRIC_NAMES[name] for name in metrics)
+        job.say(f"Scoring {len(judgements):,} judgements with {names} ...")
+    return {name: score_judgements(judgements, name, languages) for name in metrics}
 
 
 def score_judgements(judgements: Judgements, name: str, languages: Sequence[str]) -> OtherScores:
@@ -89,23 +64,15 @@ def score_judgements(judgements: Judgements, name: str, languages: Sequence[str]
     counts = np.zeros((len(judgements), num_counts(name)), dtype=np.int64)
     for group, language in enumerate(languages):
         rows = judgements.of_group(group)
-        own, counts[rows] = _metric(name, language).rows(
+        is_rouge = name == "rougel"
+        metric = RougeL(language, by_bleu=True) if is_rouge else metric_of(name, language)
+        own, counts[rows] = metric.rows(
             [judgements.candidates[row] for row in rows],
             [judgements.references[row] for row in rows],
         )
         # A text that ROUGE-L cannot read agrees in no word.
         values[rows] = np.nan_to_num(own) / _SCALES[name]
-    return OtherScores(values=values, counts=counts)
-
-
-def _metric(name: str, language: str) -> Metric:
-    return RougeL(language, by_bleu=True) if name == "rougel" else metric_of(name, language)
-
-
-def _path(judgements: Judgements, name: str, languages: Sequence[str]) -> str:
-    how = [_metric(name, language).signatures(listed=True) for language in languages]
-    digest = hashlib.sha256(repr((judgements.texts_digest, name, how)).encode()).hexdigest()[:16]
-    return f"{OTHERS_FOLDER}/{digest}.npz"
+    return OtherScores(values, counts)
 
 
 def corpus_agreement(

@@ -20,15 +20,7 @@ from bertscore_beam.files import mask_credentials, write_atomically
 from bertscore_beam.run import SUMMARY_FILE, escape_line, read_layers
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import MEASURES, TuneJob
-from bertscore_beam.tune.tune_results import (
-    AGREEMENT,
-    ALL_ROWS,
-    FEW,
-    MEAN,
-    POOR,
-    Results,
-    Row,
-)
+from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, MEAN, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
 from bertscore_core.stats import Doubles
 
@@ -117,8 +109,7 @@ def _draw_settings(panel: Axes, rows: Sequence[Row]) -> None:
 
 
 def _points(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
-    ordered = sorted(rows, key=itemgetter("layer"))
-    return [row["layer"] for row in ordered], [row["value"] for row in ordered]
+    return [row["layer"] for row in rows], [row["value"] for row in rows]
 
 
 TABLE, PARQUET = "agreement.csv", "agreement.parquet"
@@ -159,7 +150,7 @@ def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, 
         "statistic": job.plan.options.statistic,
         "rows": len(judgements),
         "left_out": dict(judgements.left_out),
-        "unscored": results.unscored,
+        "unscored": results.compared.unscored,
         "groups": groups,
         "recommended": results.recommended,
         "missing": list(job.plan.missing),
@@ -177,10 +168,9 @@ def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list
     if judgements.left_out:
         counts = ", ".join(f"{many:,} {why}" for why, many in judgements.left_out.items())
         words.append(f"Judgements were left out: {counts}.")
-    if results.unscored:
+    if unscored := results.compared.unscored:
         words.append(
-            f"{results.unscored:,} judgements have no score of some setting and were left out of "
-            "all."
+            f"{unscored:,} judgements have no score of some setting and were left out of all."
         )
     least = min(groups, key=groups.__getitem__)
     if groups[least] < FEW:

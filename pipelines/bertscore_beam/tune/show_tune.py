@@ -1,11 +1,13 @@
 """What a tuning run prints."""
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.run import OutputFolder, Shown
-from bertscore_beam.tune.tune_plan import TunePlan
+from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
 from bertscore_beam.tune.tune_results import MEAN
 
 _MARK = "*"
@@ -50,18 +52,17 @@ def _number(value: float | None) -> str:
 
 
 def _by_layer(rows: list[dict[str, Any]], statistic: str, group: str) -> Shown:
-    lines: dict[tuple[Any, ...], dict[str, str]] = {}
-    for row in rows:
-        key = (row["model"], row["matching"], row["idf"], row["layer"])
-        cells = lines.setdefault(key, {})
-        mark = _MARK if row["not_below_best"] else ""
-        cells[row["measure"] or "f1"] = _number(row["value"]) + mark
-        if row["measure"] in ("f1", "") and row["low"] is not None:
-            cells["interval"] = f"{_number(row['low'])} to {_number(row['high'])}"
     table: list[tuple[str, ...]] = []
-    for (model, matching, idf, layer), cells in lines.items():
+    by_line = groupby(rows, itemgetter("model", "matching", "idf", "layer"))
+    for (model, matching, idf, layer), measures in by_line:
+        cells = {"interval": ""}
+        for row in measures:
+            measure = row["measure"] or "f1"
+            cells[measure] = _number(row["value"]) + (_MARK if row["not_below_best"] else "")
+            if measure == "f1" and row["low"] is not None:
+                cells["interval"] = f"{_number(row['low'])} to {_number(row['high'])}"
         words = model + (" (optimal)" if matching == "optimal" else "")
-        values = [cells.get(name, "") for name in ("precision", "recall", "f1", "interval")]
+        values = [cells.get(name, "") for name in (*MEASURES, "interval")]
         table.append((words, idf, "" if layer is None else str(layer), *values))
     title = (
         f"Agreement with people: {statistic}, {group} ({_MARK} not significantly below the best)"
@@ -114,24 +115,20 @@ def _recommended(row: Mapping[str, Any]) -> Shown:
 
 
 def _models(summary: Mapping[str, Any]) -> Shown:
-    rows: list[tuple[str, ...]] = [
-        (
-            row["model"],
-            f"{row['parameters'] / 1e6:,.1f}",
-            f"{row['weight_bytes'] / 1e6:,.0f}",
-            _speed(row),
-            str(row["layer"]),
-            str(min(row["not_below"])),
-            _number(row["value"]),
-            _number(row["held_out_value"]),
-        )
+    rows = [
+        {
+            "model": row["model"],
+            "million parameters": f"{row['parameters'] / 1e6:,.1f}",
+            "MB of weights": f"{row['weight_bytes'] / 1e6:,.0f}",
+            "pairs a second, all its settings": _speed(row),
+            "layer": str(row["layer"]),
+            "lowest layer not below the best": str(min(row["not_below"])),
+            str(summary["statistic"]): _number(row["value"]),
+            "held out": _number(row["held_out_value"]),
+        }
         for row in summary["recommended"]
     ]
-    columns = (
-        *("model", "million parameters", "MB of weights", "pairs a second, all its settings"),
-        *("layer", "lowest layer not below the best", str(summary["statistic"]), "held out"),
-    )
-    return Shown("Models", columns, rows)
+    return Shown("Models", tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
 def _speed(row: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Compare the scores of all settings with people, and choose a layer for each model."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,7 @@ from bertscore_core.stats import (
 # The settings that are compared: model, matching, weights, layer and measure; other metrics.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(NamedTuple):
     """One way to score: a model, or another metric, which has neither a layer nor what follows.
 
     Attributes:
@@ -72,6 +71,11 @@ class Compared:
         layers = [setting.layer for setting in self.settings]
         return np.array([number for number, layer in enumerate(layers) if layer is not None])
 
+    @property
+    def unscored(self) -> int:
+        """Number of the rows that a setting could not score, and that are left out."""
+        return int((~self.complete).sum())
+
     def find(self, **wanted: object) -> list[int]:
         """Return the positions of the settings with these fields, in their order."""
         return [
@@ -86,20 +90,13 @@ def compared(
 ) -> Compared:
     """Put the scores of models, by digest, and of other metrics, by name, side by side."""
     settings = [
-        Setting(
-            model=model.name,
-            layer=layer,
-            measure=measure,
-            matching=weighting.matching,
-            idf=weighting.idf,
-            digest=model.digest,
-        )
+        Setting(model.name, layer, measure, *weighting, model.digest)
         for model in plan.models
         for weighting in plan.options.weightings
         for layer in model.layers
         for measure in MEASURES
     ]
-    settings += [Setting(model=METRIC_NAMES[name]) for name in others]
+    settings += [Setting(METRIC_NAMES[name]) for name in others]
     values = [
         scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements))
         for model in plan.models
@@ -191,7 +188,9 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
 
 
 def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
-    """Return how each setting chooses among hybrid systems, by the name of the number."""
+    """Return how each setting chooses among hybrid systems, if any, by the name of the number."""
+    if not options.hybrids:
+        return {}
     return hybrid_agreement(
         rows.people,
         rows.scores,
@@ -296,20 +295,18 @@ class Results:
         rows: Agreement by setting, group and statistic; see `AGREEMENT`.
         recommended: The layer of each model to take, as in the summary; none with optimal matching
             alone.
-        unscored: Rows that a setting could not score, and that are left out.
     """
 
     compared: Compared
     rows: list[Row]
     recommended: list[Row]
-    unscored: int
 
 
 def evaluate(
     plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, OtherScores]
 ) -> Results:
     """Compute every statistic in every group, and choose the layers."""
-    sides = compared(plan, scores, others)
+    options, sides = plan.options, compared(plan, scores, others)
     positions = _positions(plan, sides)
     groups = {
         group: GroupRows.of(plan.judgements, own, sides.scores) for group, own in positions.items()
@@ -318,36 +315,48 @@ def evaluate(
     sizes[MEAN] = sum(sizes.values())
     rows: list[Row] = []
     overall: dict[str, Agreement] = {}
-    for name, statistic in statistics_of(plan.judgements, plan.options).items():
+    for name, statistic in statistics_of(plan.judgements, options).items():
         parts = {group: statistic(own) for group, own in groups.items()}
         overall[name] = next(iter(parts.values()))
         if len(parts) > 1:
             overall[name] = parts[MEAN] = mean_of(list(parts.values()))
         for group, part in parts.items():
-            where = {"group": group, "statistic": name, "rows": sizes[group]}
-            rows += _rows(sides, plan.options, where, part)
-    for group, own in groups.items() if plan.options.hybrids else ():
-        where = {"group": group, "rows": sizes[group]}
-        for name, values in hybrids_of(own, plan.options).items():
-            rows += [
-                _row(setting, **where, statistic=name, value=value)
-                for setting, value in zip(sides.settings, values.tolist(), strict=True)
-            ]
-    for group, chosen in positions.items():
-        where = {"group": group, "rows": sizes[group]}
-        for name, by_metric in corpus_agreement(plan.judgements, chosen, others).items():
-            rows += [
-                _row(Setting(model=model), **where, statistic=name, value=value)
-                for model, value in by_metric.items()
-            ]
-    agreement = overall[plan.options.statistic]
-    _check_defined(plan.options.statistic, agreement, sides, groups)
+            if (best := _best(part, sides)) is not None:
+                bounds, p_values = tested(part, best, options)
+                rows += _rows(
+                    sides.settings,
+                    (group, name, sizes[group]),
+                    value=part.values.tolist(),
+                    low=bounds[:, 0].tolist(),
+                    high=bounds[:, 1].tolist(),
+                    p_below_best=p_values.tolist(),
+                    not_below_best=(p_values >= NOT_BELOW).tolist(),
+                )
+    for group, own in groups.items():
+        for name, chosen in hybrids_of(own, options).items():
+            where = group, name, sizes[group]
+            rows += _rows(sides.settings, where, value=chosen.tolist())
+    for group, places in positions.items():
+        for name, by_metric in corpus_agreement(plan.judgements, places, others).items():
+            where = group, name, sizes[group]
+            rows += _rows(map(Setting, by_metric), where, value=by_metric.values())
+    agreement = overall[options.statistic]
+    _check_defined(options.statistic, agreement, sides, groups)
     return Results(
-        compared=sides,
-        rows=rows,
-        recommended=_recommend(plan, sides, groups, agreement, scores),
-        unscored=int((~sides.complete).sum()),
+        compared=sides, rows=rows, recommended=_recommend(plan, sides, groups, agreement, scores)
     )
+
+
+def _rows(
+    settings: Iterable[Setting], where: tuple[str, str, int], **columns: Iterable[Any]
+) -> list[Row]:
+    """Return a row for each setting, by group, statistic and number of rows."""
+    shared = dict(zip(("group", "statistic", "rows"), where, strict=True))
+    rows = []
+    for setting, *values in zip(settings, *columns.values(), strict=True):
+        known = {**setting._asdict(), **shared, **dict(zip(columns, values, strict=True))}
+        rows.append({name: known.get(name) for name in AGREEMENT.names})
+    return rows
 
 
 def _positions(plan: TunePlan, sides: Compared) -> dict[str, npt.NDArray[np.int64]]:
@@ -391,30 +400,6 @@ def _check_defined(
         "expected judgements and scores that differ in every group. Leave such a group out of the "
         "files, or choose by another statistic (--choose-by)."
     )
-
-
-def _rows(sides: Compared, options: TuneOptions, where: Row, agreement: Agreement) -> list[Row]:
-    best = _best(agreement, sides)
-    if best is None:
-        return []
-    bounds, p_values = tested(agreement, best, options)
-    return [
-        _row(
-            setting,
-            **where,
-            value=float(agreement.values[number]),
-            low=float(bounds[number, 0]),
-            high=float(bounds[number, 1]),
-            p_below_best=float(p_values[number]),
-            not_below_best=bool(p_values[number] >= NOT_BELOW),
-        )
-        for number, setting in enumerate(sides.settings)
-    ]
-
-
-def _row(setting: Setting, **values: object) -> Row:
-    known = {**asdict(setting), **values}
-    return {name: known.get(name) for name in AGREEMENT.names}
 
 
 def _recommend(
@@ -471,20 +456,11 @@ def _recommend(
             "pairs_per_second": len(plan.judgements) / seconds if seconds else None,
         }
         with_idf = sides.find(**f1, idf="corpus") if idf == "none" else []
-        for number in with_idf:
+        for place, number in enumerate(with_idf, len(known)):
             if sides.settings[number].layer == row["layer"]:
-                both = [*known, *with_idf]
-                row |= _idf(plan.options, agreement, both, known[advised], number)
+                both = agreement.of([*known, *with_idf])
+                better, worse = sorted((advised, place), key=lambda at: -both.values[at])
+                row["idf_difference"] = float(both.values[place] - both.values[advised])
+                row["p_idf"] = float(tested(both, better, plan.options)[1][worse])
         recommended.append(row)
     return recommended
-
-
-def _idf(
-    options: TuneOptions, agreement: Agreement, settings: Sequence[int], plain: int, with_idf: int
-) -> Row:
-    better, worse = sorted((plain, with_idf), key=lambda number: -agreement.values[number])
-    p_values = tested(agreement.of(settings), settings.index(better), options)[1]
-    return {
-        "idf_difference": float(agreement.values[with_idf] - agreement.values[plain]),
-        "p_idf": float(p_values[settings.index(worse)]),
-    }

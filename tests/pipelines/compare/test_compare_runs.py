@@ -14,6 +14,7 @@ from bertscore_beam.compare import (
     compare_runs,
     failures_of,
     keyed_rows,
+    paired_sides,
     tables_of,
 )
 from bertscore_beam.dump import census, columns
@@ -21,7 +22,7 @@ from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
 from bertscore_core.errors import BertScoreError, ConfigError, InputError
 from bertscore_core.stats import holm
-from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
+from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored, with_column
 
 ROWS = 240
 
@@ -34,10 +35,6 @@ def few_resamples(monkeypatch):
 
 def table(seed=0, shift=0.0, rows=ROWS):
     return pa.concat_tables(many_rows(rows, seed=seed, shift=shift))
-
-
-def with_column(rows, name, values):
-    return rows.set_column(rows.column_names.index(name), name, pa.array(values))
 
 
 def with_ids(rows, first):
@@ -205,15 +202,11 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
     assert by_two.whole.counts.pairs == ROWS
 
 
+NAMES = pa.dictionary(pa.int8(), pa.string())
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [
-        pa.int32(),
-        pa.float64(),
-        pa.string(),
-        pa.large_string(),
-        pa.dictionary(pa.int8(), pa.string()),
-    ],
+    "kind", [pa.int32(), pa.float64(), pa.string(), pa.large_string(), NAMES], ids=str
 )
 def test_keys_are_equal_where_their_values_are_whatever_the_type(tmp_path, kind):
     """The texts of the columns do not run into each other, and a null or NaN is no key."""
@@ -427,3 +420,38 @@ def test_too_many_groups_are_refused_by_name(two, monkeypatch):
     monkeypatch.setattr(census, "MOST_GROUPS", 3)
     with pytest.raises(InputError, match=r"got more than 3; .* Leave it out of --by"):
         compared(*two[:2], by=("system",))
+
+
+class Counted(np.ndarray):
+    """An array that counts the elements which functions of numpy look at."""
+
+    seen = 0
+
+    def __array_ufunc__(self, function, method, *given, **more):
+        return self.__array_function__(getattr(function, method), (), given, more)
+
+    def __array_function__(self, function, types, given, more):
+        found = function(*plain(given), **{name: plain(value) for name, value in more.items()})
+        return found.view(Counted) if isinstance(found, np.ndarray) else found
+
+
+def plain(value):
+    if isinstance(value, Counted):
+        Counted.seen += value.size
+        return value.view(np.ndarray)
+    return type(value)(map(plain, value)) if isinstance(value, list | tuple) else value
+
+
+def test_the_corpora_of_groups_cost_as_much_as_their_rows():
+    groups, pieces = 500, 3
+    rows = np.zeros(2 * groups, keyed_rows.entry_of("bleu")).view(Counted)
+    rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
+    options = CompareOptions(run="run", against=("against",), measure=("bleu",))
+    settings = compare.SettingsDifference(noise=0.0)
+    sums = paired_sides.PairedGroups(options, (0, 1), "ab", settings, groups, "bleu")
+    for _ in range(pieces):
+        sums.add(rows, *np.arange(2 * groups).reshape(2, groups))
+    for group in range(groups):
+        one = sums.compared((str(group),), slice(group, group + 1), resamples=0)
+        assert (one.counts.pairs, one.corpus.score) == (pieces, one.corpus.against_score)
+    assert Counted.seen < 0.5 * pieces * groups**2

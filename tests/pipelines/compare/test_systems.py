@@ -10,6 +10,8 @@ from bertscore_beam.compare import (
     GroupComparison,
     compare,
     compare_runs,
+    keyed_rows,
+    paired_sides,
     rank,
     warnings_in,
 )
@@ -115,6 +117,15 @@ def test_systems_that_are_not_there_are_named(run):
         compared(run, (), fail_if_drop=0.01)
     with pytest.raises(ConfigError, match="no system column 'model'"):
         compared(run, (), system_column="model")
+
+
+def test_too_many_systems_are_refused(run, monkeypatch):
+    monkeypatch.setattr(paired_sides, "MOST_SYSTEMS", 3)
+    with pytest.raises(ConfigError, match=r"got 'good', .*'worst'; expected from 2 to 3 of those"):
+        compared(run, ())
+    monkeypatch.setattr(keyed_rows, "MOST_GROUPS", 3)
+    with pytest.raises(ConfigError, match=r"got more than 3; expected names .* with --system\."):
+        compared(run, ())
 
 
 def test_systems_without_a_key_are_left_out_and_those_without_common_rows_are_said(tmp_path):

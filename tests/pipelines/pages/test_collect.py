@@ -11,7 +11,7 @@ import pytest
 from bertscore_beam.dump import columns
 from bertscore_beam.pages import MOST_BARS, ReportData, ReportOptions, collect, render
 from bertscore_core.errors import BertScoreError
-from tests.support.made_runs import SIGNATURE, made_run, scored
+from tests.support.made_runs import SIGNATURE, made_run, scored, with_column
 from tests.support.read_html import Reader
 
 ROWS = 1200
@@ -35,11 +35,9 @@ def table(f1: np.ndarray, note: str) -> pa.Table:
         language=pa.array(LANGUAGES),
         segment=pa.array(np.arange(ROWS) // 3),
     )
-    place = made.schema.get_field_index(columns.CANDIDATE_TOKENS)
     tokens = pa.array(np.int32(5 * 4 ** (np.arange(ROWS) % 4)), mask=np.isnan(missing))
-    made = made.set_column(place, columns.CANDIDATE_TOKENS, tokens)
-    cut = pa.array(np.arange(ROWS) % 100 == 0)
-    return made.set_column(made.schema.get_field_index(columns.TRUNCATED), columns.TRUNCATED, cut)
+    made = with_column(made, columns.CANDIDATE_TOKENS, tokens)
+    return with_column(made, columns.TRUNCATED, np.arange(ROWS) % 100 == 0)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +141,7 @@ def test_the_change_finds_the_system_that_is_worse_and_no_other(report):
     assert report.risen == ()
     first = report.fallen[0]
     assert first.before - first.f1 == pytest.approx(0.02, abs=1e-5)
-    assert first.texts.against.startswith("candidate ")
+    assert first.candidate_before.startswith("candidate ")
     assert first.texts.candidate.startswith("changed ")
 
 
@@ -239,10 +237,7 @@ def test_a_run_without_scores_has_a_page_that_says_so(tmp_path, rows):
 
 @pytest.mark.parametrize("by", [(), ("system",)])
 def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(nights, tmp_path, by):
-    rows = table(F1, "other")
-    rows = rows.set_column(
-        rows.column_names.index("segment"), "segment", pa.array(range(10_000, 10_000 + ROWS))
-    )
+    rows = with_column(table(F1, "other"), "segment", range(10_000, 10_000 + ROWS))
     other = str(made_run(tmp_path / "other", {"one.parquet": rows}))
     key = ("segment", "system")
     found = collect(ReportOptions(run=str(nights / "n3"), against=other, key=key, by=by))

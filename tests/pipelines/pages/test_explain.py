@@ -20,8 +20,8 @@ from bertscore_beam.dump import columns
 from bertscore_beam.options import language_map
 from bertscore_beam.pages import extreme_rows, named_rows
 from bertscore_beam.records import RowPlace, open_finished, read_rows
-from bertscore_core import ConfigError, IdfError, InputError
-from tests.support.dumps import sentence
+from bertscore_core import BertScorer, ConfigError, IdfError, InputError, ScorerConfig
+from tests.support.dumps import pair_rows, sentence
 from tests.support.jobs import run_job
 from tests.support.made_runs import made_run, scored
 
@@ -55,15 +55,9 @@ def mixed_run(tmp_path_factory, tiny_folder):
     """A run by language, with an idf table for each language and group."""
     folder = tmp_path_factory.mktemp("mixed")
     keys = list(product(["en", "DE"], ["x", "y"])) * 4
-    table = pa.table(
-        {
-            "candidate": [sentence(row) for row in range(len(keys))],
-            "reference": [sentence(row + 1) for row in range(len(keys))],
-            "lang": [language for language, _ in keys],
-            "set": [group for _, group in keys],
-        }
-    )
-    pq.write_table(table, folder / "in.parquet")
+    languages, groups = map(list, zip(*keys, strict=True))
+    rows = {**pair_rows(len(keys)), "lang": languages, "set": groups}
+    pq.write_table(pa.table(rows), folder / "in.parquet")
     models = {
         "en": {"model": str(tiny_folder("bert")), "num_layers": 2},
         "de": {"model": str(tiny_folder("roberta")), "num_layers": 1, "max_length": 40},
@@ -258,8 +252,6 @@ def test_two_texts_score_as_the_job_scores_them(tiny_folder, tmp_path, capsys):
         *("--baseline", tmp_path / "table.csv", "--backend", "torch"),
     ]
     (found,) = explained(capsys, *texts, *options)
-    from bertscore_core import BertScorer, ScorerConfig
-
     config = ScorerConfig(
         model=str(tiny_folder("bert")), num_layers=2, rescale=True, empty="zero", device="cpu",
         baseline=str(tmp_path / "table.csv"), backend="torch",

@@ -80,8 +80,8 @@ def score(night, dump, out, *more):
 
 
 def test_groups_of_the_job_are_those_of_its_parts_to_the_bit(night):
-    found = groups_of_run(str(night / "out"), BY)
-    assert table_of_groups(found.rows, BY).equals(groups_in(night / "out"))
+    _, found = groups_of_run(str(night / "out"), BY)
+    assert table_of_groups(found, BY).equals(groups_in(night / "out"))
     total, *groups = groups_in(night / "out").to_pylist()
     summary = summary_of(night / "out")
     assert [(one["system"], one["meta.lang"]) for one in groups] == [
@@ -152,8 +152,8 @@ def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups
             value = (before[f"bertscore_f1{name}"] - 0.45) / 0.55
             assert after[f"bertscore_f1{name}"] == pytest.approx(value, abs=1e-6)
         assert after["bertscore_f1_error"] == pytest.approx(before["bertscore_f1_error"] / 0.55)
-    found = groups_of_run(str(again), BY)
-    assert table_of_groups(found.rows, BY).equals(groups_in(again))
+    _, found = groups_of_run(str(again), BY)
+    assert table_of_groups(found, BY).equals(groups_in(again))
 
 
 def test_the_command_prints_a_table_or_json_and_writes_files(night, tmp_path, capsys):

@@ -41,18 +41,17 @@ def with_texts() -> str:
 
 
 @pytest.fixture(scope="module")
+def reader(with_texts: str) -> Reader:
+    return Reader(with_texts)
+
+
+@pytest.fixture(scope="module")
 def without_texts() -> str:
     report = made_report(with_texts=False)
     return render(replace(report, groups=(), languages=(), lengths=(), nights=()))
 
 
-@pytest.fixture(scope="module")
-def empty() -> str:
-    return render(EMPTY)
-
-
-def test_no_name_or_text_becomes_an_element_or_an_attribute(with_texts):
-    reader = Reader(with_texts)
+def test_no_name_or_text_becomes_an_element_or_an_attribute(reader):
     assert not {"script", "img", "iframe", "object", "b", "embed"} & set(reader.tags)
     assert not [name for name, _ in reader.attributes if name.startswith("on")]
     assert "style" not in {name for name, _ in reader.attributes}
@@ -78,8 +77,7 @@ def test_no_character_steers_the_page(with_texts):
     assert with_texts.encode()
 
 
-def test_nothing_on_the_page_is_an_address_but_its_own_places(with_texts):
-    reader = Reader(with_texts)
+def test_nothing_on_the_page_is_an_address_but_its_own_places(reader, with_texts):
     links = [value for name, value in reader.attributes if name in ("href", "src", "action")]
     assert {link for link in links if not str(link).startswith("#")} == {"data:,"}
     styles = re.findall(r"<style>(.*?)</style>", with_texts, re.DOTALL)
@@ -88,10 +86,9 @@ def test_nothing_on_the_page_is_an_address_but_its_own_places(with_texts):
     assert "@import" not in styles[0]
 
 
-def test_the_policy_allows_the_style_and_nothing_else(with_texts):
+def test_the_policy_allows_the_style_and_nothing_else(reader, with_texts):
     (style,) = re.findall(r"<style>(.*?)</style>", with_texts, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    reader = Reader(with_texts)
     (policy,) = [value for name, value in reader.attributes if value and "default-src" in value]
     assert policy == (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
@@ -124,8 +121,7 @@ def test_every_section_is_there_and_can_be_reached(with_texts):
     assert re.findall(r'<li><a href="#(\w+)">', with_texts) == sections
 
 
-def test_ids_are_unique_and_every_reference_to_one_is_met(with_texts):
-    reader = Reader(with_texts)
+def test_ids_are_unique_and_every_reference_to_one_is_met(reader):
     ids = [value for name, value in reader.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     named = {value for name, value in reader.attributes if name == "aria-labelledby"}
@@ -174,7 +170,8 @@ def test_what_languages_share_is_said_once():
     assert section.count(other) == 1
 
 
-def test_a_run_without_rows_has_a_page(empty):
+def test_a_run_without_rows_has_a_page():
+    empty = render(EMPTY)
     assert "No row has scores." in empty
     assert "Rescaled scores. Intervals have a confidence of 90%." in empty
     assert re.findall(r'<h2 id="(\w+)">', empty) == [

@@ -5,14 +5,8 @@ import json
 
 import pytest
 
-from bertscore_beam.tune import TuneOptions, read_judgements
 from bertscore_core.errors import InputError
-from tests.support.judgements import judgement_rows, write_judgements
-
-
-def read(path, **changes):
-    chosen = {"score_column": "human", **changes}
-    return read_judgements(TuneOptions(judgements=(str(path),), output="out", **chosen), "out")
+from tests.support.judgements import judgement_rows, read, write_judgements
 
 
 def test_rows_are_read_in_order_with_their_groups(tmp_path):
@@ -44,13 +38,6 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     }  # fmt: skip
     assert found.rows.tolist() == list(range(5, 60))
     assert found.candidates == [row["candidate"] for row in rows[5:]]
-
-
-def test_scores_of_a_file_of_text_are_read_as_numbers(tmp_path):
-    path = tmp_path / "j.jsonl"
-    rows = [{**row, "human": str(row["human"])} for row in judgement_rows()]
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-    assert read(path).people.tolist() == [row["human"] for row in judgement_rows()]
 
 
 def test_an_empty_text_is_no_score_and_no_group_and_truth_values_are_labels(tmp_path):

@@ -7,14 +7,12 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter, sentence_bleu
 
 from bertscore_beam.dump import METRICS
-from bertscore_beam.tune import TuneOptions, corpus_agreement, read_judgements, score_judgements
-from tests.support.judgements import SYSTEMS, judgement_rows, write_judgements
+from bertscore_beam.tune import corpus_agreement, score_judgements
+from tests.support.judgements import SYSTEMS, judgement_rows, read, write_judgements
 
 
-def read(tmp_path, rows=None, **columns):
-    path = str(write_judgements(tmp_path / "j.parquet", rows))
-    options = {"judgements": (path,), "output": "o", "score_column": "human", "min_rows": 3}
-    return read_judgements(TuneOptions(**options, **columns), "o")
+def made(tmp_path, rows=None, **options):
+    return read(write_judgements(tmp_path / "j.parquet", rows), min_rows=3, **options)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +29,7 @@ def test_texts_of_other_scripts_are_taken_apart_by_group(
 ):
     texts = {"candidate": candidate, "reference": reference, "language": "xx"}
     rows = [row | (texts if row["language"] == "de" else {}) for row in judgement_rows()]
-    found = read(tmp_path, rows, by="language")
+    found = made(tmp_path, rows, by="language")
     assert found.names == ("en", "xx")
     bleu, rouge = (score_judgements(found, name, ["en", language]) for name in ("bleu", "rougel"))
     own = found.of_group(1)
@@ -43,7 +41,7 @@ def test_texts_of_other_scripts_are_taken_apart_by_group(
 
 
 def test_systems_are_compared_with_people_by_their_corpus_scores(tmp_path):
-    judgements = read(tmp_path, system_column="system")
+    judgements = made(tmp_path, system_column="system")
     others = {name: score_judgements(judgements, name, ["de"]) for name in METRICS}
     found = corpus_agreement(judgements, np.arange(60), others)
     systems = [[row for row in judgement_rows() if row["system"] == name] for name in SYSTEMS]
@@ -70,4 +68,4 @@ def test_systems_are_compared_with_people_by_their_corpus_scores(tmp_path):
         accuracy = found["system_accuracy"][f"{name}, corpus"]
         assert accuracy == pytest.approx(np.equal(*order).mean())
     assert corpus_agreement(judgements, np.arange(60), {"rougel": others["rougel"]}) == {}
-    assert corpus_agreement(read(tmp_path), np.arange(60), others) == {}
+    assert corpus_agreement(made(tmp_path), np.arange(60), others) == {}

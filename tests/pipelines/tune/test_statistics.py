@@ -10,11 +10,10 @@ from bertscore_beam.tune import (
     hybrids_of,
     languages_of_rows,
     mean_of,
-    read_judgements,
     statistics_of,
 )
 from bertscore_core.stats import Resampled, pearson
-from tests.support.judgements import judgement_rows, write_judgements
+from tests.support.judgements import judgement_rows, read, write_judgements
 
 COLUMNS = {"system_column": "system", "item_column": "item", "label_column": "good"}
 
@@ -24,9 +23,7 @@ def options(**changes):
 
 
 def judgements(tmp_path, rows=None, **changes):
-    path = write_judgements(tmp_path / "j.parquet", rows)
-    chosen = {"judgements": (str(path),), "output": "out", "score_column": "human", **changes}
-    return read_judgements(TuneOptions(**chosen), "out")
+    return read(write_judgements(tmp_path / "j.parquet", rows), **changes)
 
 
 def test_columns_decide_which_statistics_are_computed(tmp_path):
