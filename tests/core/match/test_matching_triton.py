@@ -57,10 +57,7 @@ def make_pairs(count, hidden, seed=0) -> list[Pair]:
     generator = torch.Generator().manual_seed(seed)
     picks = torch.randint(len(LENGTHS), (count, 2), generator=generator).tolist()
     return [
-        (
-            make_text(LENGTHS[left], hidden, generator),
-            make_text(LENGTHS[right], hidden, generator),
-        )
+        (make_text(LENGTHS[left], hidden, generator), make_text(LENGTHS[right], hidden, generator))
         for left, right in picks
     ]
 
