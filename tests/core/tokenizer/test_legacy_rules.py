@@ -22,16 +22,12 @@ def spell(tiny_folder, tmp_path):
     def tokens(family, text, **settings):
         target = tmp_path / family
         shutil.copytree(tiny_folder(family), target, dirs_exist_ok=True)
-        _change_settings(target, settings)
+        stated = target / "tokenizer_config.json"
+        stated.write_text(json.dumps(json.loads(stated.read_text()) | settings))
         tokenizer = load_tokenizer(resolve_model(str(target)), max_length="reference")
         return tokenizer.tokens(tokenizer.encode([text]).ids.tolist())
 
     return tokens
-
-
-def _change_settings(folder, settings):
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 
 
 @pytest.mark.parametrize(
