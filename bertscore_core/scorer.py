@@ -37,7 +37,6 @@ from bertscore_core.tokens import (
     TokenizedTexts,
     Work,
     are_empty,
-    drop_empty,
     over_references,
     reduce_groups,
     score_empty,
@@ -158,9 +157,9 @@ def assemble(
     flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty, rule)
     # Each measure by itself, as bert-score does.
     combined = over_references(flat, starts, settings.config.references)
-    raw = drop_empty(combined, all_empty, rule)
     is_too_long = _too_long(pairs, settings)
-    raw = np.where(is_too_long[None, :, None], np.float32(np.nan), raw)
+    unscored = is_too_long | all_empty if rule == "null" else is_too_long
+    raw = np.where(unscored[None, :, None], np.float32(np.nan), combined)
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
     lengths = tokens.lengths.astype(np.int32)

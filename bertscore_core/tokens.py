@@ -194,18 +194,13 @@ def score_empty(scores: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
     """Apply one of `EMPTY_RULES` to the scores (layers, P, 3) of pairs with an empty side, (P,).
 
     Under `null` such a pair scores minus infinity, so it is the best of several references only if
-    all are empty; see `drop_empty`.
+    all are empty; then it has no score.
     """
     if rule == "reference":
         return scores
     # Not NaN yet under `null`: NaN would win the maximum over several references.
     value = np.float32(0.0 if rule == "zero" else -np.inf)
     return np.where(empty[None, :, None], value, scores)
-
-
-def drop_empty(best: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
-    """Under `null`, remove best scores (layers, N, 3) where all pairs are empty."""
-    return np.where(empty[None, :, None], np.float32(np.nan), best) if rule == "null" else best
 
 
 REFERENCE_RULES = ("best", "mean")
