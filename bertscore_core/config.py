@@ -1,7 +1,7 @@
 """What a configuration (`scorer_config`) means with the files of its model: `Settings`."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,20 +57,10 @@ class Settings:
     @property
     def encoder_options(self) -> EncoderOptions:
         """How the encoder is to be loaded."""
-        config = self.config
-        return EncoderOptions(
-            num_layers=self.num_layers,
-            all_layers=config.all_layers,
-            layer_semantics=config.layer_semantics,
-            dtype=config.dtype,
-            device=config.device,
-            attention=config.attention,
-            packs=self.packs,
-            backend=self.backend,
-            num_threads=config.num_threads,
-            max_length=self.tokenizer.longest_input,
-            trust_remote_code=config.trust_remote_code,
-        )
+        asked = {f.name: getattr(self.config, f.name, None) for f in fields(EncoderOptions)}
+        decided = {name: getattr(self, name) for name in ("num_layers", "backend", "packs")}
+        longest = self.tokenizer.longest_input
+        return EncoderOptions(**{**asked, **decided, "max_length": longest})
 
     def budget(self) -> Budget:
         """Return the initial memory bounds. A scorer lowers its own if memory is too small."""

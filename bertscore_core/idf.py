@@ -65,9 +65,7 @@ class DocumentFrequencies:
         seen = np.bincount(pairs[is_first] & 0xFFFFFFFF)
         ids = np.flatnonzero(seen)
         return cls(
-            num_documents=len(texts),
-            ids=ids.astype(np.int32),
-            counts=seen[ids].astype(np.int64),
+            num_documents=len(texts), ids=ids.astype(np.int32), counts=seen[ids].astype(np.int64)
         )
 
     @classmethod
@@ -163,17 +161,6 @@ class TokenWeights:
         table = np.full(max(known, default=0) + 1, other)
         table[list(known.keys())] = list(known.values())
         return cls(table=table, default=other)
-
-
-@dataclass(frozen=True, slots=True)
-class Weightings:
-    """W weights of every token id: texts are encoded once and averaged with each."""
-
-    all: tuple[TokenWeights, ...]
-
-    def of(self, ids: TokenIds) -> FloatArray:
-        """Look up the weights of token ids. Shape (W, T), float32; see `TokenWeights.of`."""
-        return np.stack([weights.of(ids) for weights in self.all])
 
 
 def _is_token(key: object) -> TypeGuard[int]:

@@ -12,7 +12,7 @@ import torch
 from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
+from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.match import (
     EmbeddedTexts,
     Engine,
@@ -27,8 +27,8 @@ from bertscore_core.signature import Signature
 from bertscore_core.stats import Scores
 from bertscore_core.tokenizer import TextTokenizer, is_encodable
 from bertscore_core.tokens import (
+    EMPTY_LENGTH,
     BoolArray,
-    EmptySides,
     FloatArray,
     IntArray,
     TextPairs,
@@ -36,7 +36,7 @@ from bertscore_core.tokens import (
     TokenizedPairs,
     TokenizedTexts,
     Work,
-    drop_empty,
+    are_empty,
     over_references,
     reduce_groups,
     score_empty,
@@ -147,20 +147,25 @@ def assemble(
     """
     tokens, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts
-    empty = EmptySides.find(pairs.flat(), settings.tokenizer.empty_ids)
-    all_empty, rule = reduce_groups(np.logical_and, empty.either, starts), settings.empty
+    sides, is_empty = pairs.flat(), are_empty(tokens, settings.tokenizer.empty_ids)
+    no_candidate, no_reference = is_empty[sides.candidates], is_empty[sides.references]
+    is_short = tokens.lengths == EMPTY_LENGTH
+    empty = no_candidate | no_reference
+    all_empty, rule = reduce_groups(np.logical_and, empty, starts), settings.empty
     # Empty texts have a rule of their own.
-    weightless = np.isnan(flat) & ~empty.either[:, None]
-    flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty.either, rule)
+    weightless = np.isnan(flat) & ~empty[:, None]
+    flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty, rule)
     # Each measure by itself, as bert-score does.
     combined = over_references(flat, starts, settings.config.references)
-    raw = drop_empty(combined, all_empty, rule)
     is_too_long = _too_long(pairs, settings)
-    raw = np.where(is_too_long[None, :, None], np.float32(np.nan), raw)
+    unscored = is_too_long | all_empty if rule == "null" else is_too_long
+    raw = np.where(unscored[None, :, None], np.float32(np.nan), combined)
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
     lengths = tokens.lengths.astype(np.int32)
     best = _best_in_group(flat[..., 2], starts, counts)
+    counted = is_short[sides.candidates] | is_short[sides.references] | empty
+    unweighted = weightless.any(axis=(0, 2)) | empty
 
     def of_layers(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return rows if settings.config.all_layers else rows[0]
@@ -178,13 +183,11 @@ def assemble(
         truncated=pairs.over_all(np.logical_or, tokens.truncated) & ~is_too_long,
         too_long=is_too_long,
         windows=_windows(pairs, settings),
-        empty_candidate=reduce_groups(np.logical_or, empty.candidate, starts),
-        empty_reference=reduce_groups(np.logical_and, empty.reference, starts),
-        counted_as_empty=reduce_groups(np.logical_and, empty.counted | empty.either, starts)
-        & ~all_empty,
-        only_special=reduce_groups(
-            np.logical_and, weightless.any(axis=(0, 2)) | empty.either, starts
-        )
+        empty_candidate=reduce_groups(np.logical_or, no_candidate, starts),
+        empty_reference=reduce_groups(np.logical_and, no_reference, starts),
+        # Not those that are really empty: under `zero` only they score 0.
+        counted_as_empty=reduce_groups(np.logical_and, counted, starts) & ~all_empty,
+        only_special=reduce_groups(np.logical_and, unweighted, starts)
         & ~(all_empty | np.isnan(of_nothing)),
     )
 
@@ -329,11 +332,7 @@ class BertScorer:
         )
 
     def score(
-        self,
-        candidates: Sequence[str],
-        references: References,
-        *,
-        idf: IdfTable | None = None,
+        self, candidates: Sequence[str], references: References, *, idf: IdfTable | None = None
     ) -> Scores:
         """Score N candidates, each against its reference or references.
 
@@ -444,21 +443,19 @@ class BertScorer:
         shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
         every = np.zeros(shape, dtype=np.float32)
         work = Work() if work is None else work
-        wanted, together = flat_pairs.select(chosen), Weightings(tuple(weightings))
+        wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
         with noticing_a_lost_device():
-            match = partial(score_pairs, self._engine, weights=together, work=work, optimal=optimal)
+            match = partial(
+                score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
+            )
             # Of texts that are compared with each other, each pair is there twice.
             halve = self.config.references == "mean"
             every[:, :, chosen] = _match_halved(match, wanted) if halve else match(wanted)
         results = []
         for flat, weights in zip(every, weightings, strict=True):
             _check_finite(
-                flat,
-                flat_pairs,
-                weights,
-                model=self.settings.files.name,
-                dtype=self.config.dtype,
+                flat, flat_pairs, weights, model=self.settings.files.name, dtype=self.config.dtype
             )
             results.append(assemble(flat, pairs, self.settings, of_nothing=weights.of_nothing))
         return results
@@ -468,7 +465,7 @@ class BertScorer:
     ) -> EmbeddedTexts:
         """Return the unit-length embeddings, as they are matched, of the texts `needed`."""
         engine, work = self._engine, Work()
-        plan = plan_embedding(engine, texts, needed, weights)
+        plan = plan_embedding(engine, texts, needed, [weights])
         with noticing_a_lost_device(), self.queue.turn(work):
             return embed(engine, plan, work)
 

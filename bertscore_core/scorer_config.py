@@ -89,7 +89,8 @@ class ScorerConfig:
             a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer is
             always `cut`.
         num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 it
-            changes no bit, if this package was imported before torch's first product.
+            changes no bit, if this package was imported before torch's first product, but the last
+            one of models with gated activations on torch.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
         trust_remote_code: Whether code that comes with the model may run.

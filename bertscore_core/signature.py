@@ -193,9 +193,8 @@ versions of packages of which that heading says that they moved scores.
 FREE_FIELDS = ("baseline",)
 """Fields that do not count: only raw scores are taken over."""
 
-_VERSIONED = ("version", "torch", "transformers")
 _NEVER_FREE = tuple(
-    f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *_VERSIONED, "backend")
+    f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *SCORE_CHANGES, "backend")
 )
 _EXACT_DTYPE = "float32"
 
@@ -235,15 +234,11 @@ def moving_fields(first: Signature, second: Signature) -> frozenset[str]:
 
 
 def _is_harmless(name: str, earlier: str, now: str, dtype: str) -> bool:
-    if dtype != _EXACT_DTYPE:
+    if name == "backend" and earlier.startswith("openvino-") and now.startswith("openvino-"):
+        name, earlier, now = "openvino", earlier[len("openvino-") :], now[len("openvino-") :]
+    if dtype != _EXACT_DTYPE or name not in SCORE_CHANGES:
         return False
-    if name in _VERSIONED:
-        return not _moved(SCORE_CHANGES[name], earlier, now, is_own=name == "version")
-    if name == "backend":
-        kinds = [value.partition("-") for value in (earlier, now)]
-        if kinds[0][0] == kinds[1][0] == "openvino":
-            return not _moved(SCORE_CHANGES["openvino"], kinds[0][2], kinds[1][2], is_own=False)
-    return False
+    return not _moved(SCORE_CHANGES[name], earlier, now, is_own=name == "version")
 
 
 def _moved(changes: Sequence[str], earlier: str, now: str, *, is_own: bool) -> bool:

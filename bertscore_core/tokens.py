@@ -133,10 +133,7 @@ PADDED = BatchLayout(packed=False)
 
 
 def plan_batches(
-    lengths: Sequence[int] | IntArray,
-    *,
-    max_batch_tokens: int,
-    layout: BatchLayout = PADDED,
+    lengths: Sequence[int] | IntArray, *, max_batch_tokens: int, layout: BatchLayout = PADDED
 ) -> list[IntArray]:
     """Group texts of similar length so that each batch stays within a token budget.
 
@@ -182,55 +179,28 @@ EMPTY_RULES = ("reference", "zero", "null")
 """Rules for what a pair with an empty side scores; see above."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EmptySides:
-    """Which of P pairs have an empty candidate or reference. Shape (P,) each.
-
-    `counted` are those of which neither is empty, but bert-score treats one as empty, since it has
-    exactly two tokens.
-    """
-
-    candidate: BoolArray
-    reference: BoolArray
-    counted: BoolArray
-
-    @classmethod
-    def find(cls, pairs: TextPairs, empty_ids: Sequence[int]) -> "EmptySides":
-        """Find the empty sides of P pairs; `empty_ids` are the tokens of an empty text."""
-        candidates, references = pairs.candidates, pairs.references
-        empty = _is_empty(pairs.texts, empty_ids)
-        short = pairs.texts.lengths == EMPTY_LENGTH
-        either = empty[candidates] | empty[references]
-        return cls(
-            candidate=empty[candidates],
-            reference=empty[references],
-            # Kept apart, since under `zero` only texts that are really empty score 0.
-            counted=(short[candidates] | short[references]) & ~either,
-        )
-
-    @property
-    def either(self) -> BoolArray:
-        """Whether a side is empty. Shape (P,)."""
-        either: BoolArray = self.candidate | self.reference
-        return either
+def are_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> BoolArray:
+    """Tell which of N texts are empty; `empty_ids` are the tokens of an empty text. Shape (N,)."""
+    # Few texts have that length, so only those are compared token by token.
+    same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
+    empty = np.zeros(len(tokens), dtype=np.bool_)
+    empty[same_length] = [
+        np.array_equal(tokens.row(int(index)), empty_ids) for index in same_length
+    ]
+    return empty
 
 
 def score_empty(scores: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
     """Apply one of `EMPTY_RULES` to the scores (layers, P, 3) of pairs with an empty side, (P,).
 
     Under `null` such a pair scores minus infinity, so it is the best of several references only if
-    all are empty; see `drop_empty`.
+    all are empty; then it has no score.
     """
     if rule == "reference":
         return scores
     # Not NaN yet under `null`: NaN would win the maximum over several references.
     value = np.float32(0.0 if rule == "zero" else -np.inf)
     return np.where(empty[None, :, None], value, scores)
-
-
-def drop_empty(best: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
-    """Under `null`, remove best scores (layers, N, 3) where all pairs are empty."""
-    return np.where(empty[None, :, None], np.float32(np.nan), best) if rule == "null" else best
 
 
 REFERENCE_RULES = ("best", "mean")
@@ -250,16 +220,6 @@ def over_references(scores: FloatArray, starts: IntArray, rule: str) -> FloatArr
     with np.errstate(invalid="ignore"):
         means = sums / reduce_groups(np.add, scored.astype(np.float64), starts, axis=1)
     return np.asarray(means, dtype=np.float32)
-
-
-def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> BoolArray:
-    # Few texts have that length, so only those are compared token by token.
-    same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
-    empty = np.zeros(len(tokens), dtype=np.bool_)
-    empty[same_length] = [
-        np.array_equal(tokens.row(int(index)), empty_ids) for index in same_length
-    ]
-    return empty
 
 
 # Pairs of texts as token ids, and values of a pair's references combined.

@@ -308,12 +308,11 @@ def _best(scores: Scores, raw: Measures) -> tuple[int, int, int]:
 
 def _measures_of(scores: Scores, row: int) -> tuple[Measures, Measures]:
     """Return the scores of a row, and those before rescaling."""
-    final = (scores.precision, scores.recall, scores.f1)
-    raw = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
-    return (
-        Measures(*(float(values[row]) for values in final)),
-        Measures(*(float(values[row]) for values in raw)),
+    final, raw = (
+        Measures(*(float(getattr(scores, before + name)[row]) for name in Measures._fields))
+        for before in ("", "raw_")
     )
+    return final, raw
 
 
 def _plain(measures: Measures) -> dict[str, float | None]:

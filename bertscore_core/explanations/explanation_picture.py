@@ -155,15 +155,10 @@ def check_matplotlib() -> None:
 
 def _title(explanation: Explanation, number: int) -> str:
     pair = explanation.pairs[number]
-    lines = [
-        f"precision {pair.raw.precision:.4f}   recall {pair.raw.recall:.4f}   F1 {pair.raw.f1:.4f}"
-    ]
+    words = "precision {:.4f}   recall {:.4f}   F1 {:.4f}"
+    lines = [words.format(*pair.raw)]
     if explanation.baseline is not None:
-        scores = pair.scores
-        lines.append(
-            f"rescaled: precision {scores.precision:.4f}   recall {scores.recall:.4f}   "
-            f"F1 {scores.f1:.4f}"
-        )
+        lines.append(f"rescaled: {words.format(*pair.scores)}")
     if len(explanation.pairs) > 1:
         lines.append(f"reference {number + 1} of {len(explanation.pairs)}")
     if pair.rule is not None:
@@ -220,10 +215,7 @@ def _draw_matrix(
 
 
 def _mark(axes: Any, pair: ExplainedPair, *, size: float) -> None:
-    sides = (
-        (pair.candidate, "s", _OF_PRECISION, False),
-        (pair.reference, "o", _OF_RECALL, True),
-    )
+    sides = ((pair.candidate, "s", _OF_PRECISION, False), (pair.reference, "o", _OF_RECALL, True))
     for text, shape, color, is_flipped in sides:
         own = np.flatnonzero((text.matches != NO_MATCH) & (text.weights != 0))
         places = (own, text.matches[own]) if is_flipped else (text.matches[own], own)

@@ -5,7 +5,7 @@ the host prepares the next.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,16 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_core.idf import TokenWeights, Weightings
-from bertscore_core.model import (
-    Begun,
-    Budget,
-    DeviceQueue,
-    Encoder,
-    PackedBatch,
-    Result,
-    attempt,
-)
+from bertscore_core.idf import TokenWeights
+from bertscore_core.model import Begun, Budget, DeviceQueue, Encoder, PackedBatch, Result, attempt
 from bertscore_core.tokens import (
     BatchLayout,
     FloatArray,
@@ -45,7 +37,7 @@ class EmbeddedTexts:
 
     Attributes:
         vectors: On the device. Shape (layers, T, H), float32.
-        weights: Of every token, on the device. Shape (T,), float32; (W, T) for W weightings.
+        weights: Of every token with each of W weightings, on the device. Shape (W, T), float32.
         starts: First token of each text; -1 if the text is not embedded. Shape (N,).
         lengths: Tokens of each text. Shape (N,).
     """
@@ -101,10 +93,7 @@ class EmbeddingPlan:
 
 
 def plan_embedding(
-    engine: Engine,
-    texts: TokenizedTexts,
-    needed: IntArray,
-    weights: TokenWeights | Weightings,
+    engine: Engine, texts: TokenizedTexts, needed: IntArray, weightings: Sequence[TokenWeights]
 ) -> EmbeddingPlan:
     """Plan how the texts with the indices `needed` are embedded. This uses no device."""
     lengths = texts.lengths
@@ -116,6 +105,7 @@ def plan_embedding(
     windows = windows.select(np.concatenate(batches))
     vector_ends = _ends(windows.kept)
     begins = np.flatnonzero(windows.starts == 0)  # the first window of each text
+    laid_out = texts.gather(windows.texts[begins])
     starts = np.full(len(texts), -1, dtype=np.int64)
     starts[windows.texts[begins]] = vector_ends[begins]
     return EmbeddingPlan(
@@ -124,7 +114,7 @@ def plan_embedding(
         ids=windows.gather(texts),
         id_ends=_ends(windows.lengths),
         vector_ends=vector_ends,
-        weights=weights.of(texts.gather(windows.texts[begins])),
+        weights=np.stack([weights.of(laid_out) for weights in weightings]),
         starts=starts,
         lengths=lengths,
     )

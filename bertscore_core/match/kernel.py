@@ -6,7 +6,7 @@ only on the pairs and the budget, so the same split gives the same bits on every
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core.errors import DeviceMemoryError
-from bertscore_core.idf import Weightings
+from bertscore_core.idf import TokenWeights
 from bertscore_core.match.embedding import (
     EmbeddedTexts,
     EmbeddingPlan,
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 def score_pairs(
     engine: Engine,
     pairs: TextPairs,
-    weights: Weightings,
+    weightings: Sequence[TokenWeights],
     work: Work,
     *,
     optimal: bool = False,
@@ -62,7 +62,7 @@ def score_pairs(
         DeviceMemoryError: memory is too small for a single pair.
     """
     encoder, budget, lengths = engine.encoder, engine.budget, pairs.texts.lengths
-    shape_of_all = (len(weights.all), encoder.num_outputs, len(pairs), 3)
+    shape_of_all = (len(weightings), encoder.num_outputs, len(pairs), 3)
     scores = np.empty(shape_of_all, dtype=np.float32)
     queued: list[tuple[IntArray, Fetched]] = []
     for planned in _blocks(pairs, encoder, budget):
@@ -72,7 +72,7 @@ def score_pairs(
             block = pairs.select(rows)
             # A text that is in several pairs of the block is encoded once.
             needed = np.unique(np.concatenate([block.candidates, block.references]))
-            plan = plan_embedding(engine, pairs.texts, needed, weights)
+            plan = plan_embedding(engine, pairs.texts, needed, weightings)
             with engine.queue.turn(work):
                 fetched = attempt(partial(_queue_block, engine, plan, block, work, optimal))
             if fetched is not None:
@@ -216,28 +216,19 @@ def _match_one_by_one(
     match: Callable[[Tensor, Tensor], BestMatches],
 ) -> Tensor:
     """Also on a GPU: the fused kernel would leave a long pair to one of its processors."""
-    pairs = []
+    scores = []
     for candidate, reference in zip(candidates, references, strict=True):
         left, right = _place(embedded, candidate), _place(embedded, reference)
         sizes = np.array([[left.stop - left.start], [right.stop - right.start]])
         lengths = queue.send(sizes)
         matches = [match(vectors[left], vectors[right]) for vectors in embedded.vectors]
-        pairs.append(
-            torch.stack(
-                [
-                    torch.cat(
-                        [
-                            _in_one(
-                                average(best, weights[None, left], weights[None, right], *lengths)
-                            )
-                            for best in matches
-                        ]
-                    )
-                    for weights in embedded.weights
-                ]
-            )
-        )
-    return torch.stack(pairs, dim=2)
+        scores += [
+            _in_one(average(best, weights[None, left], weights[None, right], *lengths))
+            for weights in embedded.weights
+            for best in matches
+        ]
+    shape = len(candidates), len(embedded.weights), len(embedded.vectors), 3
+    return torch.cat(scores).view(shape).permute(1, 2, 0, 3)
 
 
 def _place(embedded: EmbeddedTexts, text: int) -> slice:
@@ -256,16 +247,9 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
         return None
     # A call on one token: what fails for this device fails here, before any score.
     single = torch.ones(1, dtype=torch.int64, device=device)
+    text, vectors = (single - 1, single), torch.ones((1, 1), device=device)
     try:
-        matching_triton.greedy_match_ragged(
-            torch.ones((1, 1), device=device),
-            single.float(),
-            single - 1,
-            single,
-            single - 1,
-            single,
-            longest=1,
-        )
+        matching_triton.greedy_match_ragged(vectors, single.float(), *text, *text, longest=1)
     except Exception as error:  # compilers raise errors of many types
         if is_device_lost(error):
             raise

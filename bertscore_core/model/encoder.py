@@ -380,11 +380,7 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
 # float32. Autocast would keep more in float32. On a GPU that moves twice as many bytes, and scores
 # are hardly closer: float16 differs by at most 1.1e-4 instead of 1.4e-4 on 246 pairs of the demo.
 
-DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """Formats by name."""
 
 # NVIDIA GPUs that multiply in bfloat16 have at least this compute capability. Older ones are slower

@@ -147,8 +147,14 @@ def compile_encoder(
     size = sum(4 * parameter.numel() for parameter in module.parameters())
 
     def checked(model: Any) -> CompiledEncoder:
-        forward = _compiled(model, options)
-        _compare(module, forward, options, vocabulary)
+        forward, most = _compiled(model, options), LARGEST_DIFFERENCE[options.dtype]
+        difference = _difference(module, forward, vocabulary, options.longest)
+        if not difference <= most:  # so that NaN is refused, too
+            raise ModelLoadError(
+                f"{name} computes something else on OpenVINO: got unit vectors that differ from "
+                f"torch's by {difference:.2g}; expected {most} at most. Choose another backend "
+                "(--backend torch)."
+            )
         return forward
 
     try:
@@ -177,22 +183,6 @@ def _written(model: Any, path: Path) -> Any:
     openvino = _import_openvino()
     openvino.serialize(model, path)
     return openvino.Core().read_model(path)
-
-
-def _compare(
-    module: LastLayer | EveryLayer,
-    forward: CompiledEncoder,
-    options: CompileOptions,
-    vocabulary: int,
-) -> None:
-    difference = _difference(module, forward, vocabulary, options.longest)
-    if not difference <= LARGEST_DIFFERENCE[options.dtype]:  # so that NaN is refused, too
-        raise ModelLoadError(
-            f"{type(module.model).__name__} computes something else on OpenVINO: got unit vectors "
-            f"that differ from torch's by {difference:.2g}; expected "
-            f"{LARGEST_DIFFERENCE[options.dtype]} at most. Choose another backend (--backend "
-            "torch)."
-        )
 
 
 def _convert(model: nn.Module, longest: int) -> Any:

@@ -33,11 +33,7 @@ _ROTARY_NAMES = ("rope_theta", "rope_parameters", "rotary_emb_base")
 _POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xmod"}
 
 # Names of the number of learned positions in configurations, including LED's and GPT-2's.
-_POSITION_NAMES = (
-    "max_position_embeddings",
-    "max_encoder_position_embeddings",
-    "n_positions",
-)
+_POSITION_NAMES = ("max_position_embeddings", "max_encoder_position_embeddings", "n_positions")
 
 _PREFIX_SPACE_CLASSES = {"RobertaTokenizer", "GPT2Tokenizer"}
 
@@ -175,13 +171,7 @@ def _describe(
                 else "; expected the weights beside config.json. Fetch or save the whole model."
             )
         )
-    return ModelFiles(
-        name=name,
-        folder=folder,
-        spec=spec,
-        config=config,
-        weight_files=weights,
-    )
+    return ModelFiles(name=name, folder=folder, spec=spec, config=config, weight_files=weights)
 
 
 def _encoder_folder(folder: Path) -> Path:

@@ -46,11 +46,7 @@ from .paired import (
     holm as holm,
     paired_result as paired_result,
 )
-from .scores import (
-    Scores as Scores,
-    ScoreSummary as ScoreSummary,
-    cancelling as cancelling,
-)
+from .scores import Scores as Scores, ScoreSummary as ScoreSummary, cancelling as cancelling
 from .sums import (
     MEASURES as MEASURES,
     STATISTIC_BINS as STATISTIC_BINS,

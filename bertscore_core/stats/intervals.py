@@ -21,12 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats.sums import (
-    Doubles,
-    PackedHistogram,
-    ScoreStatistics,
-    effective_number,
-)
+from bertscore_core.stats.sums import Doubles, PackedHistogram, ScoreStatistics, effective_number
 from bertscore_core.tokens import IntArray
 
 NORMAL_ROWS = 10_000
@@ -48,16 +43,13 @@ _WINDOW = 16.0
 _NORMAL = NormalDist()
 
 
-def mean_intervals(
-    statistics: ScoreStatistics, confidence: float = 0.95, *, raw: bool = False
-) -> Doubles:
+def mean_intervals(statistics: ScoreStatistics, confidence: float = 0.95) -> Doubles:
     """Return two-sided intervals of the mean precision, recall and F1 of a group.
 
     Args:
-        statistics: The group.
+        statistics: The group. If it mixes baselines, the shape of the final scores is taken to be
+            that of the raw ones.
         confidence: Probability that an interval holds the true mean, such as .95.
-        raw: Whether to take the raw scores, and not the final ones. If a group mixes baselines, the
-            shape of the final ones is taken to be that of the raw ones.
 
     Returns:
         Lower and upper ends. Shape (2, 3); NaN below `LEAST_ROWS` scored rows. Where scores are not
@@ -67,14 +59,13 @@ def mean_intervals(
         InputError: The confidence is not between 0 and 1.
     """
     check_confidence(confidence)
-    means = statistics.raw_means if raw else statistics.means
-    errors = statistics.raw_standard_errors if raw else statistics.standard_errors
+    means, errors = statistics.means, statistics.standard_errors
     units = [
         interval_in_errors(histogram, statistics.scored, confidence)
         for histogram in statistics.histograms
     ]
     ends = (means[:, None] + errors[:, None] * np.array(units)).T
-    if raw or statistics.sums == statistics.raw_sums:
+    if statistics.sums == statistics.raw_sums:
         most = np.maximum(1, np.abs(means))
         most[2] = np.inf if statistics.has_unbounded_f1 else most[2]
         ends = np.clip(ends, -most, most)

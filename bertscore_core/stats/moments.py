@@ -20,13 +20,7 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError, load_json
-from bertscore_core.stats.sums import (
-    Doubles,
-    Sums,
-    bins_of,
-    effective_number,
-    scores_at,
-)
+from bertscore_core.stats.sums import Doubles, Sums, bins_of, effective_number, scores_at
 from bertscore_core.tokens import FloatArray, IntArray, summed_by_key
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.

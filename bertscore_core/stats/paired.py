@@ -168,10 +168,7 @@ class PairedSums:
         """Return the sums over differences, none of them NaN. Shape (N,)."""
         d = np.asarray(differences, dtype=np.float64)
         return cls(
-            count=len(d),
-            total=float(d.sum()),
-            squares=float(d @ d),
-            largest=_largest(d[d != 0]),
+            count=len(d), total=float(d.sum()), squares=float(d @ d), largest=_largest(d[d != 0])
         )
 
     def __add__(self, other: "PairedSums") -> "PairedSums":

@@ -208,12 +208,15 @@ class ScoreStatistics(Sums):
     @property
     def standard_errors(self) -> Doubles:
         """Standard error of `means` if rows are independent. Shape (3,); NaN below two of them."""
-        return _standard_errors(self.sums, self.squares, self.scored)
-
-    @property
-    def raw_standard_errors(self) -> Doubles:
-        """The same of the raw scores."""
-        return _standard_errors(self.raw_sums, self.raw_squares, self.scored)
+        number = self.scored
+        if number < 2:
+            return np.full(3, np.nan)
+        variances = [
+            # In integers up to the one division; the rounding of squares may make it negative.
+            max(square * number * _SCALE - total**2, 0) / (number * (number - 1) * _SCALE**2)
+            for total, square in zip(self.sums, self.squares, strict=True)
+        ]
+        return np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)
 
     @property
     def has_unbounded_f1(self) -> bool:
@@ -363,14 +366,3 @@ def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHi
 def _means(sums: Sequence[int], number: int) -> Doubles:
     values = [total / (number * _SCALE) if number else math.nan for total in sums]
     return np.array(values, dtype=np.float64)
-
-
-def _standard_errors(sums: Three, squares: Three, number: int) -> Doubles:
-    if number < 2:
-        return np.full(3, np.nan)
-    variances = [
-        # In integers up to the one division; the rounding of squares may make it negative.
-        max(square * number * _SCALE - total**2, 0) / (number * (number - 1) * _SCALE**2)
-        for total, square in zip(sums, squares, strict=True)
-    ]
-    return np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)

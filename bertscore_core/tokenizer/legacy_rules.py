@@ -230,11 +230,7 @@ def _lower_specials(tokenizer: Any) -> frozenset[str]:
 
 
 def _lower_then(
-    text: str,
-    *,
-    pattern: re.Pattern[str],
-    specials: frozenset[str],
-    prepare: Callable[[str], str],
+    text: str, *, pattern: re.Pattern[str], specials: frozenset[str], prepare: Callable[[str], str]
 ) -> str:
     def lowered(match: re.Match[str]) -> str:
         token = "".join(map(str.lower, match[0]))

@@ -9,6 +9,14 @@ from safetensors.numpy import load_file, save_file
 from bertscore_core import BertScorer, ScorerConfig
 
 
+def write_table(path, layers=7):
+    """Write a baseline of so many layers, all of the same values."""
+    path.parent.mkdir(exist_ok=True)
+    rows = "".join(f"{layer},0.1,0.1,0.1\n" for layer in range(layers))
+    path.write_text(f"LAYER,P,R,F\n{rows}")
+    return path
+
+
 @pytest.fixture(scope="session")
 def tiny_scorer(tiny_folder):
     """Make a scorer with a tiny model on the CPU; what is not said is as tests mostly want it."""

@@ -23,6 +23,7 @@ from bertscore_core import (
     settle,
 )
 from bertscore_core.baseline import idf_mismatch, table_name
+from tests.core.conftest import write_table
 
 TABLE = "LAYER,P,R,F\n0,0.25,0.5,0.3\n1,0.5,0.5,0.5\n"
 
@@ -116,9 +117,7 @@ def test_table_that_says_nothing_of_its_model_fits_any(description):
 
 @pytest.mark.model
 def test_library_checks_the_description_beside_a_table(tmp_path):
-    rows = "".join(f"{n},0.1,0.1,0.1\n" for n in range(7))
-    table = tmp_path / "mine.tsv"
-    table.write_text("LAYER,P,R,F\n" + rows)
+    table = write_table(tmp_path / "mine.tsv")
     made = settle(ScorerConfig(device="cpu")).signature()
     config = ScorerConfig(device="cpu", rescale=True, baseline=str(table))
     beside = table.with_suffix(".json")

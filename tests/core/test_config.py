@@ -16,6 +16,7 @@ from bertscore_core import (
     parse_baseline,
     settle,
 )
+from tests.core.conftest import write_table
 from tests.support.tiny_models import FAMILIES, MAX_LENGTH, MODERN
 
 
@@ -88,8 +89,7 @@ def test_unlimited_length_is_refused_exactly_where_positions_end(tiny_folder, fa
 
 @pytest.mark.model
 def test_baseline_must_reach_the_layer(tmp_path):
-    table = tmp_path / "baseline.csv"
-    table.write_text("LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n")
+    table = write_table(tmp_path / "baseline.csv", layers=2)
     config = {"rescale": True, "baseline": str(table)}
     assert settle(ScorerConfig(num_layers=1, **config)).baseline is not None
     with pytest.raises(BaselineNotFoundError, match="no row for layer 6"):
@@ -100,10 +100,7 @@ def test_baseline_must_reach_the_layer(tmp_path):
 
 @pytest.mark.model
 def test_table_is_found_in_a_folder_of_them(tmp_path):
-    rows = "".join(f"{n},0.1,0.1,0.1\n" for n in range(7))
-    place = tmp_path / "en" / "all-MiniLM-L6-v2.tsv"
-    place.parent.mkdir()
-    place.write_text("LAYER,P,R,F\n" + rows)
+    place = write_table(tmp_path / "en" / "all-MiniLM-L6-v2.tsv")
     config = {"model": "all-MiniLM-L6-v2", "rescale": True, "baseline": str(tmp_path)}
     settled = settle(ScorerConfig(language="en", **config))
     signature = settled.signature()
@@ -129,8 +126,7 @@ def test_folder_needs_a_layer_and_a_baseline_whatever_its_name(tiny_folder, tmp_
 
 @pytest.mark.model
 def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
-    table = tmp_path / "baseline.csv"
-    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.1,0.1,0.1\n" for n in range(7)))
+    table = write_table(tmp_path / "baseline.csv")
     variants = [
         {},
         {"num_layers": 5},
@@ -139,11 +135,19 @@ def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
         {"dtype": "bfloat16"},
         {"attention": "sdpa"},
         *({"empty": rule} for rule in ("zero", "null")),
+        {"references": "mean"},
+        *({"long_text": rule} for rule in ("error", "windows")),
         {"rescale": True, "baseline": str(table)},
         {"all_layers": True},
     ]
     signatures = [settle(ScorerConfig(**changes)).signature() for changes in variants]
     assert len({signature.format() for signature in signatures}) == len(variants)
+    for signature in signatures:
+        assert Signature.parse(signature.format(short=True)) == signature
+        assert Signature.parse(signature.format()) == signature
+    # The rules of old are not named.
+    assert not {"long_text", "references"} & signatures[0].fields().keys()
+    assert "|max_length:512|long_text:windows|idf:none|" in signatures[-3].format()
     # Float32 alone is free of the batches, to 1e-6.
     for same in ({"max_batch_tokens": 99}, {"num_threads": 1}, {"device": "cpu"}):
         assert settle(ScorerConfig(**same)).signature() == signatures[0]

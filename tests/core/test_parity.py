@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
+from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.match import Engine, score_pairs
 from bertscore_core.model import Budget, DeviceQueue, EncoderOptions, resolve_model
 from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
@@ -29,6 +29,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EMBEDDED: dict[str, Any] = json.loads((GOLDEN / "embedded.json").read_text(encoding="utf-8"))
 FAMILY_FILE: dict[str, Any] = json.loads((GOLDEN / "families.json").read_text(encoding="utf-8"))
 GOLDENS: dict[str, Any] = FAMILY_FILE["families"]
+GROUPS = [[case[side] for case in texts.MULTI_REFERENCE] for side in (1, 2)]
+"""Candidates, and the references of each."""
 IDF_CORPORA: dict[str, Any] = EMBEDDED["idf_corpora"]
 
 
@@ -44,10 +46,6 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def specified(scorer: BertScorer) -> Specified:
     """Return what scores texts with the embedded model by the specification."""
     return Specified(scorer.settings.files.folder, "bert")
-
-
-def _columns(pairs: tuple[texts.PairCase, ...]) -> tuple[list[str], list[str]]:
-    return [pair.candidate for pair in pairs], [pair.reference for pair in pairs]
 
 
 def _expected(golden: dict[str, Any]) -> np.ndarray:
@@ -91,7 +89,7 @@ def _different_pairs(
     tokenizer: TextTokenizer, pairs: tuple[texts.PairCase, ...], ids: dict[str, Any]
 ) -> set[str]:
     different = set()
-    for column, side in zip(_columns(pairs), ("candidates", "references"), strict=True):
+    for column, side in zip(texts.columns(pairs), ("candidates", "references"), strict=True):
         tokens = tokenizer.encode(column)
         for row, pair in enumerate(pairs):
             if tokens.row(row).tolist() != ids[side][row]:
@@ -136,7 +134,7 @@ class TestEmbeddedModel:
     @pytest.mark.model
     @pytest.mark.parametrize(("case", "backend"), list(_embedded_cases()))
     def test_scores(self, case, baseline, backend):
-        actual = _actual(self._scorer(case, baseline, backend).score(*_columns(texts.PAIRS)))
+        actual = _actual(self._scorer(case, baseline, backend).score(*texts.columns(texts.PAIRS)))
         expected = _expected(EMBEDDED["scores"][case])
         _assert_close(actual, expected, _scale(case))
 
@@ -145,7 +143,7 @@ class TestEmbeddedModel:
     def test_scores_of_the_specification(self, case, baseline, specified):
         """Of every third pair: encoding each text alone takes its time."""
         scorer = self._scorer(case, baseline, "torch")
-        candidates, references = _columns(texts.PAIRS)
+        candidates, references = texts.columns(texts.PAIRS)
         some = [[text] for text in references[::3]]
         actual, _ = specified.scores(scorer, candidates[::3], some, documents=references)
         _assert_close(actual, _expected(EMBEDDED["scores"][case])[::3], _scale(case))
@@ -153,21 +151,21 @@ class TestEmbeddedModel:
     @pytest.mark.model
     @pytest.mark.parametrize("case", EMBEDDED["multi_reference"]["scores"])
     def test_several_references_of_the_specification(self, case, baseline, specified):
-        groups = [case.references for case in texts.MULTI_REFERENCE]
-        candidates = [case.candidate for case in texts.MULTI_REFERENCE]
-        actual, _ = specified.scores(self._scorer(case, baseline, "torch"), candidates, groups)
+        actual, _ = specified.scores(self._scorer(case, baseline, "torch"), *GROUPS)
         _assert_close(actual, _expected(EMBEDDED["multi_reference"]["scores"][case]), _scale(case))
 
     def test_scores_with_given_weights(self, scorer):
         table = {int(token): weight for token, weight in EMBEDDED["idf_table"].items()}
         weights = TokenWeights.from_mapping(table, default=1.0)
-        actual = _actual(scorer.score_tokenized(scorer.tokenize(*_columns(texts.PAIRS)), weights))
+        actual = _actual(
+            scorer.score_tokenized(scorer.tokenize(*texts.columns(texts.PAIRS)), weights)
+        )
         expected = _expected(EMBEDDED["scores"]["layer6_idf_table"])
         _assert_close(actual, expected)
 
     def test_idf_weights(self, scorer):
         golden = EMBEDDED["idf_from_references"]
-        table = scorer.count_idf(_columns(texts.PAIRS)[1])
+        table = scorer.count_idf(texts.columns(texts.PAIRS)[1])
         assert table.frequencies.num_documents == golden["documents"]
         ids = np.array([int(token) for token in golden["weights"]], dtype=np.int32)
         np.testing.assert_array_equal(table.frequencies.ids, ids)
@@ -178,9 +176,7 @@ class TestEmbeddedModel:
     @pytest.mark.model
     @pytest.mark.parametrize("case", EMBEDDED["multi_reference"]["scores"])
     def test_several_references(self, case, baseline):
-        groups = [case.references for case in texts.MULTI_REFERENCE]
-        candidates = [case.candidate for case in texts.MULTI_REFERENCE]
-        actual = _actual(self._scorer(case, baseline).score(candidates, groups))
+        actual = _actual(self._scorer(case, baseline).score(*GROUPS))
         _assert_close(actual, _expected(EMBEDDED["multi_reference"]["scores"][case]), _scale(case))
 
     def test_precision_and_recall_may_come_from_different_references(self):
@@ -209,7 +205,7 @@ class TestEmbeddedModel:
     )
     def test_idf_of_unusual_corpora(self, pairs, golden, baseline):
         """Every token is in every reference, or there is a single document."""
-        actual = _actual(self._scorer("layer6_idf", baseline).score(*_columns(pairs)))
+        actual = _actual(self._scorer("layer6_idf", baseline).score(*texts.columns(pairs)))
         _assert_close(actual, _expected(golden))
 
     def test_negative_similarities_stay_negative(self):
@@ -286,7 +282,7 @@ class TestFamilies:
                 candidates=np.arange(len(pairs)),
                 references=np.arange(len(pairs)) + len(pairs),
             ),
-            Weightings((_weights(golden, references, idf=case.endswith("_idf")),)),
+            [_weights(golden, references, idf=case.endswith("_idf"))],
             Work(),
         )
         expected = _expected(golden["scores"][case])
@@ -298,15 +294,8 @@ class TestFamilies:
         config = ScorerConfig(
             model=str(tiny_folder(family)), num_layers=3, max_length="reference", device="cpu"
         )
-        actual = _actual(BertScorer(config).score(*_columns(_family_pairs(family))))
+        actual = _actual(BertScorer(config).score(*texts.columns(_family_pairs(family))))
         _assert_close(actual, _expected(GOLDENS[family]["scores"]["layer3"]))
-
-    @pytest.mark.parametrize("family", ["t5", "mt5", "byt5", "pegasus", "mbart", "blenderbot"])
-    def test_cut_stack_ends_in_its_norm_and_a_hidden_layer_does_not(self, family):
-        # Documented, not wished for: the reference scores another representation with all_layers.
-        scores = GOLDENS[family]["scores"]
-        cut, hidden = _expected(scores["layer2"]), _expected(scores["all_layers"])[2]
-        assert np.nanmax(np.abs(cut - hidden)) > 1e-3
 
 
 def _weights(golden: dict[str, Any], references: list[list[int]], *, idf: bool) -> TokenWeights:

@@ -7,13 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from bertscore_core import (
-    BERTScorer,
-    BertScorer,
-    ConfigError,
-    InputError,
-    ScorerConfig,
-)
+from bertscore_core import BERTScorer, BertScorer, ConfigError, InputError, ScorerConfig
 from bertscore_core.model import Budget
 from tests.support.tolerances import INVARIANCE_ATOL
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_core import BertScorer, ConfigError, IdfError, ScorerConfig, Signature
+from bertscore_core import BertScorer, ConfigError, IdfError, ScorerConfig
 from bertscore_core.specification import nearest_window, window_starts
 from bertscore_core.tokens import Windows, WindowShape, Work
 
@@ -116,20 +116,6 @@ def test_document_frequencies_are_of_whole_texts(tiny_folder):
         whole_scorer.token_weights(cut)
     with pytest.raises(IdfError, match="at length None"):
         BertScorer(config(folder, idf=True)).token_weights(whole)
-
-
-def test_signature_names_the_rule_unless_texts_are_cut(tiny_folder):
-    folder = tiny_folder("bert")
-    signatures = {
-        rule: BertScorer(config(folder, long_text=rule)).signature()
-        for rule in ("truncate", "error", "windows")
-    }
-    assert "long_text" not in signatures["truncate"].format()
-    assert "|max_length:16|idf:" in signatures["truncate"].format()
-    assert "|max_length:16|long_text:windows|idf:" in signatures["windows"].format()
-    assert "|lt:error|" in signatures["error"].format(short=True)
-    for signature in signatures.values():
-        assert Signature.parse(signature.format(short=True)) == signature
 
 
 def test_windows_without_a_length_are_refused(tiny_folder):

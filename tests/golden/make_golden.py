@@ -97,7 +97,7 @@ def made_with() -> dict[str, Any]:
 
 def embedded_goldens() -> dict[str, Any]:
     """Score the embedded model on every text and rule."""
-    cands, refs = columns(texts.PAIRS)
+    cands, refs = texts.columns(texts.PAIRS)
     tokenizer = get_tokenizer(EMBEDDED)
     baseline = Path("baseline.tsv")
     header = "LAYER,P,R,F\n"
@@ -195,8 +195,8 @@ def multi_reference_goldens(rescaled: dict[str, Any]) -> dict[str, Any]:
 
 def idf_corpora_goldens() -> dict[str, Any]:
     """Score with idf from corpora in which all weights vanish."""
-    shared = columns(texts.ALL_TOKENS_IN_ALL_REFERENCES)
-    alone = [columns([case]) for case in texts.SINGLE_DOCUMENT]
+    shared = texts.columns(texts.ALL_TOKENS_IN_ALL_REFERENCES)
+    alone = [texts.columns([case]) for case in texts.SINGLE_DOCUMENT]
     return {
         "all_tokens_in_all_references": run(*shared, EMBEDDED, 6, idf=True),
         "single_document": [run(*pair, EMBEDDED, 6, idf=True) for pair in alone],
@@ -214,7 +214,7 @@ def family_goldens(family: str) -> dict[str, Any]:
         for pair in texts.FAMILY_PAIRS
         if all(sent_encode(tokenizer, text) for text in (pair.candidate, pair.reference))
     ]
-    cands, refs = columns(kept)
+    cands, refs = texts.columns(kept)
     scores = {}
     for layer in FAMILY_LAYERS:
         scores[f"layer{layer}"] = run(cands, refs, family, layer)
@@ -230,7 +230,7 @@ def family_goldens(family: str) -> dict[str, Any]:
         "special_ids": {
             name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad")
         },
-        "ids": encode_all(tokenizer, *columns(texts.FAMILY_PAIRS)),
+        "ids": encode_all(tokenizer, *texts.columns(texts.FAMILY_PAIRS)),
         "scored": [pair.name for pair in kept],
         "scores": scores,
     }
@@ -248,9 +248,9 @@ def gap_goldens(model: str, *, layer: int, fast: bool) -> dict[str, Any]:
     kept = [pair for pair in pairs if all(sent_encode(tokenizer, text) for text in pair[1:])]
     return {
         "pairs": [pair.name for pair in pairs],
-        "ids": encode_all(tokenizer, *columns(pairs)),
+        "ids": encode_all(tokenizer, *texts.columns(pairs)),
         "scored": [pair.name for pair in kept],
-        "scores": run(*columns(kept), model, layer, use_fast_tokenizer=fast),
+        "scores": run(*texts.columns(kept), model, layer, use_fast_tokenizer=fast),
     }
 
 
@@ -317,12 +317,6 @@ def attempt(action: Callable[[], Any]) -> Any:
             return action()
     except Exception as error:
         return {"error": type(error).__name__}
-
-
-def columns(pairs: Iterable[texts.PairCase]) -> tuple[list[str], list[str]]:
-    """Split pairs into candidates and references."""
-    kept = list(pairs)
-    return [pair.candidate for pair in kept], [pair.reference for pair in kept]
 
 
 def short(value: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,12 @@ _LONG = {
 _TEXTS: dict[str, Any] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
+
+
+def columns(pairs: Iterable[PairCase]) -> tuple[list[str], list[str]]:
+    """Split pairs into candidates and references."""
+    kept = list(pairs)
+    return [pair.candidate for pair in kept], [pair.reference for pair in kept]
 
 
 def _pairs(table: str) -> tuple[PairCase, ...]:

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -37,14 +36,6 @@ GROUPS = [
     ("the cat", ["", "a cat"]),
 ]
 TABLE = Baseline(name="custom", rows=np.full((7, 3), [0.1, 0.2, 0.3]))
-
-
-def tiny(tiny_folder, family, **changes):
-    """Return a scorer with a tiny model of a family."""
-    config = ScorerConfig(
-        model=str(tiny_folder(family)), num_layers=2, max_length=40, device="cpu", backend="torch"
-    )
-    return BertScorer(replace(config, **changes))
 
 
 def check_adds_up(scorer, groups=GROUPS, idf=None):
@@ -96,8 +87,8 @@ def test_sums_are_the_scores_with_idf_and_rescaling():
     assert alone.scores.f1 == scorer.score(["a cat"], [["a cat", "a dog"]]).f1[0]
 
 
-def test_windows_are_named_and_add_up(tiny_folder):
-    scorer = tiny(tiny_folder, "bert", max_length=12, long_text="windows")
+def test_windows_are_named_and_add_up(tiny_scorer):
+    scorer = tiny_scorer(backend="torch", max_length=12, long_text="windows")
     check_adds_up(scorer, [(LONG, [LONG[::2], "short"])])
     text = explain(scorer, LONG, "short").pairs[0].candidate
     assert len(text.tokens) == len(text.windows) > 200
@@ -106,11 +97,11 @@ def test_windows_are_named_and_add_up(tiny_folder):
     assert text.windows[-1] == scorer.score([LONG], ["short"]).windows[0] - 1
 
 
-def test_cut_and_refused_texts_say_so(tiny_folder):
-    found = explain(tiny(tiny_folder, "bert", max_length=12), LONG, "short").pairs[0]
+def test_cut_and_refused_texts_say_so(tiny_scorer):
+    found = explain(tiny_scorer(backend="torch", max_length=12), LONG, "short").pairs[0]
     assert (found.candidate.truncated, found.reference.truncated) == (True, False)
     assert len(found.candidate.tokens) == 12
-    scorer = tiny(tiny_folder, "bert", max_length=12, long_text="error")
+    scorer = tiny_scorer(backend="torch", max_length=12, long_text="error")
     refused = explain(scorer, LONG, "short")
     assert refused.pairs[0].rule == "too_long"
     assert np.isnan(refused.scores.f1)
@@ -136,8 +127,8 @@ def test_matches_are_the_most_similar_tokens(scorer):
         assert text.shares.sum() == pytest.approx(1)
 
 
-def test_a_text_without_tokens_has_no_matches(tiny_folder, monkeypatch):
-    scorer = tiny(tiny_folder, "bert")
+def test_a_text_without_tokens_has_no_matches(tiny_scorer, monkeypatch):
+    scorer = tiny_scorer(backend="torch")
     # Then it adds no special tokens.
     monkeypatch.setattr(scorer.tokenizer._backend, "post_processor", None)
     monkeypatch.setattr(scorer.tokenizer, "empty_ids", ())
@@ -153,11 +144,11 @@ def test_a_text_without_tokens_has_no_matches(tiny_folder, monkeypatch):
         picture(found)
 
 
-def test_what_cannot_be_explained_is_refused(scorer, tiny_folder, monkeypatch):
+def test_what_cannot_be_explained_is_refused(scorer, tiny_scorer, monkeypatch):
     with pytest.raises(InputError, match="empty list of references"):
         explain(scorer, "a", [])
     with pytest.raises(ConfigError, match="expected one layer"):
-        explain(tiny(tiny_folder, "bert", all_layers=True), "a", "b")
+        explain(tiny_scorer(backend="torch", all_layers=True), "a", "b")
     monkeypatch.setattr(explanation_module, "MOST_SIMILARITIES", 20)
     with pytest.raises(InputError, match="got 5 tokens in the candidate and 7 in a reference"):
         explain(scorer, "a b c", ["a", "a b c d e"])

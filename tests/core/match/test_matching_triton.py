@@ -19,6 +19,7 @@ pytest.importorskip("triton", reason="Triton is made for Linux only")
 
 from bertscore_core import BertScorer, ScorerConfig, specification
 from bertscore_core.match import kernel, matching_triton
+from tests.conftest import TORCH_DEVICES
 from tests.support.specified import Specified
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 
@@ -57,10 +58,7 @@ def make_pairs(count, hidden, seed=0) -> list[Pair]:
     generator = torch.Generator().manual_seed(seed)
     picks = torch.randint(len(LENGTHS), (count, 2), generator=generator).tolist()
     return [
-        (
-            make_text(LENGTHS[left], hidden, generator),
-            make_text(LENGTHS[right], hidden, generator),
-        )
+        (make_text(LENGTHS[left], hidden, generator), make_text(LENGTHS[right], hidden, generator))
         for left, right in picks
     ]
 
@@ -102,13 +100,7 @@ def lay_out(pairs, lead=0):
     return vectors.numpy(), weights.numpy(), indices
 
 
-DEVICES = [
-    "cpu",
-    *([pytest.param("cuda:0", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []),
-]
-
-
-@pytest.fixture(scope="module", params=DEVICES)
+@pytest.fixture(scope="module", params=TORCH_DEVICES)
 def device_of(request) -> str:
     """Return where the kernel runs: interpreted on the CPU, compiled on the GPU."""
     return request.param

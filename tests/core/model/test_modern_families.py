@@ -15,11 +15,7 @@ from torch import nn
 from transformers import AutoConfig, AutoTokenizer
 
 from bertscore_core import BertScorer, ModelLoadError, ScorerConfig, settle
-from bertscore_core.model import (
-    EncoderOptions,
-    reads_left_to_right,
-    resolve_model,
-)
+from bertscore_core.model import EncoderOptions, reads_left_to_right, resolve_model
 from bertscore_core.tokenizer import load_tokenizer
 from tests.support.encoders import shared_encoder
 from tests.support.specified import CANDIDATES, REFERENCES, Specified, load_plain, plain_states

@@ -12,11 +12,7 @@ import torch
 from torch import nn
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, settle
-from bertscore_core.model import (
-    CompileOptions,
-    LastLayer,
-    compile_encoder,
-)
+from bertscore_core.model import CompileOptions, LastLayer, compile_encoder
 from tests.golden import texts
 
 pytestmark = pytest.mark.model
@@ -163,9 +159,8 @@ def test_what_openvino_cannot_do_is_said_before_the_model_is_loaded(changes, mes
 
 
 def score(**changes):
-    candidates = [pair.candidate for pair in texts.PAIRS]
-    references = [pair.reference for pair in texts.PAIRS]
-    return BertScorer(ScorerConfig(device="cpu", **changes)).score(candidates, references)
+    scorer = BertScorer(ScorerConfig(device="cpu", **changes))
+    return scorer.score(*texts.columns(texts.PAIRS))
 
 
 @pytest.mark.parametrize("backend", ["torch", "openvino"])

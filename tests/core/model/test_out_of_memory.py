@@ -121,12 +121,9 @@ def printed(script, folder, backend, room):
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module", params=["torch", pytest.param("openvino", marks=pytest.mark.long)])
-def outcome(request, wide_folder):
-    return printed(SQUEEZED, wide_folder, request.param, ROOM[request.param])
-
-
-def test_a_batch_too_large_for_the_host_is_halved_and_scores_stay(outcome):
+@pytest.mark.parametrize("backend", ["torch", pytest.param("openvino", marks=pytest.mark.long)])
+def test_a_batch_too_large_for_the_host_is_halved_and_scores_stay(backend, wide_folder):
+    outcome = printed(SQUEEZED, wide_folder, backend, ROOM[backend])
     whole = outcome["undisturbed_sizes"]
     assert len(whole) == 1
     assert outcome["squeezed_sizes"][0] == whole[0]
@@ -135,10 +132,7 @@ def test_a_batch_too_large_for_the_host_is_halved_and_scores_stay(outcome):
         difference = np.abs(np.subtract(outcome[name], outcome["expected"]))
         assert difference.max() <= INVARIANCE_ATOL, name
     assert np.ptp(outcome["expected"][2]) > 1e-3
-
-
-def test_the_size_that_failed_is_not_tried_again(outcome):
-    """Sizes fall by halves until one fits, and stay there."""
+    # Sizes fall by halves until one fits, and stay there.
     sizes = outcome["squeezed_sizes"]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes.count(sizes[0]) == 1

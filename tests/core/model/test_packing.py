@@ -83,7 +83,7 @@ def vectors_of(encoder, *, budget=64, shape=None, work=None):
         pad_id=0,
         shape=shape,
     )
-    plan = plan_embedding(engine, texts, np.arange(len(texts)), TokenWeights.uniform(()))
+    plan = plan_embedding(engine, texts, np.arange(len(texts)), [TokenWeights.uniform(())])
     embedded = embed(engine, plan, Work() if work is None else work)
     places = zip(embedded.starts, embedded.lengths, strict=True)
     return torch.cat([embedded.vectors[:, start : start + size] for start, size in places], dim=1)

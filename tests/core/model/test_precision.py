@@ -4,11 +4,7 @@ import pytest
 import torch
 
 from bertscore_core import ConfigError
-from bertscore_core.model import (
-    check_processor,
-    choose_dtype,
-    exact_products,
-)
+from bertscore_core.model import check_processor, choose_dtype, exact_products
 
 
 def test_bfloat16_is_refused_on_an_older_gpu(monkeypatch):

@@ -9,9 +9,7 @@ from transformers import AutoTokenizer
 
 from bertscore_core import load_tokenizer
 from bertscore_core.model import resolve_model
-from bertscore_core.tokenizer import (
-    prepare_bert,
-)
+from bertscore_core.tokenizer import prepare_bert
 
 ALL_TREATMENTS = ("drop", "punctuation", "ideograph", "accent", "keep")
 STAND_IN = "\U00016800"
@@ -24,16 +22,12 @@ def spell(tiny_folder, tmp_path):
     def tokens(family, text, **settings):
         target = tmp_path / family
         shutil.copytree(tiny_folder(family), target, dirs_exist_ok=True)
-        _change_settings(target, settings)
+        stated = target / "tokenizer_config.json"
+        stated.write_text(json.dumps(json.loads(stated.read_text()) | settings))
         tokenizer = load_tokenizer(resolve_model(str(target)), max_length="reference")
         return tokenizer.tokens(tokenizer.encode([text]).ids.tolist())
 
     return tokens
-
-
-def _change_settings(folder, settings):
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,7 @@ def model(tiny_folder):
 
 
 def columns(names):
-    pairs = [PAIRS[name] for name in names]
-    return [pair.candidate for pair in pairs], [pair.reference for pair in pairs]
+    return texts.columns(PAIRS[name] for name in names)
 
 
 def tokenizer_of(model, kind):
