@@ -14,7 +14,6 @@ when the thread that has started a child ends.
 No port is opened, and no socket that another process could find.
 """
 
-import gc
 import hashlib
 import itertools
 import logging
@@ -26,10 +25,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -100,19 +99,15 @@ class Each:
     """A step that loads nothing.
 
     Attributes:
-        names: Returns the name that people know an element by.
+        name: Returns the name that people know an element by.
     """
 
     function: Callable[[Any], Iterable[Any]]
-    names: Callable[[Any], str]
+    name: Callable[[Any], str]
 
     def open(self) -> Callable[[Any], Iterable[Any]]:
         """Return the function."""
         return self.function
-
-    def name(self, element: Any, /) -> str:
-        """Return the name that people know an element by."""
-        return self.names(element)
 
 
 logger = logging.getLogger(__name__)
@@ -156,15 +151,14 @@ class Answer:
     """Some results of an element, or what became of it.
 
     Attributes:
-        results: The results, pickled; None if there is an error.
+        number: The element's number in the child.
         counted: What was counted for it since the answer before.
     """
 
-    results: bytes | None
     number: int = 0
+    results: list[Any] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
     error: BaseException | None = None
-    count: int = 0
     is_last: bool = True
 
 
@@ -207,12 +201,6 @@ class SentStep:
         return cls(step, data, hashlib.sha256(data).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class _Death:
-    names: tuple[str, ...]
-    cause: str
-
-
 class Pool:
     """Children that run steps. They are started when there is work for them."""
 
@@ -241,8 +229,8 @@ class Pool:
         self._gpus = gpus
         self.tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._children: list[_Child] = []
-        self._deaths: list[_Death] = []
-        self._logged: deque[tuple[str, int, str]] = deque(maxlen=_MOST_LOGGED)
+        self._deaths: list[Sequence[str]] = []  # the names of what was in hand
+        self.log_once = lru_cache(_MOST_LOGGED)(_log)
         self._outstanding = 0
         self._stage = 0
         # Reentrant, since a signal handler may need it while this thread has it.
@@ -296,9 +284,8 @@ class Pool:
             self._outstanding -= answer.is_last
             if answer.error is not None:
                 self.failure = self.failure or answer.error
-        if answer.results is None:
-            raise answer.error or RuntimeError("a process gave no answer")
-        return pickle.loads(answer.results), answer.counted  # noqa: S301 - from our own child
+                raise answer.error
+        return answer.results, answer.counted
 
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call a function in a child and return what it returns."""
@@ -322,32 +309,18 @@ class Pool:
             variables[VISIBLE] = self._gpus[number % len(self._gpus)]
         return variables
 
-    def heard(self, process: int, said: Said) -> None:
-        """Take what a child says beside its answers."""
-        if said.state is not None:
-            at_work.of_child(process, said.state)
-        if said.log is not None:
-            with self.lock:
-                is_new = said.log not in self._logged
-                self._logged.append(said.log)
-            name, level, message = said.log
-            if is_new:
-                logging.getLogger(name).log(level, "%s", message)
-
     def died(self, names: Sequence[str], code: int, cause: str) -> WorkersDiedError | None:
         """Take note of a death.
 
         Returns:
             None if the elements may be tried again.
         """
-        death = _Death(tuple(names), cause or f"return code {code}")
-        words = (
-            f"a worker process died ({death.cause}) at work on {_listed(names)}. {_advice(code)}"
-        )
+        cause = cause or f"return code {code}"
+        words = f"a worker process died ({cause}) at work on {_listed(names)}. {_advice(code)}"
         if not is_death(code):  # a new one would end in the same way
             return WorkersDiedError(words)
         with self.lock:
-            self._deaths.append(death)
+            self._deaths.append(names)
             deaths = list(self._deaths)
         if len(deaths) > self._restarts:
             return WorkersDiedError(f"{words}{_last_words(deaths, self._restarts)}")
@@ -382,7 +355,7 @@ class Pool:
         with suppress(queue.Empty):
             while True:
                 if (task := self.tasks.get(block=False)) is not None:
-                    task.tell(Answer(None, error=RuntimeError(_CLOSED)))
+                    task.tell(Answer(error=RuntimeError(_CLOSED)))
 
 
 class _Child(threading.Thread):
@@ -467,18 +440,21 @@ class _Child(threading.Thread):
                 self._sent.discard(said.number)
                 del self._hand[said.number]
             else:
-                task.told += said.count
+                task.told += len(said.results)
             if said.error is None:
                 self._known.add(task.step.digest)  # the child has it open
             task.tell(said)
         else:
             self._cause = said.dying or self._cause
-            self._pool.heard(process.pid, said)
+            if said.state is not None:
+                at_work.of_child(process.pid, said.state)
+            if said.log is not None:
+                self._pool.log_once(*said.log)
         return True
 
     def _answer_all(self, error: Exception) -> None:
         for number in list(self._hand):
-            self._hand.pop(number).tell(Answer(None, error=error))
+            self._hand.pop(number).tell(Answer(error=error))
 
     def _start(self) -> None:
         ours, its = Pipe()
@@ -515,16 +491,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
-def _last_words(deaths: Sequence[_Death], restarts: int) -> str:
+def _last_words(deaths: Sequence[Sequence[str]], restarts: int) -> str:
     *before, last = deaths
     words = f" --restarts allowed for {restarts}."
     if not before:
         return words
-    common = set(last.names).intersection(*(death.names for death in before))
-    earlier = [name for death in before for name in death.names]
+    common = set(last).intersection(*before)
+    earlier = [name for names in before for name in names]
     if not common:
         where = f"at work on {_listed(list(dict.fromkeys(earlier)))}"
-    elif common == {*last.names, *earlier}:
+    elif common == {*last, *earlier}:
         where = "at work on the same"
     else:
         where = f"each time at work on {_listed(sorted(common))}"
@@ -543,27 +519,13 @@ def _advice(code: int) -> str:
     return "Its output above may say more."
 
 
-@contextmanager
-def unwatched() -> Iterator[None]:
-    """Keep the garbage collector away while libraries are imported.
-
-    It would look at all of their objects again and again, which takes a fifth of the time, and find
-    next to nothing.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _log(name: str, level: int, message: str) -> None:
+    logging.getLogger(name).log(level, "%s", message)
 
 
 def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
     function, arguments = asked
-    with unwatched():  # it imports what it needs
-        result = function(*arguments)
-    yield result
+    yield function(*arguments)
 
 
 def _name_of_call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _tests_can_be_imported(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT}/pipelines")
 
 
 def run(folder: Path, elements: list[str], processes=2, restarts=1, at_once=1) -> tuple[list, Pool]:
