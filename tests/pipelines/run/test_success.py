@@ -81,7 +81,7 @@ def test_folder_of_baselines_counts_only_when_its_run_is_done(tmp_path):
 
     def read(path):
         options = job_options("in", tmp_path / "out", **chosen, baseline=str(path))
-        return scorer_config(options, Runner.of(options))
+        return scorer_config(options, Runner.of(options).threads)
 
     (folder / "_run.json").write_text('{"run": "one"}')
     for marker in (None, "", '{"run": "another"}'):
