@@ -46,6 +46,7 @@ from bertscore_beam.run.output import (
     Outcome,
     Shown,
     ending_signals,
+    ending_with,
     escape_json,
     interrupted,
 )
@@ -81,14 +82,9 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
     Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
     it into others. A signal that is ignored, as in a background job of a script, stays so.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    ending = ending_signals()
 
     def stop(number: int, _: FrameType | None) -> None:
-        for handled in ending:
+        for handled in ending_signals():
             signal.signal(handled, signal.SIG_IGN)  # it is ending already
         rest = "Finished parts are kept; the same command continues from there."
         words = (
@@ -102,12 +98,8 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
             )
         _leave(words, interrupted(number))
 
-    before = {number: signal.signal(number, stop) for number in ending}
-    try:
+    with ending_with(stop, *ending_signals()):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def end_for(error: FolderLostError) -> NoReturn:
@@ -352,7 +344,7 @@ def run_job(
     runner = Runner.of(options)
     if options.print_job:
         text = print_job(options, kind.sketch(options, runner))
-        return Outcome(text=text, is_json=True, is_answer=True)
+        return Outcome(text=text, is_answer=True)
     runner.check(options, may_detach=kind.may_detach)
     with ExitStack() as stack:
         if not options.dry_run:

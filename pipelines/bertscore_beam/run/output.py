@@ -11,8 +11,11 @@ import logging
 import math
 import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TextIO
 
 from bertscore_beam.files import NoFileError, mask_credentials
@@ -66,11 +69,24 @@ def interrupted(number: int) -> int:
     return 128 + number
 
 
+@contextmanager
+def ending_with(stop: Callable[[int, FrameType | None], Any], *numbers: int) -> Iterator[None]:
+    """Let a function end this process on any of the signals, while the body runs."""
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals that end a run, but for those that were ignored at its start.
+    """Return the signals that end a run, but for those that are ignored; in a main thread alone.
 
     SIGHUP, of a lost terminal, is ignored below `nohup`; SIGINT in a background job of a script.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return []
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
 
@@ -147,17 +163,17 @@ class Outcome:
     """How a command ended.
 
     Attributes:
-        is_json: Whether the text is JSON in any case.
-        document: The result as plain values, for `--json`; None to take the tables.
+        text: What is printed as it is, `--json` or not.
+        document: The result as plain values, for `--json`; None to take the tables. A mapping gets
+            the exit status and the warnings as well.
         is_answer: Whether the printed text is the only result, so that the command has failed if it
             cannot be printed.
     """
 
     status: int = DONE
     text: str | None = None
-    is_json: bool = False
     shown: tuple[Shown, ...] = ()
-    document: Mapping[str, Any] | None = None
+    document: Any = None
     warnings: tuple[str, ...] = ()
     is_answer: bool = False
 

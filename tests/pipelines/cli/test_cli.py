@@ -51,7 +51,8 @@ def test_a_quiet_run_with_json_prints_its_summary_and_nothing_else(dump, tmp_pat
         "summary": summary,
     }
     assert cli.main(["check", str(tmp_path / "out"), *more]) == cli.DONE
-    assert json.loads(capfd.readouterr().out) == {"status": 0, "folder": str(tmp_path / "out")}
+    checked = {"status": 0, "warnings": [], "folder": str(tmp_path / "out")}
+    assert json.loads(capfd.readouterr().out) == checked
 
 
 @pytest.mark.job

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertscore_beam.cli.show import Manner, answer, printing, report, say, show
+from bertscore_beam.cli.show import Manner, printing, report, say, show
 from bertscore_beam.run import Outcome, Shown
 
 HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
@@ -82,7 +82,7 @@ def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
     outcome = Outcome(shown=(HEADED,), document={"summary": {"f1": float("nan"), "rows": (1, 2)}})
     with printing(Manner(json=True)):
         report(outcome)
-        answer([{"a": "\u202e"}], "words")
+        report(Outcome(shown=(HEADED,), document=[{"a": "\u202e"}]))
     lines = capsys.readouterr().out.splitlines()
     assert json.loads(lines[0]) == {
         "status": 0,

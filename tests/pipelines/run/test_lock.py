@@ -237,7 +237,7 @@ def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
         written.append(path)
         write_atomically(path, content)
 
-    monkeypatch.setattr(locks, "write_atomically", write)
+    monkeypatch.setattr(locks.files, "write_atomically", write)
     for _ in range(10):
         job.keep()
         time.sleep(0.02)
