@@ -293,9 +293,6 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
 
 # Options of `bertscore-beam select`.
 
-_REFERENCE = {"internal": True}
-"""For options that need references of their own, or an index of rows that only `score` reads."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SelectOptions(ScoreOptions):
@@ -315,19 +312,13 @@ class SelectOptions(ScoreOptions):
         "scores": "rescale baseline max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
+    # They need references of their own, or an index of rows that only `score` reads.
+    hidden = "candidates references reference_column idf idf_key idf_group metrics reuse index"
 
     input: tuple[str, ...] = dataclasses.field(
         metadata={"metavar": "INPUT", "position": True, "short": "-i"}
     )
-    candidates: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    references: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    reference_column: str = dataclasses.field(default="", metadata=_REFERENCE)
-    idf: str = dataclasses.field(default="none", metadata=_REFERENCE)
-    idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    metrics: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    reuse: str | None = dataclasses.field(default=None, metadata=_REFERENCE)
-    index: bool = dataclasses.field(default=False, metadata=_REFERENCE)
+    index: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference_column", next(iter(self.candidate_column), "?"))
