@@ -83,7 +83,6 @@ from .pool import (
     VISIBLE as VISIBLE,
     Each as Each,
     Pool as Pool,
-    SentStep as SentStep,
     WorkersDiedError as WorkersDiedError,
     ask as ask,
     gpus_to_share as gpus_to_share,

@@ -42,9 +42,8 @@ _ALLOCATIONS = 50_000
 _KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
 """Packages whose classes of errors the launcher can import."""
 
-_Task: TypeAlias = tuple[int, str, bytes | None, bytes, int]
-"""Its number, the digest of its step, the step if it is new, the element, and how many of its
-results have come."""
+_Task: TypeAlias = tuple[int, bytes, bytes, int]
+"""Its number, the step and the element as they were pickled, and how many results have come."""
 
 
 def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
@@ -70,7 +69,7 @@ class _Child:
         # Pickled. A destructor may log in the middle of `put`, and `put` be called again there.
         self._to_send: queue.SimpleQueue[bytes | int] = queue.SimpleQueue()
         self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
-        self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
+        self._opened: dict[bytes, Callable[[Any], Iterable[Any]]] = {}
         self._opening = threading.Lock()
 
     def run(self, threads: int) -> NoReturn:
@@ -103,23 +102,18 @@ class _Child:
             os._exit(1)
 
     def _say_often(self) -> None:
-        pause, before = threading.Event(), at_work.AtWork()
-        while not pause.wait(_SECONDS):
-            state = at_work.now()
-            if state != before:
-                self._say(Said(state=state))
-            before = state
+        while True:
+            time.sleep(_SECONDS)
+            self._say(Said(state=at_work.now()))
 
     def _say(self, *said: Answer | Said) -> None:
         for data in [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in said]:
             self._to_send.put(data)
 
-    def _answer(
-        self, number: int, digest: str, step: bytes | None, element: bytes, told: int
-    ) -> None:
+    def _answer(self, number: int, step: bytes, element: bytes, told: int) -> None:
         """Work on an element; the results that the launcher has been told are not sent again."""
         try:
-            results = iter(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
+            results = iter(self._function(step)(pickle.loads(element)))  # noqa: S301
             for together in _as_they_come(itertools.islice(results, told, None)):
                 # What was counted for results that are not sent again is counted twice. So may
                 # be, if there are several threads, what is counted for other elements.
@@ -136,11 +130,11 @@ class _Child:
         except BaseException as error:
             self._say(Said(state=at_work.now()), Answer(number, error=_portable(error)))
 
-    def _function(self, digest: str, step: bytes | None) -> Callable[[Any], Iterable[Any]]:
+    def _function(self, step: bytes) -> Callable[[Any], Iterable[Any]]:
         with self._opening:
-            if digest not in self._opened and step is not None:
-                self._opened[digest] = pickle.loads(step).open()  # noqa: S301
-            return self._opened[digest]
+            if step not in self._opened:
+                self._opened[step] = pickle.loads(step).open()  # noqa: S301
+            return self._opened[step]
 
 
 def _portable(error: BaseException) -> BaseException:
@@ -148,19 +142,13 @@ def _portable(error: BaseException) -> BaseException:
 
     Classes of libraries would have to be imported by the launcher, and may not survive the way.
     """
+    trace = "".join(traceback.format_exception(error))
     is_known = type(error).__module__.partition(".")[0] in _KNOWN and isinstance(error, Exception)
     if not is_known or not _arrives(error):
-        trace, words = _trace(error), f"{type(error).__name__}: {error}"
-        error = RuntimeError(words.removesuffix(": "))
-    else:
-        trace = _trace(error)
-        error.__cause__ = error.__context__ = None
+        error = RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": "))
+    error.__cause__ = error.__context__ = None
     error.add_note(trace)
     return error
-
-
-def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 def _arrives(error: BaseException) -> bool:

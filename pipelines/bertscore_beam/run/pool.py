@@ -14,7 +14,6 @@ when the thread that has started a child ends.
 No port is opened, and no socket that another process could find.
 """
 
-import hashlib
 import itertools
 import logging
 import os
@@ -175,30 +174,11 @@ class Said:
 class Task:
     """An element to be worked on; `told` of its results have come, and `tell` takes more."""
 
-    step: "SentStep"
+    step: bytes
     element: bytes
     name: str
     tell: Callable[[Answer], None]
     told: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SentStep:
-    """A step, and how it is sent.
-
-    Attributes:
-        digest: Digest of that: equal steps are opened once.
-    """
-
-    step: Step
-    data: bytes
-    digest: str
-
-    @classmethod
-    def of(cls, step: Step) -> "SentStep":
-        """Pickle a step."""
-        data = pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
-        return cls(step, data, hashlib.sha256(data).hexdigest())
 
 
 class Pool:
@@ -262,15 +242,12 @@ class Pool:
         self._stage += 1
         at_work.forget()
 
-    def submit(self, step: SentStep, element: Any, tell: Callable[[Answer], None]) -> None:
-        """Hand over an element; returns at once."""
+    def submit(self, step: bytes, name: str, element: Any, tell: Callable[[Answer], None]) -> None:
+        """Hand over an element, with its name and the step, pickled once; returns at once."""
         if self.closing:
             raise RuntimeError(_CLOSED)
         task = Task(
-            step=step,
-            element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL),
-            name=step.step.name(element),
-            tell=tell,
+            step=step, element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL), name=name, tell=tell
         )
         with self.lock:
             self._outstanding += 1
@@ -290,7 +267,8 @@ class Pool:
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call a function in a child and return what it returns."""
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        self.submit(_CALL, (function, arguments), answers.put)
+        name = function.__name__.replace("_", " ")
+        self.submit(_CALL, name, (function, arguments), answers.put)
         try:
             (result,), _ = self.take(answers.get())
             self.take(answers.get())  # nothing more
@@ -365,7 +343,6 @@ class _Child(threading.Thread):
         self._number = number
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._cause = ""  # why the child is about to end, as far as it said so
-        self._known: set[str] = set()  # the steps that the child has
         self._numbers = itertools.count()
         self._hand: dict[int, Task] = {}
         self._sent: set[int] = set()  # those of them that the child has
@@ -427,8 +404,7 @@ class _Child(threading.Thread):
         for number in self._hand.keys() - self._sent:
             task = self._hand[number]
             self._sent.add(number)
-            step = None if task.step.digest in self._known else task.step.data
-            pipe.send((number, task.step.digest, step, task.element, task.told))
+            pipe.send((number, task.step, task.element, task.told))
         # What a child has started may keep the pipe open when the child is dead.
         is_full = len(self._hand) == self._pool.at_once
         if not pipe.poll(_ALIVE_SECONDS if is_full else _LOOK_SECONDS):
@@ -441,8 +417,6 @@ class _Child(threading.Thread):
                 del self._hand[said.number]
             else:
                 task.told += len(said.results)
-            if said.error is None:
-                self._known.add(task.step.digest)  # the child has it open
             task.tell(said)
         else:
             self._cause = said.dying or self._cause
@@ -480,7 +454,6 @@ class _Child(threading.Thread):
             self.kill()
         code = process.wait()
         self._child = None
-        self._known.clear()
         self._sent.clear()
         pipe.close()
         at_work.of_lost_child(process.pid)
@@ -528,11 +501,7 @@ def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
     yield function(*arguments)
 
 
-def _name_of_call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
-    return asked[0].__name__.replace("_", " ")
-
-
-_CALL = SentStep.of(Each(_call, _name_of_call))
+_CALL = pickle.dumps(Each(_call, str))
 
 _opened: Pool | None = None
 
