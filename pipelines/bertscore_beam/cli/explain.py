@@ -20,8 +20,8 @@ from bertscore_beam.pages import (
     terminal,
 )
 from bertscore_beam.records import FinishedRun, RowPlace, open_finished
-from bertscore_beam.run import Outcome, Runner, escape_line, printed, read_baseline, scorer_config
-from bertscore_core import Baseline, BertScorer, ConfigError, explain
+from bertscore_beam.run import Outcome, Runner, escape_line, printed, scorer_config
+from bertscore_core import BertScorer, ConfigError, explain
 from bertscore_core.errors import escape_text
 from bertscore_core.explanations import FORMATS, Explanation, check_matplotlib, page, picture
 
@@ -97,7 +97,7 @@ def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
     for row in rows:
         key = row.language, row.signature.format()
         if key not in scorers:
-            scorers[key] = BertScorer(row_config(run, row, changes, _read_baseline))
+            scorers[key] = BertScorer(row_config(run, row, changes))
         explained.append(_of_row(row, *explain_row(run, row, scorers[key], tables)))
     return explained
 
@@ -113,16 +113,6 @@ def _places(options: ExplainOptions, run: FinishedRun) -> list[RowPlace]:
             f"the run in {run.folder.shown!r} has no row with a score; expected one to explain."
         )
     return list(dict.fromkeys(places))
-
-
-def _read_baseline(path: str, row: StoredRow, language: str | None) -> Baseline:
-    with reaching("baseline", path):
-        return read_baseline(
-            path,
-            language=language,
-            model=lambda: row.signature.model,
-            idf=row.signature.idf != "none",
-        )
 
 
 def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) -> _Explained:

@@ -69,14 +69,14 @@ def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
     except Exception as error:
         error.add_note(NOTHING_KEPT)
         raise
-    document = {name: value for name, value in (outcome.document or {}).items() if name != "output"}
+    document = outcome.document and {"summary": outcome.document["summary"]}
     return replace(
         outcome,
         shown=tuple(
             replace(table, rows=[row for row in table.rows if row[0] != "output"])
             for table in outcome.shown
         ),
-        document=document or None,
+        document=document,
         warnings=tuple(
             words.replace(f"They are listed in {folder}/scores/_rejects.", NOTHING_KEPT)
             for words in outcome.warnings

@@ -41,10 +41,7 @@ def _shown(comparison: dict[str, Any]) -> list[Shown]:
     ]
     largest = comparison["largest_difference"]
     result: list[tuple[str, ...]] = [
-        (
-            "largest difference",
-            "{difference:+.6f} ({measure}, layer {layer})".format_map(largest),
-        ),
+        ("largest difference", "{difference:+.6f} ({measure}, layer {layer})".format_map(largest)),
         ("Spearman over layers", _or_none("{:.4f}", comparison["spearman"]) or "not defined"),
         ("verdict", comparison["verdict"]),
     ]

@@ -221,9 +221,7 @@ def _model_files(options: ScoreOptions) -> ModelFiles:
     if named is None and options.language is not None:
         named = model_for_language(options.language)
     return resolve_model(
-        named,
-        revision=options.revision,
-        allow_pickle_weights=options.allow_pickle_weights,
+        named, revision=options.revision, allow_pickle_weights=options.allow_pickle_weights
     )
 
 
@@ -260,7 +258,7 @@ def read_layers(path: str) -> list[TunedLayer] | None:
 
 
 def read_baseline(
-    path: str, *, language: str | None, model: Callable[[], str], idf: bool
+    path: str, language: str | None, model: Callable[[], str], *, idf: bool
 ) -> Baseline:
     """Read a table, or choose and read one by language and model from a folder of tables.
 

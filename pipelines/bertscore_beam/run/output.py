@@ -36,27 +36,20 @@ WORSE = 4
 
 DEVICE_LOST = 75
 """Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""
-DEADLY = frozenset(
-    {
-        signal.SIGKILL,  # sent by the kernel where memory is short
-        signal.SIGSEGV,
-        signal.SIGBUS,
-        signal.SIGABRT,
-        signal.SIGILL,
-        signal.SIGFPE,
-    }
-)
-"""Signals by which a process dies that nobody has asked to end."""
+DEADLY = {
+    signal.SIGKILL,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGABRT,
+    signal.SIGILL,
+    signal.SIGFPE,
+}
+"""Signals by which a process dies that nobody has asked to end; the kernel sends SIGKILL where
+memory is short."""
 
 NOTHING_KEPT = "Without --output nothing is kept."
 
-REFUSED = (
-    FileNotFoundError,
-    PermissionError,
-    NotADirectoryError,
-    IsADirectoryError,
-    NoFileError,
-)
+REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, NoFileError)
 """Errors of the file system that a retry does not cure."""
 
 
@@ -204,14 +197,10 @@ def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
 
 def forgive_output() -> None:
     """Make printing in this process never fail, unless its streams have been replaced."""
-    sys.stdout = _forgiven(sys.stdout, sys.__stdout__)
-    sys.stderr = _forgiven(sys.stderr, sys.__stderr__)
-
-
-def _forgiven(stream: Any, original: Any) -> Any:
-    if stream is None or stream is not original:  # a process may have no such stream
-        return stream
-    return forgiving(stream.fileno(), stream.encoding)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream is getattr(sys, f"__{name}__"):  # there may be none
+            setattr(sys, name, forgiving(stream.fileno(), stream.encoding))
 
 
 def printed() -> int:
