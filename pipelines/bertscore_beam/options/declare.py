@@ -19,13 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from bertscore_beam.options.values import (
-    alternatives,
-    check_at_least,
-    check_value,
-    fit_value,
-    plain_value,
-)
+from bertscore_beam.options.values import alternatives, check_value, fit_value, plain_value
 from bertscore_core.errors import ConfigError, nearest
 
 COLUMN = {"metavar": "COLUMN"}
@@ -173,7 +167,24 @@ class Options:
         """Check numbers that are given; a word such as `auto` is none."""
         for name, number in least.items():
             value = getattr(self, name)
-            check_at_least(name, None if isinstance(value, str) else value, number)
+            check_value(
+                name,
+                value,
+                fine=value is None or isinstance(value, str) or value >= number,
+                expected=f"at least {number}",
+                cure="Leave it out for the default.",
+            )
+
+    def _check_share(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            check_value(
+                name,
+                value,
+                fine=value is None or 0.0 <= value <= 1.0,
+                expected="a share from 0 to 1",
+                cure="For 5 percent write 0.05.",
+            )
 
 
 def declared(options: type[Options]) -> tuple[Option, ...]:

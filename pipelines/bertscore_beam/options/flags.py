@@ -7,7 +7,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from itertools import count
 from typing import Any, NoReturn, TypeVar
 
 import yaml
@@ -77,9 +76,7 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split arguments at the first `--` into ours and Beam's."""
     given = list(arguments)
-    if "--" not in given:
-        return given, []
-    cut = given.index("--")
+    cut = given.index("--") if "--" in given else len(given)
     return given[:cut], given[cut + 1 :]
 
 
@@ -173,10 +170,12 @@ class StrictParser(argparse.ArgumentParser):
         Raises:
             ConfigError: One is unknown or does not fit.
         """
-        for word in arguments:
+        given = [_Word(word) for word in arguments]
+        for at, word in enumerate(given):
+            word.at = at
             if _GLUED.match(word):  # argparse would read `-overwrite` as `-o verwrite`
                 raise self._unknown(word)
-        parsed, unknown = self.parse_known_intermixed_args(list(map(_Word, arguments, count())))
+        parsed, unknown = self.parse_known_intermixed_args(given)
         if unknown:
             flags = [word for word in unknown if word.startswith("-")]
             raise self._unknown((flags or unknown)[0])
@@ -241,12 +240,6 @@ class _Word(str):
     """An argument that knows where it stands."""
 
     at: int
-
-    def __new__(cls, text: str, at: int) -> "_Word":
-        """Return the argument at a place of the command line."""
-        word = super().__new__(cls, text)
-        word.at = at
-        return word
 
 
 def _listed(value: "_Word | list[_Word]") -> list["_Word"]:

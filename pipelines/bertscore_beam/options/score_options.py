@@ -11,12 +11,7 @@ from bertscore_beam.dump import METRICS
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.values import (
-    check_group_columns,
-    check_share,
-    check_value,
-    plain_value,
-)
+from bertscore_beam.options.values import check_group_columns, check_value, plain_value
 from bertscore_core.errors import ConfigError
 
 # How pairs are scored, for every command that scores.
@@ -207,8 +202,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             f"names of {', '.join(METRICS)}, each once",
             "Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
         )
-        check_share("max_reject_fraction", self.max_reject_fraction)
-        check_share("max_truncated_fraction", self.max_truncated_fraction)
+        self._check_share("max_reject_fraction", "max_truncated_fraction")
         self._check_idf()
         self._check_rescale()
 
