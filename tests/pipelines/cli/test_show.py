@@ -18,14 +18,14 @@ def terminal(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
+
+
 @pytest.mark.parametrize(
     ("shown", "printed"),
     [
         (HEADED, "name\trows\na\t1\nb\t2\n"),
-        (
-            Shown("Plan", ("", ""), [("output", "out/[1]"), ("rows", "2")]),
-            "output: out/[1]\nrows: 2\n",
-        ),
+        (PLAN, "rows: 2\nfile rejected: a\nfile rejected: b\n"),
         (Shown("Layers", ("layer", "F1", "error"), []), "layer\tF1\terror\n"),
     ],
 )
@@ -59,9 +59,6 @@ def test_no_text_of_an_outcome_controls_the_terminal(capsys):
     printed = capsys.readouterr()
     assert printed.out == "out/\\x1b]0;title\\x07\n"
     assert printed.err == "bertscore-beam: out/\\x1b]0;title\\x07\n"
-
-
-PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
 
 
 def test_with_json_an_outcome_is_one_document_and_its_warnings_are_also_on_stderr(capsys):
