@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from bertscore_beam.crawl import PAGE_WORDS, WordLimits, check_installed
-from bertscore_beam.options import NAMES, ScoringOptions, check_share, check_value
+from bertscore_beam.options import NAMES, ScoringOptions, check_value
 from bertscore_core.errors import ConfigError
 
 DEFAULT_ROOT = "https://data.commoncrawl.org/"
@@ -167,7 +167,7 @@ class BaselineOptions(ScoringOptions):
             expected="less than 2**64",
             cure="Choose a smaller one.",
         )
-        check_share("max_reject_fraction", self.max_reject_fraction)
+        self._check_share("max_reject_fraction")
 
     def _check_sources(self) -> None:
         sources = [name for name in _SOURCES if getattr(self, name)]

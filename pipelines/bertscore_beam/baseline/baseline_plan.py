@@ -90,7 +90,7 @@ class BaselinePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return unseen_device_words(self.options, self.scoring, self.models[0].config)
+        return unseen_device_words(self.options, self.scoring.threads, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -279,7 +279,9 @@ def _model(
     asked = ScorerConfig(
         model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
     )
-    config, settings = settle_workers(with_scoring(asked, options, scoring), scoring)
+    config, settings = settle_workers(
+        with_scoring(asked, options, scoring.threads), scoring.threads
+    )
     table = baseline_path("xx", settings.files.name, idf=options.idf)
     return BaselineModel(
         name=table.removeprefix("xx/").removesuffix(TABLE_SUFFIX),

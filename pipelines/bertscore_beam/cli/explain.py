@@ -1,8 +1,7 @@
 """`bertscore-beam explain`: the score of rows of a run, or of two texts, token by token."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -21,47 +20,42 @@ from bertscore_beam.pages import (
     terminal,
 )
 from bertscore_beam.records import FinishedRun, RowPlace, open_finished
-from bertscore_beam.run import Outcome, Runner, escape_line, printed, read_baseline, scorer_config
-from bertscore_core import Baseline, BertScorer, ConfigError, explain
+from bertscore_beam.run import Outcome, Runner, escape_line, printed, scorer_config
+from bertscore_core import BertScorer, ConfigError, explain
 from bertscore_core.errors import escape_text
 from bertscore_core.explanations import FORMATS, Explanation, check_matplotlib, page, picture
 
-_TITLE = "BERTScore, explained"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Explained:
+class _Explained(NamedTuple):
     """An explanation with its heading, notes for people, and what JSON says beside it.
 
     Warnings are notes, too: in which ways the explanation is not that of the run.
     """
 
     heading: str
-    notes: tuple[str, ...]
+    notes: Sequence[str]
     explanation: Explanation
     facts: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
 
 
 def explain_rows(options: ExplainOptions) -> int:
     """Explain rows of a run, or two texts."""
-    kind = _kind_of(options.output)
+    kind = "" if options.output is None else _kind_of(options.output)
     explained = _explain_texts(options) if options.run is None else _explain_run(options, kind)
-    if options.output is None and not manner().json:
-        _print(explained)
-        return printed()
     if options.output is not None:
         _write(options.output, kind, explained)
         say(f"{mask_credentials(options.output)} is written.")
+    elif not manner().json:
+        _print(explained)
+        return printed()
     warnings = tuple(f"{row.heading}: {words}" for row in explained for words in row.warnings)
     document = {"explanations": [{**row.facts, **row.explanation.as_dict()} for row in explained]}
     return report(Outcome(document=document, warnings=warnings, is_answer=True))
 
 
-def _kind_of(output: str | None) -> str:
-    """Return the kind of file to write, "" for none; raise if it is unknown or cannot be made."""
-    if output is None:
-        return ""
+def _kind_of(output: str) -> str:
+    """Return the kind of file to write; raise if it is unknown or cannot be made."""
     kind = output.rpartition(".")[2].lower()
     if kind not in (*FORMATS, "html"):
         raise ConfigError(
@@ -80,17 +74,11 @@ def _explain_texts(given: ExplainOptions) -> list[_Explained]:
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             table = load_idf(options.idf).only(mask_credentials(options.idf))
-    scorer = BertScorer(scorer_config(options, Runner.of(options)))
+    scorer = BertScorer(scorer_config(options, Runner.of(options).threads))
     explanation = explain(scorer, str(given.candidate), given.reference, idf=table)
     signature = scorer.signature(table).format()
-    return [
-        _Explained(
-            heading="Two texts",
-            notes=(f"signature: {signature}",),
-            explanation=explanation,
-            facts={"signature": signature},
-        )
-    ]
+    facts = {"signature": signature}
+    return [_Explained("Two texts", [f"signature: {signature}"], explanation, facts)]
 
 
 def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
@@ -109,7 +97,7 @@ def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
     for row in rows:
         key = row.language, row.signature.format()
         if key not in scorers:
-            scorers[key] = BertScorer(row_config(run, row, changes, _read_baseline))
+            scorers[key] = BertScorer(row_config(run, row, changes))
         explained.append(_of_row(row, *explain_row(run, row, scorers[key], tables)))
     return explained
 
@@ -127,16 +115,6 @@ def _places(options: ExplainOptions, run: FinishedRun) -> list[RowPlace]:
     return list(dict.fromkeys(places))
 
 
-def _read_baseline(path: str, row: StoredRow, language: str | None) -> Baseline:
-    with reaching("baseline", path):
-        return read_baseline(
-            path,
-            language=language,
-            model=lambda: row.signature.model,
-            idf=row.signature.idf != "none",
-        )
-
-
 def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) -> _Explained:
     stored = row.scores
     notes = [
@@ -145,29 +123,23 @@ def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) ->
     ]
     if row.reason is not None:
         notes.append(f"bertscore_error: {row.reason}")
-    warnings = tuple(f"not as in the run: {words}" for words in differences)
-    return _Explained(
-        heading=str(row.place),
-        warnings=warnings,
-        notes=(*notes, *warnings, f"signature: {row.signature.format()}"),
-        explanation=explanation,
-        facts={
-            "file": row.place.input_name,
-            "row": row.place.row,
-            "language": row.language,
-            "signature": row.signature.format(),
-            "error": row.reason,
-            "stored": stored._asdict(),
-            "differences": differences,
-        },
-    )
+    warnings = [f"not as in the run: {words}" for words in differences]
+    notes += [*warnings, f"signature: {row.signature.format()}"]
+    facts = {
+        "file": row.place.input_name,
+        "row": row.place.row,
+        "language": row.language,
+        "signature": row.signature.format(),
+        "error": row.reason,
+        "stored": stored._asdict(),
+        "differences": differences,
+    }
+    return _Explained(str(row.place), notes, explanation, facts, warnings)
 
 
 def _write(path: str, kind: str, explained: Sequence[_Explained]) -> None:
     if kind == "html":
-        data = page(
-            [(row.heading, row.notes, row.explanation) for row in explained], _TITLE
-        ).encode()
+        data = page([row[:3] for row in explained], "BERTScore, explained").encode()
     else:
         data = picture(explained[0].explanation, kind)
     with reaching("output", path):

@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 from pathlib import PurePath
 
-from bertscore_beam.cli.show import answer, manner, named, print_error, report, say, warn
+from bertscore_beam.cli.show import manner, named, print_error, report, say, warn
 from bertscore_beam.crawl import SUFFIXES, list_files_of
 from bertscore_beam.dump import expand_inputs, write_line_files
 from bertscore_beam.files import absolute, before_work, mask_credentials, reaching
@@ -27,6 +27,7 @@ from bertscore_beam.run import (
     JobFailedError,
     Outcome,
     OutputFolder,
+    Shown,
     read_run,
     successful_run,
     temporary_folder,
@@ -68,14 +69,14 @@ def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
     except Exception as error:
         error.add_note(NOTHING_KEPT)
         raise
-    document = {name: value for name, value in (outcome.document or {}).items() if name != "output"}
+    document = outcome.document and {"summary": outcome.document["summary"]}
     return replace(
         outcome,
         shown=tuple(
             replace(table, rows=[row for row in table.rows if row[0] != "output"])
             for table in outcome.shown
         ),
-        document=document or None,
+        document=document,
         warnings=tuple(
             words.replace(f"They are listed in {folder}/scores/_rejects.", NOTHING_KEPT)
             for words in outcome.warnings
@@ -166,4 +167,5 @@ def check(options: CheckOptions) -> int:
             "its command again.",
             BROKEN,
         )
-    return answer({"folder": shown}, f"{shown} is done")
+    done = Shown("Check", ("",), [(f"{shown} is done",)])
+    return report(Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

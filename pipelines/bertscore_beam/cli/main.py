@@ -177,13 +177,10 @@ def _words(text: str) -> str:
     return escape_text(mask_credentials(text))
 
 
-def _is_not_about_bigquery(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith("apitools not found")
-
-
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
-    handler.addFilter(_is_not_about_bigquery)
+    # Of Beam, about BigQuery, which no job uses.
+    handler.addFilter(lambda record: not record.getMessage().startswith("apitools not found"))
     handler.setFormatter(EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 

@@ -47,7 +47,8 @@ def compare(options: "CompareOptions") -> int:
 
 def write_report(options: ReportOptions) -> int:
     """Write a page about a run, and say where it is."""
-    for run in (options.run, options.against or options.run):
+    runs = [options.run, *([options.against] if options.against else [])]
+    for run in runs:
         check_outside(options.output, run)
     try:
         from bertscore_beam.compare import Compared, answer_of, failures_of
@@ -57,7 +58,6 @@ def write_report(options: ReportOptions) -> int:
             f"no report can be made: the package {error.name!r} is missing; expected the packages "
             "of the extra 'results'. In the checkout: pip install '.[results]'."
         ) from error
-    runs = [options.run, *([options.against] if options.against else [])]
     with before_work(), reaching("RUN", *runs):
         data = collect(options)
     page = render(data)
@@ -78,11 +78,8 @@ def write_report(options: ReportOptions) -> int:
         "notices": list(data.notices),
         "bytes": len(page.encode()),
     }
-    rows: list[tuple[str, ...]] = [
-        ("page", shown),
-        ("run", data.run),
-        ("rows", f"{total['rows']:,}"),
-    ]
+    rows: list[tuple[str, ...]] = [("page", shown), ("run", data.run)]
+    rows.append(("rows", f"{total['rows']:,}"))
     if total["f1"] is not None:
         rows.append(("f1", f"{total['f1']:.6f}"))
     rows += answer_of(compared)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscore_beam.options import split_arguments
-from bertscore_beam.run import DONE, Outcome, Shown, escape_json, escape_line, plain, printed
+from bertscore_beam.run import Outcome, Shown, escape_json, escape_line, plain, printed
 from bertscore_core.errors import escape_text
 
 # How a command prints: `--json` and `--quiet`, which every command takes.
@@ -65,36 +65,20 @@ def printing(how: Manner) -> Iterator[None]:
 
 def report(outcome: Outcome) -> int:
     """Print how a command ended, and return its exit status."""
-    if manner().json and not outcome.is_json:
-        results = {"text": outcome.text} if outcome.text is not None else {}
-        results |= _tables(outcome.shown) if outcome.document is None else outcome.document
-        print_json({"status": outcome.status, "warnings": list(outcome.warnings), **results})
+    if outcome.text is not None:
+        print(escape_text(outcome.text))
+    elif manner().json:
+        document = _tables(outcome.shown) if outcome.document is None else outcome.document
+        if isinstance(document, Mapping):
+            ended = {"status": outcome.status, "warnings": list(outcome.warnings)}
+            document = {**ended, **document}
+        print_json(document)
     else:
-        if outcome.text is not None:
-            print(escape_text(outcome.text))
         for shown in outcome.shown:
             show(shown)
     for words in outcome.warnings:
         warn(words)
     return printed() if outcome.is_answer else outcome.status
-
-
-def answer(document: Any, shown: Sequence[Shown] | str) -> int:
-    """Print the result of a command that only prints, and return its exit status.
-
-    Args:
-        document: The result as plain values, for `--json`. A mapping gets the exit status as well.
-        shown: The result as tables or as a text, otherwise.
-    """
-    if manner().json:
-        is_mapping = isinstance(document, Mapping)
-        print_json({"status": DONE, **document} if is_mapping else document)
-    elif isinstance(shown, str):
-        print(escape_text(shown))
-    else:
-        for table in shown:
-            show(table)
-    return printed()
 
 
 def warn(words: str) -> None:

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from bertscore_beam.baseline import compare_sides, open_side
-from bertscore_beam.cli.show import answer
+from bertscore_beam.cli.show import report
 from bertscore_beam.options import ModelsOptions, TablesOptions
-from bertscore_beam.run import Shown
+from bertscore_beam.run import Outcome, Shown
 from bertscore_core import EMBEDDED_MODEL, known_languages, known_models, published_baselines
 
 
@@ -16,11 +16,9 @@ def compare_tables(options: TablesOptions) -> int:
     first, second = (
         open_side(side, options.language, options.model) for side in (options.a, options.b)
     )
-    comparisons = compare_sides(first, second)
-    return answer(
-        comparisons,
-        [shown for comparison in comparisons for shown in _shown(comparison)],
-    )
+    found = compare_sides(first, second)
+    shown = tuple(table for comparison in found for table in _shown(comparison))
+    return report(Outcome(document=found, shown=shown, is_answer=True))
 
 
 def _shown(comparison: dict[str, Any]) -> list[Shown]:
@@ -43,10 +41,7 @@ def _shown(comparison: dict[str, Any]) -> list[Shown]:
     ]
     largest = comparison["largest_difference"]
     result: list[tuple[str, ...]] = [
-        (
-            "largest difference",
-            "{difference:+.6f} ({measure}, layer {layer})".format_map(largest),
-        ),
+        ("largest difference", "{difference:+.6f} ({measure}, layer {layer})".format_map(largest)),
         ("Spearman over layers", _or_none("{:.4f}", comparison["spearman"]) or "not defined"),
         ("verdict", comparison["verdict"]),
     ]
@@ -99,11 +94,12 @@ def print_models(_options: ModelsOptions) -> int:
     ]
     columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
     others = ("name of a model without a tuned layer", "give --num-layers", "note")
-    shown = [
+    shown = (
         Shown("Models", columns, tuned),
         Shown("Models without a tuned layer", others, untuned),
-    ]
-    return answer({"models": models, "languages": dict(known_languages())}, shown)
+    )
+    document = {"models": models, "languages": dict(known_languages())}
+    return report(Outcome(document=document, shown=shown, is_answer=True))
 
 
 def _shorten(words: list[str]) -> str:

@@ -245,7 +245,7 @@ def _there_already(options: IdfOptions) -> ConfigError:
 
 
 def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
-    config = scorer_config(options, runner)
+    config = scorer_config(options, runner.threads)
     tokenizer, max_length = ask(tokenizer_facts, config)
     return Vocabulary(config=config, tokenizer=tokenizer, max_length=max_length)
 

@@ -41,9 +41,7 @@ from .score_options import (
 )
 from .values import (
     alternatives as alternatives,
-    check_at_least as check_at_least,
     check_group_columns as check_group_columns,
-    check_share as check_share,
     check_value as check_value,
     load_yaml as load_yaml,
 )

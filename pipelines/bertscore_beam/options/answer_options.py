@@ -98,9 +98,7 @@ class ExplainOptions(Options):
                 "a run has texts of its own: got -c or -r beside it; expected one of the two. "
                 "Leave the run out to explain two texts."
             )
-        for name, count in (("worst", self.worst), ("best", self.best)):
-            if count is not None and count < 1:
-                raise ConfigError(f"--{name} is {count}; expected at least 1.")
+        self._check_least(worst=1, best=1)
         if not self.row and self.worst is None and self.best is None:
             raise ConfigError(
                 "no row was chosen: got a run alone; expected rows of it. Add --worst 5, --best 5 "

@@ -15,17 +15,11 @@ metadata say what differs from that:
 import dataclasses
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from bertscore_beam.options.values import (
-    alternatives,
-    check_at_least,
-    check_value,
-    fit_value,
-    plain_value,
-)
+from bertscore_beam.options.values import alternatives, check_value, fit_value, plain_value
 from bertscore_core.errors import ConfigError, nearest
 
 COLUMN = {"metavar": "COLUMN"}
@@ -100,12 +94,14 @@ class Options:
         needed: When options without a default are needed.
         borrowed: A class, and fields of it that are options here, too. Those that are given are
             in the field `scoring`, by name.
+        hidden: Names of fields, separated by blanks, that are options of a class above alone.
     """
 
     example: ClassVar[str] = ""
     daily: ClassVar[Mapping[str, str]] = {}
     needed: ClassVar[str] = "needed"
     borrowed: ClassVar[tuple[type["Options"], str] | None] = None
+    hidden: ClassVar[str] = ""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
@@ -171,22 +167,36 @@ class Options:
         """Check numbers that are given; a word such as `auto` is none."""
         for name, number in least.items():
             value = getattr(self, name)
-            check_at_least(name, None if isinstance(value, str) else value, number)
+            check_value(
+                name,
+                value,
+                fine=value is None or isinstance(value, str) or value >= number,
+                expected=f"at least {number}",
+                cure="Leave it out for the default.",
+            )
+
+    def _check_share(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            check_value(
+                name,
+                value,
+                fine=value is None or 0.0 <= value <= 1.0,
+                expected="a share from 0 to 1",
+                cure="For 5 percent write 0.05.",
+            )
 
 
 def declared(options: type[Options]) -> tuple[Option, ...]:
     """Return the options of a class that users may give, in the order of its fields."""
-    return tuple(_options(options))
-
-
-def _options(options: type[Options]) -> Iterator[Option]:
+    found = []
     hints, texts = typing.get_type_hints(options), _texts(options)
     for field in dataclasses.fields(options):
-        if "internal" in field.metadata:
+        if "internal" in field.metadata or field.name in options.hidden.split():
             continue
         name = field.metadata.get("name", field.name)
         others = (*field.metadata.get("also", ()), *([field.name] if name != field.name else []))
-        yield Option(
+        option = Option(
             field=field.name,
             name=name,
             others=others,
@@ -195,11 +205,12 @@ def _options(options: type[Options]) -> Iterator[Option]:
             text=texts[field.name],
             metadata=field.metadata,
         )
+        found.append(option)
     if options.borrowed is not None:
         lender, names = options.borrowed
-        for option in declared(lender):
-            if option.field in names.split():
-                yield dataclasses.replace(option, default=None)
+        lent = [option for option in declared(lender) if option.field in names.split()]
+        found += [dataclasses.replace(option, default=None) for option in lent]
+    return tuple(found)
 
 
 def _texts(options: type[Options]) -> dict[str, str]:

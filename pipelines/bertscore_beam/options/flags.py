@@ -7,7 +7,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from itertools import count
 from typing import Any, NoReturn, TypeVar
 
 import yaml
@@ -77,9 +76,7 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split arguments at the first `--` into ours and Beam's."""
     given = list(arguments)
-    if "--" not in given:
-        return given, []
-    cut = given.index("--")
+    cut = given.index("--") if "--" in given else len(given)
     return given[:cut], given[cut + 1 :]
 
 
@@ -107,63 +104,45 @@ class StrictParser(argparse.ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
-        known = {
-            option.name: option for option in declared(options) if option.name not in FILE_ONLY
-        }
-        headings = {
-            name: heading for heading, names in options.daily.items() for name in names.split()
-        }
-        order = [*headings, *(name for name in known if name not in headings)]
-        groups = {
-            heading: self.add_argument_group(heading)
-            for heading in dict.fromkeys([*headings.values(), "all others"])
-        }
-        for name in order:
-            self._add(
-                groups[headings.get(name, "all others")], known[name], is_daily=name in headings
-            )
+        known = by_name(options)
+        daily = " ".join(options.daily.values()).split()
+        others = [
+            option.name for option in declared(options) if option.name not in (*daily, *FILE_ONLY)
+        ]
+        for heading, names in {**options.daily, "all others": " ".join(others)}.items():
+            group = self.add_argument_group(heading)
+            for name in names.split():
+                self._add(group, known[name], is_shown=is_full or name in daily)
         self._add_common(self.add_argument_group("how it prints"))
 
-    def _add(self, group: Any, option: Option, *, is_daily: bool) -> None:
+    def _add(self, group: Any, option: Option, *, is_shown: bool) -> None:
         """Add an option by its own name; its other names work, too, and help does not show them."""
-        shown = None
-        if is_daily or self._is_full:
+        shown = argparse.SUPPRESS
+        if is_shown:
             shown = _help(option, self._options.needed, is_full=self._is_full)
-        flags = [option.metadata["short"]] if "short" in option.metadata else []
         flag = "--" + dashed(option.name)
         if "position" in option.metadata:
             nargs = "*" if option.is_list else "?"
-            group.add_argument(
-                _PLACE + option.name, nargs=nargs, metavar=option.metavar,
-                help=shown or argparse.SUPPRESS,
-            )  # fmt: skip
-            shown = None
+            place = _PLACE + option.name
+            group.add_argument(place, nargs=nargs, metavar=option.metavar, help=shown)
+            shown = argparse.SUPPRESS
         if option.hint is bool:  # help shows the switch that changes the default
             for switch, value in ((flag, True), ("--no-" + flag[2:], False)):
-                is_hidden = value is bool(option.default) or not shown
-                group.add_argument(
-                    switch,
-                    dest=option.name,
-                    action="store_const",
-                    const=value,
-                    help=argparse.SUPPRESS if is_hidden else shown,
-                )
+                text = argparse.SUPPRESS if value is bool(option.default) else shown
+                how = {"dest": option.name, "action": "store_const", "const": value}
+                group.add_argument(switch, **how, help=text)
             return
-        hidden = ["--" + dashed(other) for other in option.others]
-        for names, text in (
-            ([*flags, flag], shown or argparse.SUPPRESS),
-            (hidden, argparse.SUPPRESS),
-        ):
-            if names:
-                group.add_argument(
-                    *names,
-                    dest=option.name,
-                    type=_reader(option),
-                    nargs=option.metadata.get("nargs", "+" if option.is_list else None),
-                    action="extend" if option.is_list else "store",
-                    metavar=option.metavar,
-                    help=text,
-                )
+        how = {
+            "dest": option.name,
+            "type": _reader(option),
+            "nargs": option.metadata.get("nargs", "+" if option.is_list else None),
+            "action": "extend" if option.is_list else "store",
+            "metavar": option.metavar,
+        }
+        short = [option.metadata["short"]] if "short" in option.metadata else []
+        group.add_argument(*short, flag, **how, help=shown)
+        for other in option.others:
+            group.add_argument("--" + dashed(other), **how, help=argparse.SUPPRESS)
 
     def _add_common(self, group: Any) -> None:
         if _takes_beam(self._options):
@@ -191,10 +170,12 @@ class StrictParser(argparse.ArgumentParser):
         Raises:
             ConfigError: One is unknown or does not fit.
         """
-        for word in arguments:
+        given = [_Word(word) for word in arguments]
+        for at, word in enumerate(given):
+            word.at = at
             if _GLUED.match(word):  # argparse would read `-overwrite` as `-o verwrite`
                 raise self._unknown(word)
-        parsed, unknown = self.parse_known_intermixed_args(list(map(_Word, arguments, count())))
+        parsed, unknown = self.parse_known_intermixed_args(given)
         if unknown:
             flags = [word for word in unknown if word.startswith("-")]
             raise self._unknown((flags or unknown)[0])
@@ -259,12 +240,6 @@ class _Word(str):
     """An argument that knows where it stands."""
 
     at: int
-
-    def __new__(cls, text: str, at: int) -> "_Word":
-        """Return the argument at a place of the command line."""
-        word = super().__new__(cls, text)
-        word.at = at
-        return word
 
 
 def _listed(value: "_Word | list[_Word]") -> list["_Word"]:

@@ -11,12 +11,7 @@ from bertscore_beam.dump import METRICS
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.values import (
-    check_group_columns,
-    check_share,
-    check_value,
-    plain_value,
-)
+from bertscore_beam.options.values import check_group_columns, check_value, plain_value
 from bertscore_core.errors import ConfigError
 
 # How pairs are scored, for every command that scores.
@@ -207,8 +202,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             f"names of {', '.join(METRICS)}, each once",
             "Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
         )
-        check_share("max_reject_fraction", self.max_reject_fraction)
-        check_share("max_truncated_fraction", self.max_truncated_fraction)
+        self._check_share("max_reject_fraction", "max_truncated_fraction")
         self._check_idf()
         self._check_rescale()
 
@@ -293,9 +287,6 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
 
 # Options of `bertscore-beam select`.
 
-_REFERENCE = {"internal": True}
-"""For options that need references of their own, or an index of rows that only `score` reads."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SelectOptions(ScoreOptions):
@@ -315,19 +306,13 @@ class SelectOptions(ScoreOptions):
         "scores": "rescale baseline max_reject_fraction",
         "where it runs": "device workers dry_run",
     }
+    # They need references of their own, or an index of rows that only `score` reads.
+    hidden = "candidates references reference_column idf idf_key idf_group metrics reuse index"
 
     input: tuple[str, ...] = dataclasses.field(
         metadata={"metavar": "INPUT", "position": True, "short": "-i"}
     )
-    candidates: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    references: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    reference_column: str = dataclasses.field(default="", metadata=_REFERENCE)
-    idf: str = dataclasses.field(default="none", metadata=_REFERENCE)
-    idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    metrics: tuple[str, ...] = dataclasses.field(default=(), metadata=_REFERENCE)
-    reuse: str | None = dataclasses.field(default=None, metadata=_REFERENCE)
-    index: bool = dataclasses.field(default=False, metadata=_REFERENCE)
+    index: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference_column", next(iter(self.candidate_column), "?"))

@@ -89,28 +89,6 @@ def check_value(name: str, got: object, *, fine: bool, expected: str, cure: str)
         raise ConfigError(f"{name!r} cannot be used: got {got!r}; expected {expected}. {cure}")
 
 
-def check_at_least(name: str, value: int | None, least: int) -> None:
-    """Raise if a number is given and too small."""
-    check_value(
-        name,
-        value,
-        fine=value is None or value >= least,
-        expected=f"at least {least}",
-        cure="Leave it out for the default.",
-    )
-
-
-def check_share(name: str, value: float | None) -> None:
-    """Raise if a number is given and is not from 0 to 1."""
-    check_value(
-        name,
-        value,
-        fine=value is None or 0.0 <= value <= 1.0,
-        expected="a share from 0 to 1",
-        cure="For 5 percent write 0.05.",
-    )
-
-
 def check_group_columns(name: str, columns: Sequence[str]) -> None:
     """Raise unless columns can be those of groups.
 
@@ -149,26 +127,26 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     try:
         with reaching(option, path):
             data = read_bytes(path)
-        content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except NoFileError as error:
         raise ConfigError(f"the config file {error} Check --{option}.") from error
     except OSError as error:
         got = type(error).__name__
         raise refused("cannot be read", got, "a file of YAML", f"Check --{option}.") from error
+    try:
+        content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         expected = "YAML with `key: value` lines"
         raise refused("is not valid", error, expected, "Correct that line.") from error
-    except ConfigError:  # it is a ValueError
-        raise
     except (TypeError, ValueError, RecursionError) as error:  # TypeError: a list as a key
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
         got = f"{found} beyond what can be read ({error})"
-        expected = "short YAML lines `key: value`"
-        raise refused("is not valid", got, expected, "Correct it.") from error
-    if isinstance(content, dict | None):
-        return content or {}
-    got = f"a {type(content).__name__}"
-    raise refused("has the wrong shape", got, "`key: value` lines", f"Check --{option}.")
+        raise refused(
+            "is not valid", got, "short YAML lines `key: value`", "Correct it."
+        ) from error
+    if not isinstance(content, dict | None):
+        got, cure = f"a {type(content).__name__}", f"Check --{option}."
+        raise refused("has the wrong shape", got, "`key: value` lines", cure)
+    return content or {}
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -4,7 +4,7 @@ RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from bertscore_beam.compare import noise_of
 from bertscore_beam.dump import Rows, columns, only_strings, texts_from_column
+from bertscore_beam.files import reaching
 from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
 from bertscore_beam.options import IDF_WORDS, language_map
 from bertscore_beam.pages.one_pass import fields_of, lowest_rows
 from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
+from bertscore_beam.run import read_baseline
 from bertscore_core import (
-    Baseline,
     BertScorer,
     IdfError,
     IdfTable,
@@ -159,16 +160,10 @@ def _signature(run: FinishedRun, place: RowPlace, table: pa.Table, reason: str |
     return Signature.parse(text)
 
 
-def row_config(
-    run: FinishedRun,
-    row: StoredRow,
-    changes: Mapping[str, Any],
-    read_baseline: Callable[[str, StoredRow, str | None], Baseline],
-) -> ScorerConfig:
+def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> ScorerConfig:
     """Return how a row was scored, from its signature and from the options of its run.
 
-    `changes` has options for a run whose files are elsewhere now. `read_baseline` reads a table, or
-    chooses it from a folder of tables by row and language.
+    `changes` has options for a run whose files are elsewhere now.
     """
     signature, options = row.signature, run.run.get("options", {})
     entry = _language_entry(options, row.language)
@@ -178,15 +173,16 @@ def row_config(
     }
     rescale = signature.baseline != "none"
     length = signature.max_length
-    language = row.language or options.get("language")
+    language, weighted = row.language or options.get("language"), signature.idf != "none"
     baseline = None
-    if rescale and chosen["baseline"] is not None:
-        baseline = read_baseline(chosen["baseline"], row, language)
+    if rescale and (path := chosen["baseline"]) is not None:
+        with reaching("baseline", path):
+            baseline = read_baseline(path, language, lambda: signature.model, idf=weighted)
     return ScorerConfig(
         model=chosen["model"] or signature.model,
         num_layers=int(signature.num_layers),
         language=language,
-        idf=signature.idf != "none",
+        idf=weighted,
         rescale=rescale,
         baseline=baseline,
         max_length="unlimited" if length == "unlimited" else int(length),

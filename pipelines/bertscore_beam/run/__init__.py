@@ -1,7 +1,20 @@
 """The machinery that all jobs share: output folder and lock, runner, workers, progress.
 
-`job.py` is the one way through a run. This room does not know what a job computes: no texts, no
-scores, no models.
+This room does not know what a job computes: no texts, no scores, no models. In the order of a run:
+
+    job.py          the one way through a run: plan, lock, stages, outcome; --print-job
+    runner.py       the Beam runner that the options name, and what it needs
+    lock.py         one run at a time on a folder
+    folder.py       the folder: its files, whose run it is, whether that has succeeded
+    text_import.py  the stage before all others: files of text become Parquet
+    loading.py      from options to settings of all workers, and the scorer that each one loads
+    run_step.py     a step in a pipeline: in a process of the pool, or where Beam runs it
+    pool.py         the processes of this machine, and what is sent to and fro
+    child.py        the other end of the pipe: a process that knows no Beam
+    counters.py     what steps count
+    at_work.py      what processes are at work on
+    progress.py     the stages of a job, and the line that shows how far one is
+    output.py       exit statuses, outcomes, and text for people and logs
 """
 
 import lazy_loader

@@ -33,8 +33,6 @@ from .job import (
     worker_errors as worker_errors,
 )
 from .loading import (
-    KnownWorkers as KnownWorkers,
-    Workers as Workers,
     for_unseen_workers as for_unseen_workers,
     load_scorer as load_scorer,
     read_baseline as read_baseline,
@@ -85,7 +83,6 @@ from .pool import (
     VISIBLE as VISIBLE,
     Each as Each,
     Pool as Pool,
-    SentStep as SentStep,
     WorkersDiedError as WorkersDiedError,
     ask as ask,
     gpus_to_share as gpus_to_share,

@@ -26,8 +26,9 @@ class AtWork:
     words: str = ""
 
 
-_lock = threading.Lock()
 _counted = 0
+_counting = threading.Lock()
+# Whatever is done with these is one operation, which no other thread can see half done.
 _doing: dict[str, Callable[[], float]] = {}
 _words: list[str] = []
 _children: dict[int, AtWork] = {}
@@ -41,66 +42,55 @@ def doing(name: str, share: Callable[[], float]) -> Iterator[None]:
         name: Name of the file that will show that the element is done, as in `Stage.amounts`.
         share: Returns the share that is done, from 0 to 1. It is called from another thread.
     """
-    with _lock:
-        _doing[name] = share
+    _doing[name] = share
     try:
         yield
     finally:
-        with _lock:
-            _doing.pop(name, None)
+        _doing.pop(name, None)
 
 
 @contextmanager
 def saying(words: str) -> Iterator[None]:
     """Say in words, while the body runs, what is done before there is anything to count."""
-    with _lock:
-        _words.append(words)
+    _words.append(words)
     try:
         yield
     finally:
-        with _lock:
-            _words.remove(words)
+        _words.remove(words)
 
 
 def counted(rows: int) -> None:
     """Say that a step before the main one has read rows."""
     global _counted
-    with _lock:
+    with _counting:
         _counted += rows
 
 
 def of_child(process: int, state: AtWork) -> None:
     """Take note of what a child is at work on."""
-    with _lock:
-        _children[process] = state
+    _children[process] = state
 
 
 def of_lost_child(process: int) -> None:
     """Take note that a child has died: what it had in hand is not being worked on."""
-    with _lock:
-        before = _children.pop(process, AtWork())
-        _children[process] = AtWork(counted=before.counted)
+    _children[process] = AtWork(counted=_children.get(process, AtWork()).counted)
 
 
 def now() -> AtWork:
     """Return what this process and its children are at work on."""
-    with _lock:
-        counted, words = _counted, _words[-1] if _words else ""
-        shares, children = dict(_doing), list(_children.values())
-    done = {}
-    for name, share in shares.items():
+    counted, said, done = _counted, _words[-1:], {}
+    for name, share in list(_doing.items()):
         with suppress(Exception):  # progress must not fail a run
             done[name] = share()
-    for child in children:
+    for child in list(_children.values()):
         counted += child.counted
         done.update(child.doing)
-        words = words or child.words
-    return AtWork(counted=counted, doing=done, words=words)
+        said.append(child.words)
+    return AtWork(counted=counted, doing=done, words=next(filter(None, said), ""))
 
 
 def forget() -> None:
     """Forget what was counted and what children have sent, at the start of a stage."""
     global _counted
-    with _lock:
-        _counted = 0
-        _children.clear()
+    _counted = 0
+    _children.clear()

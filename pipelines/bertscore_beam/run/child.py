@@ -10,6 +10,7 @@ import ctypes
 import gc
 import itertools
 import logging
+import logging.handlers
 import os
 import pickle
 import queue
@@ -24,7 +25,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.output import DEVICE_LOST
-from bertscore_beam.run.pool import Answer, Said, unwatched
+from bertscore_beam.run.pool import Answer, Said
 from bertscore_core.errors import DeviceLostError
 
 _BETWEEN_SECONDS = 0.05
@@ -41,9 +42,8 @@ _ALLOCATIONS = 50_000
 _KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
 """Packages whose classes of errors the launcher can import."""
 
-_Task: TypeAlias = tuple[int, str, bytes | None, bytes, int]
-"""Its number, the digest of its step, the step if it is new, the element, and how many of its
-results have come."""
+_Task: TypeAlias = tuple[int, bytes, bytes, int]
+"""Its number, the step and the element as they were pickled, and how many results have come."""
 
 
 def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
@@ -66,25 +66,25 @@ def _end_with(launcher: int) -> None:
 class _Child:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        # A destructor may log in the middle of `put`, and `put` may be called again there.
-        self._to_send: queue.SimpleQueue[Answer | Said | int] = queue.SimpleQueue()
+        # Pickled. A destructor may log in the middle of `put`, and `put` be called again there.
+        self._to_send: queue.SimpleQueue[bytes | int] = queue.SimpleQueue()
         self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
-        self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
+        self._opened: dict[bytes, Callable[[Any], Iterable[Any]]] = {}
         self._opening = threading.Lock()
 
     def run(self, threads: int) -> NoReturn:
         counters.collect()
         logging.captureWarnings(capture=True)
-        logging.getLogger().addHandler(_ToLauncher(self._to_send.put))
+        to_launcher = _ToLauncher(self._to_send)
+        to_launcher.setLevel(logging.WARNING)
+        logging.getLogger().addHandler(to_launcher)
         for work in (self._receive, self._send, self._say_often, *[self._work] * (threads - 1)):
             threading.Thread(target=work, daemon=True).start()
         self._work()
 
     def _work(self) -> NoReturn:
         while True:
-            for answer in self._answers(*self._tasks.get()):
-                self._to_send.put(Said(state=at_work.now()))
-                self._to_send.put(answer)
+            self._answer(*self._tasks.get())
 
     def _receive(self) -> None:
         try:
@@ -96,48 +96,45 @@ class _Child:
     def _send(self) -> None:
         try:
             while not isinstance(said := self._to_send.get(), int):
-                self._pipe.send(said)
+                self._pipe.send_bytes(said)
             os._exit(said)
         finally:
             os._exit(1)
 
     def _say_often(self) -> None:
-        pause, before = threading.Event(), at_work.AtWork()
-        while not pause.wait(_SECONDS):
-            state = at_work.now()
-            if state != before:
-                self._to_send.put(Said(state=state))
-            before = state
+        while True:
+            time.sleep(_SECONDS)
+            self._say(Said(state=at_work.now()))
 
-    def _answers(
-        self, number: int, digest: str, step: bytes | None, element: bytes, told: int
-    ) -> Iterator[Answer]:
+    def _say(self, *said: Answer | Said) -> None:
+        for data in [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in said]:
+            self._to_send.put(data)
+
+    def _answer(self, number: int, step: bytes, element: bytes, told: int) -> None:
         """Work on an element; the results that the launcher has been told are not sent again."""
         try:
-            results = iter(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
+            results = iter(self._function(step)(pickle.loads(element)))  # noqa: S301
             for together in _as_they_come(itertools.islice(results, told, None)):
-                data = pickle.dumps(together, pickle.HIGHEST_PROTOCOL)
                 # What was counted for results that are not sent again is counted twice. So may
                 # be, if there are several threads, what is counted for other elements.
-                counted = counters.collect()
-                yield Answer(data, number, counted, count=len(together), is_last=False)
-            yield Answer(pickle.dumps([]), number, counters.collect())
+                answer = Answer(number, together, counters.collect(), is_last=False)
+                self._say(Said(state=at_work.now()), answer)
+            self._say(Said(state=at_work.now()), Answer(number, counted=counters.collect()))
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
             words = str(error.__cause__ or error).partition("\n")[0]
-            self._to_send.put(Said(dying=f"its GPU failed: {words}"))
+            self._say(Said(dying=f"its GPU failed: {words}"))
             self._to_send.put(DEVICE_LOST)
             while True:  # until that is sent
                 time.sleep(_SECONDS)
         except BaseException as error:
-            yield Answer(None, number, error=_portable(error))
+            self._say(Said(state=at_work.now()), Answer(number, error=_portable(error)))
 
-    def _function(self, digest: str, step: bytes | None) -> Callable[[Any], Iterable[Any]]:
+    def _function(self, step: bytes) -> Callable[[Any], Iterable[Any]]:
         with self._opening:
-            if digest not in self._opened and step is not None:
-                with unwatched():  # it imports what it needs
-                    self._opened[digest] = pickle.loads(step).open()  # noqa: S301
-            return self._opened[digest]
+            if step not in self._opened:
+                self._opened[step] = pickle.loads(step).open()  # noqa: S301
+            return self._opened[step]
 
 
 def _portable(error: BaseException) -> BaseException:
@@ -145,19 +142,13 @@ def _portable(error: BaseException) -> BaseException:
 
     Classes of libraries would have to be imported by the launcher, and may not survive the way.
     """
+    trace = "".join(traceback.format_exception(error))
     is_known = type(error).__module__.partition(".")[0] in _KNOWN and isinstance(error, Exception)
     if not is_known or not _arrives(error):
-        trace, words = _trace(error), f"{type(error).__name__}: {error}"
-        error = RuntimeError(words.removesuffix(": "))
-    else:
-        trace = _trace(error)
-        error.__cause__ = error.__context__ = None
+        error = RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": "))
+    error.__cause__ = error.__context__ = None
     error.add_note(trace)
     return error
-
-
-def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 def _arrives(error: BaseException) -> bool:
@@ -180,20 +171,12 @@ def _as_they_come(results: Iterable[Any]) -> Iterator[list[Any]]:
         yield together
 
 
-class _ToLauncher(logging.Handler):
-    def __init__(self, send: Callable[[Said], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._say = send
+class _ToLauncher(logging.handlers.QueueHandler):
+    """Takes finished lines, tracebacks included; a malformed one is no fault of the step."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            message = record.getMessage()
-            if record.exc_info:
-                message += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
-        except Exception:  # a malformed line is no fault of the step
-            self.handleError(record)
-            return
-        self._say(Said(log=(record.name, record.levelno, message)))
+    def enqueue(self, record: logging.LogRecord) -> None:
+        said = Said(log=(record.name, record.levelno, record.getMessage()))
+        self.queue.put_nowait(pickle.dumps(said))
 
 
 if __name__ == "__main__":

@@ -17,31 +17,15 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bertscore_beam.files import (
-    HIDDEN_PREFIXES,
-    copy_atomically,
-    delete,
-    delete_empty_folders,
-    delete_many,
-    delete_temporary,
-    each_file,
-    exists,
-    join,
-    list_files,
-    mask_credentials,
-    read_bytes,
-    read_many,
-    write_atomically,
-)
+from bertscore_beam import files
 from bertscore_beam.options import DumpOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock, is_of_lock
-from bertscore_beam.run.output import ending_signals, interrupted
+from bertscore_beam.run.output import ending_signals, ending_with, interrupted
 from bertscore_core.errors import ConfigError, SignatureError, load_json
 
 # Values as JSON knows them.
@@ -85,11 +69,11 @@ class OutputFolder:
     @property
     def shown(self) -> str:
         """The folder's path without credentials, for messages."""
-        return mask_credentials(self.root)
+        return files.mask_credentials(self.root)
 
     def path(self, name: str = "") -> str:
         """Return the full path of a file, or of the folder itself without a name."""
-        return join(self.root, name) if name else self.root
+        return files.join(self.root, name) if name else self.root
 
     def check(self) -> None:
         """Check before a write that the run still holds the folder."""
@@ -114,23 +98,23 @@ class OutputFolder:
 
     def exists(self, name: str) -> bool:
         """Tell whether a file is there."""
-        return exists(self.path(name))
+        return files.exists(self.path(name))
 
     def files(self, below: str = "", *, suffix: str = "") -> dict[str, int]:
         """Return the size of each file below a folder, by its path below that folder."""
-        return list_files(self.path(below), suffix=suffix)
+        return files.list_files(self.path(below), suffix=suffix)
 
     def each_file(self) -> Iterator[tuple[str, int]]:
         """Yield all files and their sizes as they are listed."""
-        return each_file(self.root)
+        return files.each_file(self.root)
 
     def read(self, name: str) -> bytes:
         """Read a file."""
-        return read_bytes(self.path(name))
+        return files.read_bytes(self.path(name))
 
     def read_if_there(self, *names: str) -> list[bytes | None]:
         """Read several files at once; None for each that is not there."""
-        return read_many([self.path(name) for name in names])
+        return files.read_many([self.path(name) for name in names])
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing or damaged."""
@@ -148,12 +132,12 @@ class OutputFolder:
         """Write files one after the other, in the order given."""
         for name, data in contents.items():
             self.check()  # each time: the write before may have taken long
-            write_atomically(self.path(name), data)
+            files.write_atomically(self.path(name), data)
 
     def store(self, name: str, source: str | os.PathLike[str]) -> None:
         """Copy a local file into the folder atomically."""
         self.check()
-        copy_atomically(self.path(name), source)
+        files.copy_atomically(self.path(name), source)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write an object as indented JSON, atomically. NaN and infinities are null."""
@@ -164,17 +148,17 @@ class OutputFolder:
         """Delete files at the same time, in no particular order; a missing file is no error."""
         if names:
             self.check()
-            delete_many([self.path(name) for name in names])
+            files.delete_many([self.path(name) for name in names])
 
     def delete_empty_folders(self, below: str = "") -> None:
         """Delete the empty folders below a folder, and the folder itself if it is empty then."""
         self.check()
-        delete_empty_folders(self.path(below))
+        files.delete_empty_folders(self.path(below))
 
     def delete_temporary(self) -> None:
         """Delete the temporary files of killed workers."""
         self.check()
-        delete_temporary(self.root)
+        files.delete_temporary(self.root)
 
     def release(self) -> None:
         """Release the lock, so that another run may start at once."""
@@ -301,7 +285,7 @@ def runs_below(names: Iterable[str]) -> frozenset[str]:
             continue
         above = parts[: marked[0]] if marked else []
         # No reader looks into hidden folders, such as the one of `idf` beside its table.
-        if above and not any(part.startswith(HIDDEN_PREFIXES) for part in above):
+        if above and not any(part.startswith(files.HIDDEN_PREFIXES) for part in above):
             folders.add("/".join(above))
     return frozenset(folders)
 
@@ -326,16 +310,16 @@ def check_stands_alone(output: str, names: Iterable[str]) -> None:
     if inner:
         others = f" and {len(inner) - 1} more" if len(inner) > 1 else ""
         raise ConfigError(
-            f"output {mask_credentials(output)!r} holds the folders of other runs: got "
+            f"output {files.mask_credentials(output)!r} holds the folders of other runs: got "
             f"{inner[0]!r}{others} below it; expected none, since an output folder is read as one "
             "dataset. Choose another --output, beside them."
         )
     outer = next(filter(_is_run, _parents(output)), None)
     if outer is not None:
         raise ConfigError(
-            f"output {mask_credentials(output)!r} is in the folder of another run: got "
-            f"{mask_credentials(outer)!r} above it; expected none, since an output folder is read "
-            "as one dataset. Choose another --output, beside it."
+            f"output {files.mask_credentials(output)!r} is in the folder of another run: got "
+            f"{files.mask_credentials(outer)!r} above it; expected none, since an output folder is "
+            "read as one dataset. Choose another --output, beside it."
         )
 
 
@@ -388,7 +372,7 @@ def declare_success(folder: OutputFolder, run: str, **notes: object) -> None:
     except FolderLostError:
         if is_marked_by(folder, run):
             # Without the lock, which is lost. It is this run's own file in another run's folder.
-            delete(folder.path(SUCCESS_FILE))
+            files.delete(folder.path(SUCCESS_FILE))
         raise
 
 
@@ -419,22 +403,16 @@ _TRIES = 10
 @contextmanager
 def temporary_folder() -> Iterator[str]:
     """Make a folder for the body that only this user can read; Beam's own go into it as well."""
-    is_main = threading.current_thread() is threading.main_thread()
-    ending = set(ending_signals() if is_main else ()) - {signal.SIGINT}
-    before = {
-        number: signal.signal(number, lambda number, _: sys.exit(interrupted(number)))
-        for number in ending
-    }
-    place, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="bertscore-beam-")
-    _TEMPORARY.append(folder)
-    try:
-        tempfile.tempdir = folder
-        yield folder
-    finally:
-        tempfile.tempdir = place
-        delete_temporary_folders()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    ending = set(ending_signals()) - {signal.SIGINT}
+    with ending_with(lambda number, _: sys.exit(interrupted(number)), *ending):
+        place, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="bertscore-beam-")
+        _TEMPORARY.append(folder)
+        try:
+            tempfile.tempdir = folder
+            yield folder
+        finally:
+            tempfile.tempdir = place
+            delete_temporary_folders()
 
 
 def delete_temporary_folders() -> None:

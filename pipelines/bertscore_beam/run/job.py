@@ -46,6 +46,7 @@ from bertscore_beam.run.output import (
     Outcome,
     Shown,
     ending_signals,
+    ending_with,
     escape_json,
     interrupted,
 )
@@ -57,70 +58,191 @@ from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core import BertScoreError, ConfigError
 from bertscore_core.errors import escape_text
 
-# How a run ends before its work is done: by a signal, a lost folder, or an error of the work.
+# One job, and the way that all of them go.
+
+Say = Callable[[str], None]
+"""Prints a message while the command runs."""
 
 
-@contextmanager
-def worker_errors() -> Iterator[None]:
-    """Turn errors of the work into `RuntimeError`s.
+Options = TypeVar("Options", bound=RunOptions)
+Job = TypeVar("Job")
 
-    Before the work, errors of these classes mean that the command cannot work as given, which has
-    another exit status.
+
+class Planned(Protocol):
+    """A job that is checked and planned."""
+
+    @property
+    def output(self) -> str:
+        """The output folder, as `absolute` returns it."""
+
+
+Plan = TypeVar("Plan", bound=Planned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind(Generic[Options, Plan, Job]):
+    """The functions of one job.
+
+    Attributes:
+        prepare: Checks and plans; loads no model and writes nothing.
+        sketch: Returns the stages without a plan: their steps do not depend on it.
+        begin: Compares the plan with the locked folder, and writes the plan for the workers.
+        stages: Yields the remaining stages; each one ends before the next one is requested.
+        conclude: Finishes the folder and returns the outcome.
+        refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
+        texts: Makes the locked folder ready for the import of the files of text of which the plan
+            is only a sketch, and returns them.
+        again: Plans the same files again, with their imports.
+        may_detach: Whether the job may run detached.
     """
-    try:
-        yield
-    except (BertScoreError, OSError) as error:
-        kind = f"{type(error).__name__}: " if isinstance(error, OSError) else ""
-        raise RuntimeError(f"a worker failed: {kind}{error}") from error
+
+    prepare: Callable[[Options, Runner], Plan]
+    sketch: Callable[[Options, Runner], Iterable[Stage]]
+    show: Callable[[Plan], tuple[Shown, ...]]
+    begin: Callable[[Plan, OutputFolder, Say], Job]
+    stages: Callable[[Job], Iterable[Stage]]
+    conclude: Callable[[Job], Outcome]
+    refuse: Callable[[Plan], Outcome | None] = lambda plan: None
+    texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
+    again: Callable[[Plan], Plan] = lambda plan: plan
+    may_detach: bool = False
 
 
-@contextmanager
-def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Iterator[None]:
-    """End this process at once on SIGINT, SIGTERM or SIGHUP, with the status that a shell gives.
+def run_job(
+    kind: JobKind[Options, Plan, Job], options: Options, say: Say, *, quiet: bool = False
+) -> Outcome:
+    """Check, plan, run and conclude a job.
 
-    Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
-    it into others. A signal that is ignored, as in a background job of a script, stays so.
+    Raises:
+        BertScoreError: The job cannot work. Nothing has been written, unless the source or the
+            folder changed while the job ran.
+        NotBegunError: A file system did not answer; nothing has been written.
+        OSError: A file system did not answer later on.
+        RuntimeError: A worker failed.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    ending = ending_signals()
-
-    def stop(number: int, _: FrameType | None) -> None:
-        for handled in ending:
-            signal.signal(handled, signal.SIG_IGN)  # it is ending already
-        rest = "Finished parts are kept; the same command continues from there."
-        words = (
-            f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). "
-            f"{rest if kept else NOTHING_KEPT}\n"
-        )
-        if elsewhere:
-            words += (
-                "The job itself may continue where it was submitted: stop it there if it should "
-                "not.\n"
+    runner = Runner.of(options)
+    if options.print_job:
+        text = print_job(options, kind.sketch(options, runner))
+        return Outcome(text=text, is_answer=True)
+    runner.check(options, may_detach=kind.may_detach)
+    with ExitStack() as stack:
+        if not options.dry_run:
+            stack.enter_context(pool.opening(_pool_of(runner)))
+        with before_work():
+            planned = kind.prepare(options, runner)
+            if options.dry_run:
+                with reaching("output", options.output):
+                    return Outcome(shown=kind.show(planned), is_answer=True)
+        if (refused := kind.refuse(planned)) is not None:
+            return refused
+        at_work = threading.Event()
+        with _first_writing(options):
+            lock = stack.enter_context(
+                hold(
+                    planned.output, say=say, lost=end_for, detached=runner.detached, at_work=at_work
+                )
             )
-        _leave(words, interrupted(number))
+        stack.callback(pool.kill_opened)  # no child writes when the lock is released
+        folder = OutputFolder(planned.output, lock)
+        with _first_writing(options):
+            texts = kind.texts(planned, folder)
+        with _without_texts_if_refused(folder) if texts else nullcontext():
+            if texts:
+                at_work.set()
+                _run_stage(import_stage(texts, runner, folder), runner, folder, say, quiet=quiet)
+                planned = kind.again(planned)
+                if (refused := kind.refuse(planned)) is not None:
+                    delete_input(folder)
+                    return refused
+            with _first_writing(options):
+                # Not before the lock is held: until then another run may change the folder.
+                job = kind.begin(planned, folder, say)
+        del planned  # it is large when there are many splits
+        at_work.set()
+        try:
+            for stage in kind.stages(job):
+                _run_stage(stage, runner, folder, say, quiet=quiet)
+        except NotBegunError as error:  # by now something has begun
+            raise ConnectionError(str(error)) from error
+        if pool.restarts():
+            folder.delete_temporary()  # of processes that died while they wrote
+        return _with_restarts(kind.conclude(job))
 
-    before = {number: signal.signal(number, stop) for number in ending}
+
+def _pool_of(runner: Runner) -> Pool | None:
+    """Return the pool of a run; None if its steps run in this process, or on other machines."""
+    if not runner.children:
+        return None
+    return Pool(
+        runner.children,
+        restarts=runner.restarts,
+        at_once=runner.at_once,
+        threads=runner.threads,
+        gpus=runner.gpus,
+    )
+
+
+@contextmanager
+def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
     try:
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    except BertScoreError:
+        with suppress(FolderLostError, OSError):
+            delete_input(folder)
+        raise
 
 
-def end_for(error: FolderLostError) -> NoReturn:
-    """End the process from any thread: the runner cannot be stopped in another way."""
-    _leave(f"bertscore-beam: {escape_text(str(error))}\n", BROKEN)
+@contextmanager
+def _first_writing(options: RunOptions) -> Iterator[None]:
+    try:
+        with reaching("output", options.output):
+            yield
+    except REFUSED as error:
+        raise ConfigError(
+            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
+            "expected a folder where files can be made. Choose another --output."
+        ) from error
 
 
-def _leave(words: str, status: int) -> NoReturn:
-    with suppress(OSError):  # the reader may have closed the pipe
-        os.write(2, words.encode())
-    pool.kill_opened()
-    delete_temporary_folders()
-    os._exit(status)
+def _with_restarts(outcome: Outcome) -> Outcome:
+    if not (restarts := pool.restarts()):
+        return outcome
+    times = "once" if restarts == 1 else f"{restarts} times"
+    words = f"The run went on {times} after a worker process had died."
+    return replace(outcome, warnings=(words, *outcome.warnings))
+
+
+def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
+    if stage.words:
+        say(f"{stage.words} ...")
+    runner = stage.runner
+    pipeline = runner.pipeline()
+    stage.build(pipeline)
+    if runner.detached:
+        let_workers_keep(folder.lock, pipeline)
+        with worker_errors():
+            pipeline.run()
+        return
+    started = time.time() if stage.started is None else stage.started
+    with ExitStack() as stack:
+        if runner != usual:
+            stack.enter_context(pool.opening(_pool_of(runner)))
+        processes = pool.opened()
+        stack.enter_context(worker_errors())
+        ends = end_when_interrupted(elsewhere=runner.is_remote, kept=not is_temporary(folder))
+        stack.enter_context(ends)
+        if processes is not None:
+            processes.begin_stage()
+            stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
+        if (len(stage.amounts) or stage.before) and not quiet:
+            progress = RunProgress(stage, folder.path(stage.folder), started)
+            stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
+        try:
+            pipeline.run().wait_until_finish()
+        except Exception:
+            if processes is None or processes.failure is None:
+                raise
+            raise processes.failure from None  # Beam's own error only quotes it
 
 
 # The stage in which files of text become Parquet.
@@ -150,6 +272,63 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
         ),
         unit="bytes of text",
     )
+
+
+# How a run ends before its work is done: by a signal, a lost folder, or an error of the work.
+
+
+@contextmanager
+def worker_errors() -> Iterator[None]:
+    """Turn errors of the work into `RuntimeError`s.
+
+    Before the work, errors of these classes mean that the command cannot work as given, which has
+    another exit status.
+    """
+    try:
+        yield
+    except (BertScoreError, OSError) as error:
+        kind = f"{type(error).__name__}: " if isinstance(error, OSError) else ""
+        raise RuntimeError(f"a worker failed: {kind}{error}") from error
+
+
+@contextmanager
+def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Iterator[None]:
+    """End this process at once on SIGINT, SIGTERM or SIGHUP, with the status that a shell gives.
+
+    Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
+    it into others. A signal that is ignored, as in a background job of a script, stays so.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for handled in ending_signals():
+            signal.signal(handled, signal.SIG_IGN)  # it is ending already
+        rest = "Finished parts are kept; the same command continues from there."
+        words = (
+            f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). "
+            f"{rest if kept else NOTHING_KEPT}\n"
+        )
+        if elsewhere:
+            words += (
+                "The job itself may continue where it was submitted: stop it there if it should "
+                "not.\n"
+            )
+        _leave(words, interrupted(number))
+
+    with ending_with(stop, *ending_signals()):
+        yield
+
+
+def end_for(error: FolderLostError) -> NoReturn:
+    """End the process from any thread: the runner cannot be stopped in another way."""
+    _leave(f"bertscore-beam: {escape_text(str(error))}\n", BROKEN)
+
+
+def _leave(words: str, status: int) -> NoReturn:
+    with suppress(OSError):  # the reader may have closed the pipe
+        os.write(2, words.encode())
+    pool.kill_opened()
+    delete_temporary_folders()
+    os._exit(status)
 
 
 # Describe a job as it would be submitted, without submitting it: `--print-job`.
@@ -287,192 +466,3 @@ def _steps(proto: beam_runner_api_pb2.Pipeline, ids: Iterable[str]) -> Iterator[
         step = proto.components.transforms[name]
         yield step.unique_name
         yield from _steps(proto, step.subtransforms)
-
-
-Say = Callable[[str], None]
-"""Prints a message while the command runs."""
-
-
-Options = TypeVar("Options", bound=RunOptions)
-Job = TypeVar("Job")
-
-
-class Planned(Protocol):
-    """A job that is checked and planned."""
-
-    @property
-    def output(self) -> str:
-        """The output folder, as `absolute` returns it."""
-
-
-Plan = TypeVar("Plan", bound=Planned)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobKind(Generic[Options, Plan, Job]):
-    """The functions of one job.
-
-    Attributes:
-        prepare: Checks and plans; loads no model and writes nothing.
-        sketch: Returns the stages without a plan: their steps do not depend on it.
-        begin: Compares the plan with the locked folder, and writes the plan for the workers.
-        stages: Yields the remaining stages; each one ends before the next one is requested.
-        conclude: Finishes the folder and returns the outcome.
-        refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
-        texts: Makes the locked folder ready for the import of the files of text of which the plan
-            is only a sketch, and returns them.
-        again: Plans the same files again, with their imports.
-        may_detach: Whether the job may run detached.
-    """
-
-    prepare: Callable[[Options, Runner], Plan]
-    sketch: Callable[[Options, Runner], Iterable[Stage]]
-    show: Callable[[Plan], tuple[Shown, ...]]
-    begin: Callable[[Plan, OutputFolder, Say], Job]
-    stages: Callable[[Job], Iterable[Stage]]
-    conclude: Callable[[Job], Outcome]
-    refuse: Callable[[Plan], Outcome | None] = lambda plan: None
-    texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
-    again: Callable[[Plan], Plan] = lambda plan: plan
-    may_detach: bool = False
-
-
-def run_job(
-    kind: JobKind[Options, Plan, Job], options: Options, say: Say, *, quiet: bool = False
-) -> Outcome:
-    """Check, plan, run and conclude a job.
-
-    Raises:
-        BertScoreError: The job cannot work. Nothing has been written, unless the source or the
-            folder changed while the job ran.
-        NotBegunError: A file system did not answer; nothing has been written.
-        OSError: A file system did not answer later on.
-        RuntimeError: A worker failed.
-    """
-    runner = Runner.of(options)
-    if options.print_job:
-        text = print_job(options, kind.sketch(options, runner))
-        return Outcome(text=text, is_json=True, is_answer=True)
-    runner.check(options, may_detach=kind.may_detach)
-    with ExitStack() as stack:
-        if not options.dry_run:
-            stack.enter_context(pool.opening(_pool_of(runner)))
-        with before_work():
-            planned = kind.prepare(options, runner)
-            if options.dry_run:
-                with reaching("output", options.output):
-                    return Outcome(shown=kind.show(planned), is_answer=True)
-        if (refused := kind.refuse(planned)) is not None:
-            return refused
-        at_work = threading.Event()
-        with _first_writing(options):
-            lock = stack.enter_context(
-                hold(
-                    planned.output,
-                    say=say,
-                    lost=end_for,
-                    detached=runner.detached,
-                    at_work=at_work,
-                )
-            )
-        stack.callback(pool.kill_opened)  # no child writes when the lock is released
-        folder = OutputFolder(planned.output, lock)
-        with _first_writing(options):
-            texts = kind.texts(planned, folder)
-        with _without_texts_if_refused(folder) if texts else nullcontext():
-            if texts:
-                at_work.set()
-                _run_stage(import_stage(texts, runner, folder), runner, folder, say, quiet=quiet)
-                planned = kind.again(planned)
-                if (refused := kind.refuse(planned)) is not None:
-                    delete_input(folder)
-                    return refused
-            with _first_writing(options):
-                # Not before the lock is held: until then another run may change the folder.
-                job = kind.begin(planned, folder, say)
-        del planned  # it is large when there are many splits
-        at_work.set()
-        try:
-            for stage in kind.stages(job):
-                _run_stage(stage, runner, folder, say, quiet=quiet)
-        except NotBegunError as error:  # by now something has begun
-            raise ConnectionError(str(error)) from error
-        if pool.restarts():
-            folder.delete_temporary()  # of processes that died while they wrote
-        return _with_restarts(kind.conclude(job))
-
-
-def _pool_of(runner: Runner) -> Pool | None:
-    """Return the pool of a run; None if its steps run in this process, or on other machines."""
-    if not runner.children:
-        return None
-    return Pool(
-        runner.children,
-        restarts=runner.restarts,
-        at_once=runner.at_once,
-        threads=runner.threads,
-        gpus=runner.gpus,
-    )
-
-
-@contextmanager
-def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
-    try:
-        yield
-    except BertScoreError:
-        with suppress(FolderLostError, OSError):
-            delete_input(folder)
-        raise
-
-
-@contextmanager
-def _first_writing(options: RunOptions) -> Iterator[None]:
-    try:
-        with reaching("output", options.output):
-            yield
-    except REFUSED as error:
-        raise ConfigError(
-            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
-            "expected a folder where files can be made. Choose another --output."
-        ) from error
-
-
-def _with_restarts(outcome: Outcome) -> Outcome:
-    if not (restarts := pool.restarts()):
-        return outcome
-    times = "once" if restarts == 1 else f"{restarts} times"
-    words = f"The run went on {times} after a worker process had died."
-    return replace(outcome, warnings=(words, *outcome.warnings))
-
-
-def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
-    if stage.words:
-        say(f"{stage.words} ...")
-    runner = stage.runner
-    pipeline = runner.pipeline()
-    stage.build(pipeline)
-    if runner.detached:
-        let_workers_keep(folder.lock, pipeline)
-        with worker_errors():
-            pipeline.run()
-        return
-    started = time.time() if stage.started is None else stage.started
-    with ExitStack() as stack:
-        if runner != usual:
-            stack.enter_context(pool.opening(_pool_of(runner)))
-        processes = pool.opened()
-        stack.enter_context(worker_errors())
-        ends = end_when_interrupted(elsewhere=runner.is_remote, kept=not is_temporary(folder))
-        stack.enter_context(ends)
-        if processes is not None:
-            processes.begin_stage()
-            stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
-        if (len(stage.amounts) or stage.before) and not quiet:
-            progress = RunProgress(stage, folder.path(stage.folder), started)
-            stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
-        try:
-            pipeline.run().wait_until_finish()
-        except Exception:
-            if processes is None or processes.failure is None:
-                raise
-            raise processes.failure from None  # Beam's own error only quotes it

@@ -4,9 +4,9 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from bertscore_beam.files import (
     exists,
@@ -36,7 +36,6 @@ from bertscore_core.model import ModelFiles, resolve_model
 from bertscore_core.registry import TunedLayer, find_layer, parse_layers
 
 if TYPE_CHECKING:
-    from bertscore_beam.run.runner import Runner
     from bertscore_core import BertScorer, Settings
     from bertscore_core.model import DeviceQueue
 
@@ -90,25 +89,12 @@ def spare_the_collector() -> None:
 
 
 # From the options of a job to settings that all of its workers share, on the launcher.
+#
+# `threads` are those of each worker of this machine, as `Runner.threads` has them; None stands for
+# workers elsewhere, of which nothing is known.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownWorkers:
-    """What a process without Beam, and so without a `Runner`, knows of the workers that score.
-
-    Attributes:
-        is_local: Whether they run on this machine.
-        threads: Threads of each; None for its own choice.
-    """
-
-    is_local: bool
-    threads: int | None
-
-
-Workers: TypeAlias = "Runner | KnownWorkers"
-
-
-def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
+def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
     """Return how to score, or how to tokenize, from the options of a job.
 
     Raises:
@@ -133,7 +119,7 @@ def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
                 idf=options.idf != "none",
             )
     return replace(
-        with_scoring(config, options, workers),
+        with_scoring(config, options, threads),
         num_layers=_layer(options),
         empty=options.empty,
         references="mean" if options.among_samples else "best",
@@ -143,7 +129,9 @@ def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
     )
 
 
-def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers) -> ScorerConfig:
+def with_scoring(
+    config: ScorerConfig, options: ScoringOptions, threads: int | None
+) -> ScorerConfig:
     """Return the config with the options that all scoring commands share.
 
     Raises:
@@ -153,14 +141,14 @@ def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers
     config = replace(
         config,
         dtype=options.dtype,
-        device=_worker_device(options, workers),
+        device=_worker_device(options, threads),
         backend=options.backend,
         attention=options.attention,
         max_batch_tokens=options.max_batch_tokens,
-        num_threads=workers.threads,
+        num_threads=threads,
         allow_pickle_weights=options.allow_pickle_weights,
     )
-    return config if workers.is_local else for_unseen_workers(config)
+    return for_unseen_workers(config) if threads is None else config
 
 
 def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
@@ -174,7 +162,7 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
     return config
 
 
-def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig, "Settings"]:
+def settle_workers(config: ScorerConfig, threads: int | None) -> tuple[ScorerConfig, "Settings"]:
     """Settle a config on the launcher, so that all workers use the same backend and number format.
 
     Raises:
@@ -184,13 +172,13 @@ def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig
     from bertscore_core.model import resolve_device
 
     settings = settle(config)
-    if workers.is_local:
+    if threads is not None:
         resolve_device(config.device)
     return replace(config, backend=settings.backend, dtype=settings.config.dtype), settings
 
 
 def unseen_device_words(
-    options: ScoringOptions, workers: Workers, config: ScorerConfig
+    options: ScoringOptions, threads: int | None, config: ScorerConfig
 ) -> str | None:
     """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
 
@@ -198,7 +186,7 @@ def unseen_device_words(
         A sentence or two; None if the device or the backend was given.
     """
     is_chosen = options.device != "auto" or options.backend != "auto"
-    if workers.is_local or is_chosen or options.accelerator is not None:
+    if threads is not None or is_chosen or options.accelerator is not None:
         return None
     unseen = f"{config.backend}, which runs on every device: that of the workers is not known here"
     on_cpu = ask(_settled_backend, replace(config, device="cpu", backend="auto"))
@@ -233,9 +221,7 @@ def _model_files(options: ScoreOptions) -> ModelFiles:
     if named is None and options.language is not None:
         named = model_for_language(options.language)
     return resolve_model(
-        named,
-        revision=options.revision,
-        allow_pickle_weights=options.allow_pickle_weights,
+        named, revision=options.revision, allow_pickle_weights=options.allow_pickle_weights
     )
 
 
@@ -272,7 +258,7 @@ def read_layers(path: str) -> list[TunedLayer] | None:
 
 
 def read_baseline(
-    path: str, *, language: str | None, model: Callable[[], str], idf: bool
+    path: str, language: str | None, model: Callable[[], str], *, idf: bool
 ) -> Baseline:
     """Read a table, or choose and read one by language and model from a folder of tables.
 
@@ -319,8 +305,8 @@ def read_baseline(
     return parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
-def _worker_device(options: ScoringOptions, workers: Workers) -> str:
-    if options.device != "auto" or workers.is_local:
+def _worker_device(options: ScoringOptions, threads: int | None) -> str:
+    if options.device != "auto" or threads is not None:
         return options.device
     if options.accelerator is not None:
         return "cuda"

@@ -35,17 +35,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.files import (
-    create_exclusively,
-    delete,
-    delete_if_empty,
-    is_empty_folder,
-    is_remote,
-    join,
-    mask_credentials,
-    read_bytes,
-    write_atomically,
-)
+from bertscore_beam import files
 from bertscore_core.errors import BertScoreError, ConfigError, load_json
 
 # Which process holds the lock of an output folder, and whether it still lives.
@@ -210,7 +200,7 @@ class RunLock:
 
     def check(self) -> None:
         """Check before a write that the run still holds the lock; see the head of this file."""
-        if not is_remote(self.output):
+        if not files.is_remote(self.output):
             self.look()
         elif not _is_fresh(self):
             began = _clocks()
@@ -219,7 +209,7 @@ class RunLock:
 
     def look(self) -> None:
         """Look whether the run still holds the lock."""
-        path = join(self.output, LOCK_FILE)
+        path = files.join(self.output, LOCK_FILE)
         content = _read(path)
         if content is None:
             time.sleep(_RENAME_SECONDS)
@@ -227,7 +217,7 @@ class RunLock:
         holder = None if content is None else Holder.from_json(content)
         if holder is None or holder.run != self.run:
             raise FolderLostError(
-                f"output {mask_credentials(self.output)!r} belongs to another run now: got "
+                f"output {files.mask_credentials(self.output)!r} belongs to another run now: got "
                 f"{describe(holder)}; expected this one. Let the other finish; nothing is lost."
             )
 
@@ -240,17 +230,17 @@ class RunLock:
         """
         self.look()
         _looked.clear()
-        path = join(self.output, LOCK_FILE)
-        if left is not None and is_remote(path):
-            write_atomically(path, replace(left, run="").to_json())
+        path = files.join(self.output, LOCK_FILE)
+        if left is not None and files.is_remote(path):
+            files.write_atomically(path, replace(left, run="").to_json())
         else:
-            delete(path)
-        delete(self.beat_path)
+            files.delete(path)
+        files.delete(self.beat_path)
 
     def keep(self) -> None:
         """Let this process, a worker of a detached job, write heartbeats until the job is over."""
         # A heartbeat may have been on its way while the lock was released.
-        words = (self, threading.Event(), lambda _: delete(self.beat_path))
+        words = (self, threading.Event(), lambda _: files.delete(self.beat_path))
         threading.Thread(target=_beat, args=words, daemon=True).start()
 
 
@@ -296,7 +286,7 @@ def hold(
         OSError: The folder cannot be written.
     """
     holder = Holder.here(detached=detached)
-    is_somebodys = is_empty_folder(output)
+    is_somebodys = files.is_empty_folder(output)
     _acquire(output, holder, say)
     lock = RunLock(output, holder.run)
     stop = threading.Event()
@@ -312,21 +302,21 @@ def hold(
         with suppress(Exception):  # a lock that stays is stale, which does no harm
             if is_done and detached:
                 lock.look()
-                write_atomically(lock.beat_path, SUBMITTED)
+                files.write_atomically(lock.beat_path, SUBMITTED)
                 try:
                     lock.look()
                 except FolderLostError:  # the job has ended already
-                    delete(lock.beat_path)
+                    files.delete(lock.beat_path)
             else:
                 may_write = not is_done and at_work is not None and at_work.is_set()
                 lock.release(holder if may_write else None)
-                delete_if_empty(posixpath.dirname(join(output, LOCK_FILE)))
+                files.delete_if_empty(posixpath.dirname(files.join(output, LOCK_FILE)))
                 if not is_somebodys:
-                    delete_if_empty(output)
+                    files.delete_if_empty(output)
 
 
 def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
-    path, mine = join(output, LOCK_FILE), holder.to_json()
+    path, mine = files.join(output, LOCK_FILE), holder.to_json()
     former: Holder | None = None
     while True:
         try:
@@ -343,24 +333,24 @@ def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
                 if _read(path) != theirs:
                     continue
                 with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
-                    write_atomically(path, mine)
-                time.sleep(LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
+                    files.write_atomically(path, mine)
+                time.sleep(LEASE_SECONDS if files.is_remote(path) else _SETTLE_SECONDS)
         else:
-            if is_remote(path):  # not every S3-compatible store can create a file exclusively
+            if files.is_remote(path):  # not every S3-like store can create a file exclusively
                 time.sleep(_SETTLE_SECONDS)
         if _read(path) == mine:
             if former is not None:
                 with suppress(OSError):  # the file of a run that is gone harms nobody
-                    delete(_beat_path(output, former.run))
+                    files.delete(_beat_path(output, former.run))
             return
 
 
 def _create(path: str, data: bytes) -> None:
     for _ in range(_MOST_LOST_FOLDERS):
         with suppress(FileNotFoundError):
-            create_exclusively(path, data)
+            files.create_exclusively(path, data)
             return
-    create_exclusively(path, data)
+    files.create_exclusively(path, data)
 
 
 def _wait_until_stale(
@@ -393,7 +383,7 @@ def _wait_until_stale(
 def _watch(
     output: str, content: bytes, holder: Holder | None, say: Callable[[str], None]
 ) -> float | None:
-    path = join(output, LOCK_FILE)
+    path = files.join(output, LOCK_FILE)
     beat_path = None if holder is None else _beat_path(output, holder.run)
     before = None if beat_path is None else _read(beat_path)
     seconds, whether = STALE_SECONDS, "that run still lives"
@@ -432,7 +422,7 @@ def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError]
             beat = _read(lock.beat_path)
             if beat in (last, SUBMITTED):  # no other worker has written one since
                 beat = uuid.uuid4().hex.encode()
-                write_atomically(lock.beat_path, beat)
+                files.write_atomically(lock.beat_path, beat)
             last = beat
 
 
@@ -442,10 +432,10 @@ def is_of_lock(name: str) -> bool:
 
 
 def _beat_path(output: str, run: str) -> str:
-    return join(output, BEAT_FILE + run)
+    return files.join(output, BEAT_FILE + run)
 
 
 def _read(path: str) -> bytes | None:
     with suppress(FileNotFoundError):
-        return read_bytes(path)
+        return files.read_bytes(path)
     return None

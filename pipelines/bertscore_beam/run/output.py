@@ -11,8 +11,11 @@ import logging
 import math
 import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TextIO
 
 from bertscore_beam.files import NoFileError, mask_credentials
@@ -33,27 +36,20 @@ WORSE = 4
 
 DEVICE_LOST = 75
 """Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""
-DEADLY = frozenset(
-    {
-        signal.SIGKILL,  # sent by the kernel where memory is short
-        signal.SIGSEGV,
-        signal.SIGBUS,
-        signal.SIGABRT,
-        signal.SIGILL,
-        signal.SIGFPE,
-    }
-)
-"""Signals by which a process dies that nobody has asked to end."""
+DEADLY = {
+    signal.SIGKILL,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGABRT,
+    signal.SIGILL,
+    signal.SIGFPE,
+}
+"""Signals by which a process dies that nobody has asked to end; the kernel sends SIGKILL where
+memory is short."""
 
 NOTHING_KEPT = "Without --output nothing is kept."
 
-REFUSED = (
-    FileNotFoundError,
-    PermissionError,
-    NotADirectoryError,
-    IsADirectoryError,
-    NoFileError,
-)
+REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, NoFileError)
 """Errors of the file system that a retry does not cure."""
 
 
@@ -66,11 +62,24 @@ def interrupted(number: int) -> int:
     return 128 + number
 
 
+@contextmanager
+def ending_with(stop: Callable[[int, FrameType | None], Any], *numbers: int) -> Iterator[None]:
+    """Let a function end this process on any of the signals, while the body runs."""
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals that end a run, but for those that were ignored at its start.
+    """Return the signals that end a run, but for those that are ignored; in a main thread alone.
 
     SIGHUP, of a lost terminal, is ignored below `nohup`; SIGINT in a background job of a script.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return []
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
 
@@ -147,17 +156,17 @@ class Outcome:
     """How a command ended.
 
     Attributes:
-        is_json: Whether the text is JSON in any case.
-        document: The result as plain values, for `--json`; None to take the tables.
+        text: What is printed as it is, `--json` or not.
+        document: The result as plain values, for `--json`; None to take the tables. A mapping gets
+            the exit status and the warnings as well.
         is_answer: Whether the printed text is the only result, so that the command has failed if it
             cannot be printed.
     """
 
     status: int = DONE
     text: str | None = None
-    is_json: bool = False
     shown: tuple[Shown, ...] = ()
-    document: Mapping[str, Any] | None = None
+    document: Any = None
     warnings: tuple[str, ...] = ()
     is_answer: bool = False
 
@@ -188,14 +197,10 @@ def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
 
 def forgive_output() -> None:
     """Make printing in this process never fail, unless its streams have been replaced."""
-    sys.stdout = _forgiven(sys.stdout, sys.__stdout__)
-    sys.stderr = _forgiven(sys.stderr, sys.__stderr__)
-
-
-def _forgiven(stream: Any, original: Any) -> Any:
-    if stream is None or stream is not original:  # a process may have no such stream
-        return stream
-    return forgiving(stream.fileno(), stream.encoding)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream is getattr(sys, f"__{name}__"):  # there may be none
+            setattr(sys, name, forgiving(stream.fileno(), stream.encoding))
 
 
 def printed() -> int:

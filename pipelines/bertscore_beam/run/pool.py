@@ -14,8 +14,6 @@ when the thread that has started a child ends.
 No port is opened, and no socket that another process could find.
 """
 
-import gc
-import hashlib
 import itertools
 import logging
 import os
@@ -26,10 +24,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -100,19 +98,15 @@ class Each:
     """A step that loads nothing.
 
     Attributes:
-        names: Returns the name that people know an element by.
+        name: Returns the name that people know an element by.
     """
 
     function: Callable[[Any], Iterable[Any]]
-    names: Callable[[Any], str]
+    name: Callable[[Any], str]
 
     def open(self) -> Callable[[Any], Iterable[Any]]:
         """Return the function."""
         return self.function
-
-    def name(self, element: Any, /) -> str:
-        """Return the name that people know an element by."""
-        return self.names(element)
 
 
 logger = logging.getLogger(__name__)
@@ -156,15 +150,14 @@ class Answer:
     """Some results of an element, or what became of it.
 
     Attributes:
-        results: The results, pickled; None if there is an error.
+        number: The element's number in the child.
         counted: What was counted for it since the answer before.
     """
 
-    results: bytes | None
     number: int = 0
+    results: list[Any] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
     error: BaseException | None = None
-    count: int = 0
     is_last: bool = True
 
 
@@ -181,36 +174,11 @@ class Said:
 class Task:
     """An element to be worked on; `told` of its results have come, and `tell` takes more."""
 
-    step: "SentStep"
+    step: bytes
     element: bytes
     name: str
     tell: Callable[[Answer], None]
     told: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SentStep:
-    """A step, and how it is sent.
-
-    Attributes:
-        digest: Digest of that: equal steps are opened once.
-    """
-
-    step: Step
-    data: bytes
-    digest: str
-
-    @classmethod
-    def of(cls, step: Step) -> "SentStep":
-        """Pickle a step."""
-        data = pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
-        return cls(step, data, hashlib.sha256(data).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class _Death:
-    names: tuple[str, ...]
-    cause: str
 
 
 class Pool:
@@ -241,8 +209,8 @@ class Pool:
         self._gpus = gpus
         self.tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._children: list[_Child] = []
-        self._deaths: list[_Death] = []
-        self._logged: deque[tuple[str, int, str]] = deque(maxlen=_MOST_LOGGED)
+        self._deaths: list[Sequence[str]] = []  # the names of what was in hand
+        self.log_once = lru_cache(_MOST_LOGGED)(_log)
         self._outstanding = 0
         self._stage = 0
         # Reentrant, since a signal handler may need it while this thread has it.
@@ -274,15 +242,12 @@ class Pool:
         self._stage += 1
         at_work.forget()
 
-    def submit(self, step: SentStep, element: Any, tell: Callable[[Answer], None]) -> None:
-        """Hand over an element; returns at once."""
+    def submit(self, step: bytes, name: str, element: Any, tell: Callable[[Answer], None]) -> None:
+        """Hand over an element, with its name and the step, pickled once; returns at once."""
         if self.closing:
             raise RuntimeError(_CLOSED)
         task = Task(
-            step=step,
-            element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL),
-            name=step.step.name(element),
-            tell=tell,
+            step=step, element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL), name=name, tell=tell
         )
         with self.lock:
             self._outstanding += 1
@@ -296,14 +261,14 @@ class Pool:
             self._outstanding -= answer.is_last
             if answer.error is not None:
                 self.failure = self.failure or answer.error
-        if answer.results is None:
-            raise answer.error or RuntimeError("a process gave no answer")
-        return pickle.loads(answer.results), answer.counted  # noqa: S301 - from our own child
+                raise answer.error
+        return answer.results, answer.counted
 
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call a function in a child and return what it returns."""
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        self.submit(_CALL, (function, arguments), answers.put)
+        name = function.__name__.replace("_", " ")
+        self.submit(_CALL, name, (function, arguments), answers.put)
         try:
             (result,), _ = self.take(answers.get())
             self.take(answers.get())  # nothing more
@@ -322,32 +287,18 @@ class Pool:
             variables[VISIBLE] = self._gpus[number % len(self._gpus)]
         return variables
 
-    def heard(self, process: int, said: Said) -> None:
-        """Take what a child says beside its answers."""
-        if said.state is not None:
-            at_work.of_child(process, said.state)
-        if said.log is not None:
-            with self.lock:
-                is_new = said.log not in self._logged
-                self._logged.append(said.log)
-            name, level, message = said.log
-            if is_new:
-                logging.getLogger(name).log(level, "%s", message)
-
     def died(self, names: Sequence[str], code: int, cause: str) -> WorkersDiedError | None:
         """Take note of a death.
 
         Returns:
             None if the elements may be tried again.
         """
-        death = _Death(tuple(names), cause or f"return code {code}")
-        words = (
-            f"a worker process died ({death.cause}) at work on {_listed(names)}. {_advice(code)}"
-        )
+        cause = cause or f"return code {code}"
+        words = f"a worker process died ({cause}) at work on {_listed(names)}. {_advice(code)}"
         if not is_death(code):  # a new one would end in the same way
             return WorkersDiedError(words)
         with self.lock:
-            self._deaths.append(death)
+            self._deaths.append(names)
             deaths = list(self._deaths)
         if len(deaths) > self._restarts:
             return WorkersDiedError(f"{words}{_last_words(deaths, self._restarts)}")
@@ -382,7 +333,7 @@ class Pool:
         with suppress(queue.Empty):
             while True:
                 if (task := self.tasks.get(block=False)) is not None:
-                    task.tell(Answer(None, error=RuntimeError(_CLOSED)))
+                    task.tell(Answer(error=RuntimeError(_CLOSED)))
 
 
 class _Child(threading.Thread):
@@ -392,7 +343,6 @@ class _Child(threading.Thread):
         self._number = number
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._cause = ""  # why the child is about to end, as far as it said so
-        self._known: set[str] = set()  # the steps that the child has
         self._numbers = itertools.count()
         self._hand: dict[int, Task] = {}
         self._sent: set[int] = set()  # those of them that the child has
@@ -454,8 +404,7 @@ class _Child(threading.Thread):
         for number in self._hand.keys() - self._sent:
             task = self._hand[number]
             self._sent.add(number)
-            step = None if task.step.digest in self._known else task.step.data
-            pipe.send((number, task.step.digest, step, task.element, task.told))
+            pipe.send((number, task.step, task.element, task.told))
         # What a child has started may keep the pipe open when the child is dead.
         is_full = len(self._hand) == self._pool.at_once
         if not pipe.poll(_ALIVE_SECONDS if is_full else _LOOK_SECONDS):
@@ -467,18 +416,19 @@ class _Child(threading.Thread):
                 self._sent.discard(said.number)
                 del self._hand[said.number]
             else:
-                task.told += said.count
-            if said.error is None:
-                self._known.add(task.step.digest)  # the child has it open
+                task.told += len(said.results)
             task.tell(said)
         else:
             self._cause = said.dying or self._cause
-            self._pool.heard(process.pid, said)
+            if said.state is not None:
+                at_work.of_child(process.pid, said.state)
+            if said.log is not None:
+                self._pool.log_once(*said.log)
         return True
 
     def _answer_all(self, error: Exception) -> None:
         for number in list(self._hand):
-            self._hand.pop(number).tell(Answer(None, error=error))
+            self._hand.pop(number).tell(Answer(error=error))
 
     def _start(self) -> None:
         ours, its = Pipe()
@@ -504,7 +454,6 @@ class _Child(threading.Thread):
             self.kill()
         code = process.wait()
         self._child = None
-        self._known.clear()
         self._sent.clear()
         pipe.close()
         at_work.of_lost_child(process.pid)
@@ -515,16 +464,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
-def _last_words(deaths: Sequence[_Death], restarts: int) -> str:
+def _last_words(deaths: Sequence[Sequence[str]], restarts: int) -> str:
     *before, last = deaths
     words = f" --restarts allowed for {restarts}."
     if not before:
         return words
-    common = set(last.names).intersection(*(death.names for death in before))
-    earlier = [name for death in before for name in death.names]
+    common = set(last).intersection(*before)
+    earlier = [name for names in before for name in names]
     if not common:
         where = f"at work on {_listed(list(dict.fromkeys(earlier)))}"
-    elif common == {*last.names, *earlier}:
+    elif common == {*last, *earlier}:
         where = "at work on the same"
     else:
         where = f"each time at work on {_listed(sorted(common))}"
@@ -543,34 +492,16 @@ def _advice(code: int) -> str:
     return "Its output above may say more."
 
 
-@contextmanager
-def unwatched() -> Iterator[None]:
-    """Keep the garbage collector away while libraries are imported.
-
-    It would look at all of their objects again and again, which takes a fifth of the time, and find
-    next to nothing.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _log(name: str, level: int, message: str) -> None:
+    logging.getLogger(name).log(level, "%s", message)
 
 
 def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
     function, arguments = asked
-    with unwatched():  # it imports what it needs
-        result = function(*arguments)
-    yield result
+    yield function(*arguments)
 
 
-def _name_of_call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
-    return asked[0].__name__.replace("_", " ")
-
-
-_CALL = SentStep.of(Each(_call, _name_of_call))
+_CALL = pickle.dumps(Each(_call, str))
 
 _opened: Pool | None = None
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pickle
 import queue
 import sys
 import threading
@@ -23,7 +24,7 @@ from bertscore_beam.files import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
-from bertscore_beam.run.pool import Answer, Each, Pool, SentStep, Step
+from bertscore_beam.run.pool import Answer, Each, Pool, Step
 from bertscore_core import DeviceLostError
 
 # End a worker of Beam whose GPU has failed, so that the runner starts another one.
@@ -50,21 +51,13 @@ def ending_with_the_device() -> Iterator[None]:
         yield
     except DeviceLostError as error:
         logger.error(event("device_lost", error=error), exc_info=error)
-        if _is_worker_process():
-            _end_process()
+        if any(_WORKER_MODULE in word for word in sys.orig_argv):
+            # The log goes to the runner from a thread, which would end with the process.
+            telling = threading.Thread(target=logging.shutdown, daemon=True)
+            telling.start()
+            telling.join(_LOG_SECONDS)
+            os._exit(DEVICE_LOST)
         raise
-
-
-def _is_worker_process() -> bool:
-    return any(_WORKER_MODULE in word for word in sys.orig_argv)
-
-
-def _end_process() -> None:
-    # The log goes to the runner from a thread, which would end with the process.
-    telling = threading.Thread(target=logging.shutdown, daemon=True)
-    telling.start()
-    telling.join(_LOG_SECONDS)
-    os._exit(DEVICE_LOST)
 
 
 class RunStep(beam.DoFn):
@@ -79,7 +72,7 @@ class RunStep(beam.DoFn):
     def setup(self) -> None:
         """Open the step, unless a pool does that, or another thread has done so."""
         if pool.opened() is not None:
-            self._sent = SentStep.of(self._step)
+            self._pickled = pickle.dumps(self._step, pickle.HIGHEST_PROTOCOL)
             return
         if self.lock is not None:
             _keep(self.lock)
@@ -101,7 +94,8 @@ class RunStep(beam.DoFn):
             with ending_with_the_device():
                 yield from self._run(element)
             return
-        self._pool.submit(self._sent, element, self._answers.put)
+        name = self._step.name(element)
+        self._pool.submit(self._pickled, name, element, self._answers.put)
         self._asked += 1
         while self._asked >= self._pool.most_in_flight:
             yield from self._finished(self._pool)

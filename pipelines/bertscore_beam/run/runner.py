@@ -5,20 +5,18 @@ import math
 import os
 import re
 import shutil
-from argparse import ArgumentError
+from argparse import ArgumentError, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import (
-    DebugOptions,
     FlinkRunnerOptions,
     GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
     SparkRunnerOptions,
-    StandardOptions,
     WorkerOptions,
     _BeamArgumentParser,
 )
@@ -234,27 +232,21 @@ class Runner:
     @classmethod
     def of(cls, options: RunOptions) -> "Runner":
         """Read the runner from the options of a job, without a look at files or the network."""
-        runner = _given_runner(options.beam)
-        name = runner or _FN_API
+        name, given = _read_flags(options.beam)
         if name in _REFUSED:
             raise ConfigError(
                 f"runner {name!r} cannot be used: {_REFUSED[name]}. Leave --runner out, or give "
                 "FnApiRunner, DataflowRunner, FlinkRunner or SparkRunner."
             )
-        _check_flags(options.beam, all_known=name in _KNOWN_OPTIONS_RUNNERS)
-        parsed = PipelineOptions(list(options.beam))
         if name in _OF_THIS_MACHINE:
             _check_local(options.beam)
-        template = parsed.view_as(GoogleCloudOptions).template_location
-        waits = not parsed.view_as(StandardOptions).no_wait_until_finish
         is_local = name == _FN_API
         device = options.device if isinstance(options, ScoringOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
-        threads = parsed.view_as(DebugOptions).number_of_worker_harness_threads
         on_gpu = bool(gpus) or device.startswith("cuda")
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
-        if runner is None:
+        if given.runner is None:
             flags.append(f"--runner={_LOCAL_RUNNER}")
         if not is_local:
             flags.extend(_NOTHING_STAGED)
@@ -267,8 +259,8 @@ class Runner:
             workers=workers,
             restarts=restarts if is_local else 0,
             children=workers if is_local and needs_child else 0,
-            detached=bool(template) or not waits,
-            at_once=threads or (_AT_ONCE_ON_GPU if on_gpu else 1),
+            detached=bool(given.template_location) or given.no_wait_until_finish,
+            at_once=given.number_of_worker_harness_threads or (_AT_ONCE_ON_GPU if on_gpu else 1),
             gpus=gpus,
         )
 
@@ -432,33 +424,28 @@ def _check_local(flags: Sequence[str]) -> None:
             )
 
 
-def _given_runner(flags: Sequence[str]) -> str | None:
-    """Return the runner named in Beam's options; the last one counts, as it does for Beam."""
-    runner = None
-    for position, flag in enumerate(flags):
-        name, equals, value = flag.partition("=")
-        if name == "--runner":
-            value = value if equals else next(iter(flags[position + 1 : position + 2]), "")
-            runner = value.rpartition(".")[2].lower().removesuffix("runner")
-    return runner
+def _read_flags(flags: Sequence[str]) -> tuple[str, Namespace]:
+    """Return the runner named in Beam's options, and what they give.
 
-
-def _check_flags(flags: Sequence[str], *, all_known: bool) -> None:
-    """Raise for a value that would end the process, or an option that Beam would ignore."""
+    Raises:
+        ConfigError: A value would end the process, or Beam would ignore an option.
+    """
     parser = _BeamArgumentParser(allow_abbrev=False, exit_on_error=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)
     try:
-        _, unknown = parser.parse_known_args(list(flags))
+        given, unknown = parser.parse_known_args(list(flags))
     except ArgumentError as error:
         raise ConfigError(
             f"Beam's options cannot be used: got {error}; expected what its documentation says. "
             "Correct the option named."
         ) from error
-    if unknown and all_known:
+    name = (given.runner or _LOCAL_RUNNER).rpartition(".")[2].lower().removesuffix("runner")
+    if unknown and name in _KNOWN_OPTIONS_RUNNERS:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
         raise ConfigError(
             f"unknown Beam option {unknown[0]!r}: expected one that Beam has. "
             + (f"Did you mean {near[0]}?" if near else "See Beam's pipeline options.")
         )
+    return name, given

@@ -30,9 +30,7 @@ from bertscore_beam.records import (
     check_own_baselines,
 )
 from bertscore_beam.run import (
-    KnownWorkers,
     OutputFolder,
-    Workers,
     ask,
     load_scorer,
     scorer_config,
@@ -180,18 +178,18 @@ class SettledLanguages:
         )
 
 
-def settle_named(options: ScoreOptions, workers: Workers) -> SettledLanguages:
+def settle_named(options: ScoreOptions, threads: int | None) -> SettledLanguages:
     """Settle what does not depend on the input: the sole setting, or those of named languages.
 
     Raises:
         BertScoreError: A setting cannot work.
     """
     alone = options.language_column is None
-    return _settled(options, workers, [EVERY_LANGUAGE] if alone else options.languages or ())
+    return _settled(options, threads, [EVERY_LANGUAGE] if alone else options.languages or ())
 
 
 def settle_languages(
-    options: ScoreOptions, workers: Workers, named: SettledLanguages, rows: Mapping[str, int]
+    options: ScoreOptions, threads: int | None, named: SettledLanguages, rows: Mapping[str, int]
 ) -> SettledLanguages:
     """Settle the languages of the input, with their rows, that are not named; return all."""
     if options.language_column is None:
@@ -199,7 +197,7 @@ def settle_languages(
     # `RunSettings.reason` has that of the two that are no languages.
     known = {NO_LANGUAGE, NO_CODE, *named.by_language}
     others = [language for language in by_name(rows) if language not in known]
-    settled = named.with_others(_settled(options, workers, others))
+    settled = named.with_others(_settled(options, threads, others))
     if rows and not settled.by_language.keys() & rows.keys():
         raise _nothing_left(options, rows, settled.first_error)
     if not options.allow_shared_baseline:
@@ -207,16 +205,17 @@ def settle_languages(
     return settled
 
 
-def _settled(options: ScoreOptions, workers: Workers, languages: Iterable[str]) -> SettledLanguages:
+def _settled(
+    options: ScoreOptions, threads: int | None, languages: Iterable[str]
+) -> SettledLanguages:
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
         return SettledLanguages()
-    known = KnownWorkers(is_local=workers.is_local, threads=workers.threads)
-    return ask(settle_each, options, known, chosen)
+    return ask(settle_each, options, threads, chosen)
 
 
 def settle_each(
-    options: ScoreOptions, workers: KnownWorkers, languages: Sequence[str]
+    options: ScoreOptions, threads: int | None, languages: Sequence[str]
 ) -> SettledLanguages:
     """Settle languages, each model once. Another process may do it.
 
@@ -237,7 +236,7 @@ def settle_each(
             missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
             continue
         try:
-            config, settings = _settle(scorer_config(chosen, workers), workers, models)
+            config, settings = _settle(scorer_config(chosen, threads), threads, models)
         except BertScoreError as error:
             if alone:
                 raise
@@ -256,14 +255,14 @@ def settle_each(
 
 def _settle(
     config: ScorerConfig,
-    workers: Workers,
+    threads: int | None,
     models: "dict[ScorerConfig, tuple[ScorerConfig, Settings]]",
 ) -> "tuple[ScorerConfig, Settings]":
     from bertscore_core.config import share_model  # here, since it takes seconds
 
     model = model_part(config)
     if model not in models:
-        models[model] = settle_workers(config, workers)
+        models[model] = settle_workers(config, threads)
         return models[model]
     worker, settings = models[model]
     same = replace(config, backend=worker.backend, dtype=worker.dtype)

@@ -180,7 +180,7 @@ class ScorePlan:
         setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
             return None
-        return unseen_device_words(self.options, self.runner, setting.config)
+        return unseen_device_words(self.options, self.runner.threads, setting.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +231,7 @@ def plan_score(
     """
     started, fields = time.time(), table_fields(options)
     check_metrics(options.metrics, [options.language or ""], refuse_scripts=True)
-    named = settle_named(options, runner)
+    named = settle_named(options, runner.threads)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -256,7 +256,7 @@ def plan_score(
             needs_rows=bool(options.language_column or options.group_by),
         )
         kept_as, plan = _plan_of(files, options, runner, imports, target_rows)
-        settled = settle_languages(options, runner, named, plan.census.languages)
+        settled = settle_languages(options, runner.threads, named, plan.census.languages)
         settings = settled.settings(options)
         check_metrics(options.metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)

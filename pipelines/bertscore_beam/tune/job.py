@@ -128,7 +128,7 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
         max_length=options.max_length,
         revision=options.revision,
     )
-    config, settings = settle_workers(with_scoring(asked, options, runner), runner)
+    config, settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
     files = settings.files
     chosen = options.chosen_layers
     layers = tuple(range(files.depth + 1)) if chosen is None else tuple(sorted(chosen))

@@ -6,7 +6,7 @@ from itertools import product
 from typing import ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump import METRICS
-from bertscore_beam.options import COLUMN, NAMES, ScoringOptions, check_at_least, check_value
+from bertscore_beam.options import COLUMN, NAMES, ScoringOptions, check_value
 from bertscore_core.errors import ConfigError
 
 ALL_LAYERS = "all"
@@ -159,12 +159,8 @@ class TuneOptions(ScoringOptions):
             *("reference_column", "by", "system_column", "item_column", "registry", "revision"),
             "language",
         )
-        least = {"hybrids": 0, "resamples": 100, "seed": 0, "differences": 0, "split_rows": 1}
-        least |= {"min_rows": 3}
-        for name, value in least.items():
-            check_at_least(name, getattr(self, name), value)
-        if self.max_length != "unlimited":
-            check_at_least("max_length", self.max_length, 1)
+        self._check_least(hybrids=0, resamples=100, seed=0, differences=0, split_rows=1)
+        self._check_least(min_rows=3, max_length=1)
         self._check(
             "candidate_column",
             self.candidate_column != self.reference_column,

@@ -75,7 +75,7 @@ class TunePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return unseen_device_words(self.options, self.runner, self.models[0].config)
+        return unseen_device_words(self.options, self.runner.threads, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:

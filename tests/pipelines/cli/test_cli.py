@@ -22,61 +22,48 @@ from tests.support.dumps import read_output
 from tests.support.jobs import score_arguments as arguments
 
 
-def test_with_json_errors_are_a_document_as_well(dump, tmp_path, capsys):
+def test_with_json_errors_are_a_document_as_well(dump, tmp_path, ran):
     for words in (["scroe", "--json"], ["score", "--json"], ["check", "--json", str(tmp_path)]):
-        assert cli.main(words) == cli.UNUSABLE
-        printed = capsys.readouterr()
+        printed = ran(words, cli.UNUSABLE)
         document = json.loads(printed.out)
         assert document["status"] == cli.UNUSABLE
         assert printed.err == f"bertscore-beam: {document['error']}\n"
-    assert cli.main(["--version"]) == cli.DONE
-    assert capsys.readouterr().out.startswith("bertscore-beam 0.")
+    assert ran(["--version"]).out.startswith("bertscore-beam 0.")
 
 
 @pytest.mark.job
-def test_a_quiet_run_with_json_prints_its_summary_and_nothing_else(dump, tmp_path, capfd):
-    more = ["--quiet", "--json"]
-    assert cli.main(arguments(dump, tmp_path, *more, "--dry-run")) == cli.DONE
-    planned = capfd.readouterr()
-    assert json.loads(planned.out)["plan"]["rows to score"].startswith("30")
-    assert planned.err == ""
-    assert cli.main(arguments(dump, tmp_path, *more)) == cli.DONE
-    done = capfd.readouterr()
-    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
-    assert done.err == ""
-    assert json.loads(done.out) == {
-        "status": 0,
-        "warnings": [],
-        "output": str(tmp_path / "out"),
-        "summary": summary,
-    }
-    assert cli.main(["check", str(tmp_path / "out"), *more]) == cli.DONE
-    assert json.loads(capfd.readouterr().out) == {"status": 0, "folder": str(tmp_path / "out")}
-
-
-@pytest.mark.job
-def test_score_writes_everything_and_shows_a_table(dump, tmp_path, capsys):
-    assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
-    shown = capsys.readouterr()
+def test_score_writes_everything_and_shows_a_table_or_one_document(dump, tmp_path, ran):
+    words = arguments(dump, tmp_path, "--split-rows", 10)
+    shown = ran(words)
     assert "embedded default all-MiniLM-L6-v2" in shown.err
     assert "--model roberta-large --language en" in shown.err
     assert "pairs per second" in shown.out
     assert "bertscore|model:all-MiniLM-L6-v2" in shown.out
     assert len(read_output(tmp_path / "out")) == 30
-    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
-    assert summary["success"]
     run = json.loads((tmp_path / "out" / "_run.json").read_text())
     assert run["options"]["split_rows"] == 10
-    assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
-    assert "scored already" in capsys.readouterr().err
+    assert "scored already" in ran(words).err
+    quiet, ended = ["--quiet", "--json"], {"status": 0, "warnings": []}
+    folder = str(tmp_path / "out")
+    for command in ([*words, "--dry-run"], words, ["check", folder]):
+        said = ran([*command, *quiet])
+        found = json.loads(said.out)
+        assert said.err == ""
+        if command[0] == "check":
+            assert found == {**ended, "folder": folder}
+        elif command == words:
+            summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+            assert summary["success"]
+            assert found == {**ended, "output": folder, "summary": summary}
+        else:
+            assert found["plan"]["rows to score"].startswith("0")
 
 
-def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys, monkeypatch):
+def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, ran, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    assert cli.main(arguments(dump, tmp_path, "--dry-run", "--idf", "corpus")) == cli.DONE
-    shown = capsys.readouterr().out
+    shown = ran(arguments(dump, tmp_path, "--dry-run", "--idf", "corpus")).out
     assert "rows to score" in shown
     assert "to be counted over all references" in shown
     assert not (tmp_path / "out").exists()
@@ -84,16 +71,14 @@ def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys, monk
 
 
 @pytest.mark.job
-def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_path, capsys):
+def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_path, ran):
     (dump / "zzz.parquet").write_bytes(b"no Parquet")
     table = dump / "table.npz"
     flags = ["idf", "--input", str(dump), "--output", str(table)]
-    assert cli.main([*flags, "--dry-run"]) == cli.DONE
-    planned = capsys.readouterr().out
+    planned = ran([*flags, "--dry-run"]).out
     assert "rows: 30\n" in planned
     assert "file rejected: " in planned
-    assert cli.main(flags) == cli.TOO_MANY_REJECTS
-    shown = capsys.readouterr()
+    shown = ran(flags, cli.TOO_MANY_REJECTS)
     assert "rejected" in shown.err
     assert "30 references of 1 files" in shown.out
     assert sorted(path.name for path in dump.iterdir()) == [
@@ -104,17 +89,15 @@ def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_
     assert cli.main(flags) == cli.UNUSABLE
 
 
-def test_models_prints_the_registry(capsys):
-    assert cli.main(["models", "--json"]) == cli.DONE
-    shown = json.loads(capsys.readouterr().out)
+def test_models_prints_the_registry(ran):
+    shown = json.loads(ran(["models", "--json"]).out)
     models = {row["name"]: row for row in shown["models"]}
     assert len(models) == len(shown["models"]) == 188
     assert models["roberta-large"]["num_layers"] == 17
     e5 = models["intfloat/multilingual-e5-base"]
     assert (e5["num_layers"], e5["depth"], e5["own_code"]) == (None, 12, False)
     assert shown["languages"]["en"] == "roberta-large"
-    assert cli.main(["models"]) == cli.DONE
-    lines = capsys.readouterr().out.splitlines()
+    lines = ran(["models"]).out.splitlines()
     assert any(line.startswith("roberta-large\t17\t0.739\t") for line in lines)
     assert any(line.startswith("intfloat/multilingual-e5-base\t1 to 12\t") for line in lines)
     assert any("NeoBERT" in line and "needs code of its own" in line for line in lines)
@@ -171,12 +154,10 @@ def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
     ],
 )
 def test_an_output_in_the_input_and_more_workers_than_cores_are_named(
-    place, output, is_inside, dump, tmp_path, monkeypatch, capsys
+    place, output, is_inside, dump, tmp_path, monkeypatch, ran
 ):
     monkeypatch.chdir(tmp_path)
     dump.rename(tmp_path / "dump")
     flags = ["score", "--input", place, "--output", output, "--dry-run", "--quiet"]
-    assert cli.main(flags) == cli.DONE
-    assert (f"--output {output} is in the input {place}" in capsys.readouterr().err) == is_inside
-    assert cli.main([*flags, "--workers", "999"]) == cli.DONE
-    assert "--workers 999 is more than the " in capsys.readouterr().err
+    assert (f"--output {output} is in the input {place}" in ran(flags).err) == is_inside
+    assert "--workers 999 is more than the " in ran([*flags, "--workers", "999"]).err

@@ -3,7 +3,6 @@
 import pytest
 
 from bertscore_beam.baseline import compare_sides, open_side
-from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.main import perform
 from bertscore_core.errors import ConfigError
 from tests.support.baseline_tables import compared, moments, write_made, write_rows
@@ -43,11 +42,10 @@ def test_folders_are_compared_table_by_table_where_both_have_one(tmp_path, capsy
     assert compared(capsys, tmp_path / "a", tmp_path / "b", "--language", "EN") == found
 
 
-def test_what_is_printed_names_both_sides_and_says_what_it_comes_to(tmp_path, capsys):
+def test_what_is_printed_names_both_sides_and_says_what_it_comes_to(tmp_path, ran):
     first = write_made(tmp_path / "a", moments(1))
     second = write_made(tmp_path / "b", moments(2, shift=0.01))
-    assert cli.main(["baseline", "compare", str(first), str(second)]) == cli.DONE
-    shown = capsys.readouterr().out
+    shown = ran(["baseline", "compare", str(first), str(second)]).out
     assert f"A: {first} (2,000 pairs)" in shown
     assert f"B: {second} (2,000 pairs)" in shown
     means = moments(1).means[:, 2], moments(2, shift=0.01).means[:, 2]

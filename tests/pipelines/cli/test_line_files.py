@@ -42,16 +42,21 @@ def texts(tmp_path):
     return columns
 
 
-def score(tmp_path, *words):
-    """Run `score` with names of files in the folder of the test."""
-    flags = [str(tmp_path / word) if "." in word else word for word in words]
-    return cli.main(["score", *FLAGS, *flags])
+@pytest.fixture
+def score(tmp_path, ran):
+    """Return a function that runs `score` with names of files in the folder of the test."""
+
+    def run(*words, status=cli.DONE):
+        flags = [str(tmp_path / word) if "." in word else word for word in words]
+        return ran(["score", *FLAGS, *flags], status)
+
+    return run
 
 
 @pytest.mark.job
-def test_scores_are_those_of_the_same_rows_as_parquet(tmp_path, texts, temporary):
+def test_scores_are_those_of_the_same_rows_as_parquet(tmp_path, texts, temporary, score):
     out = ["--output", str(tmp_path / "out")]
-    assert score(tmp_path, "-c", "a.txt", "b.txt", "-r", "r1.txt.gz", "r2.txt", *out) == cli.DONE
+    score("-c", "a.txt", "b.txt", "-r", "r1.txt.gz", "r2.txt", *out)
     assert list(temporary.iterdir()) == []
     references = [list(pair) for pair in zip(texts["r1"], texts["r2"], strict=True)]
     for name in "ab":
@@ -66,12 +71,11 @@ def test_scores_are_those_of_the_same_rows_as_parquet(tmp_path, texts, temporary
 
 
 @pytest.mark.job
-def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, capsys):
+def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, score):
     words = ["--cand", "a.txt", "--ref", "r2.txt", "-m", "all-MiniLM-L6-v2"]
     words += ["--output", str(tmp_path / "out"), "--empty", "null", "--max-reject-fraction", "1"]
-    assert score(tmp_path, *words) == cli.DONE
-    assert score(tmp_path, *words) == cli.DONE
-    assert "parts: 1 (1 compared and kept)" in capsys.readouterr().out
+    score(*words)
+    assert "parts: 1 (1 compared and kept)" in score(*words).out
     run = json.loads((tmp_path / "out" / "_run.json").read_text())
     assert run["options"]["input"] == [str(tmp_path / "a.txt")]
     assert str(temporary) not in json.dumps(run)
@@ -81,32 +85,27 @@ def test_a_run_with_an_output_goes_on_where_it_was(tmp_path, texts, temporary, c
     place = (str(tmp_path / "a.txt"), 3, 4, byte)
     assert (row["file"], row["row"], row["line"], row["byte"]) == place
     write_text(tmp_path / "a.txt", "".join(f"{text} new\n" for text in texts["a"]).encode())
-    assert score(tmp_path, *words) == cli.UNUSABLE
-    assert "scores of other texts" in capsys.readouterr().err
+    assert "scores of other texts" in score(*words, status=cli.UNUSABLE).err
 
 
 @pytest.mark.job
 def test_without_an_output_the_result_is_printed_and_nothing_stays(
-    tmp_path, texts, temporary, capfd
+    tmp_path, texts, temporary, score
 ):
     words = ["-c", "a.txt", "b.txt", "-r", "r2.txt"]
     before = sorted(tmp_path.iterdir())
-    assert score(tmp_path, *words) == cli.DONE
-    printed = capfd.readouterr()
+    printed = score(*words)
     lines = dict(line.split(": ", 1) for line in printed.out.splitlines() if ": " in line)
     assert (lines["rows"], lines["scored"], lines["  empty_candidate"]) == ("14", "14", "1")
     assert lines["signature"].startswith("bertscore|")
     assert "output" not in lines
     assert "\na\t7\t" in printed.out
     assert printed.err == ""
-    assert score(tmp_path, *words, "--json") == cli.DONE
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(score(*words, "--json").out)
     assert document.keys() == {"status", "warnings", "summary"}
     assert f"{document['summary']['f1']:.6f}" == lines["f1"]
-    assert score(tmp_path, *words, "--dry-run") == cli.DONE
-    assert "rows to score: 14\n" in capfd.readouterr().out
-    assert score(tmp_path, *words, "--empty", "null") == cli.TOO_MANY_REJECTS
-    printed = capfd.readouterr()
+    assert "rows to score: 14\n" in score(*words, "--dry-run").out
+    printed = score(*words, "--empty", "null", status=cli.TOO_MANY_REJECTS)
     assert "Without --output nothing is kept." in printed.err
     assert str(temporary) not in printed.out + printed.err
     assert list(temporary.iterdir()) == []
@@ -115,14 +114,13 @@ def test_without_an_output_the_result_is_printed_and_nothing_stays(
 
 @pytest.mark.job
 def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
-    tmp_path, texts, temporary, capfd, monkeypatch
+    tmp_path, texts, temporary, score, monkeypatch
 ):
     def fails(*_, **__):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr("bertscore_beam.run.run_job", fails)
-    assert score(tmp_path, "-c", "a.txt", "-r", "r2.txt") == cli.BROKEN
-    error = capfd.readouterr().err
+    error = score("-c", "a.txt", "-r", "r2.txt", status=cli.BROKEN).err
     assert "the job stopped: no memory\nWithout --output nothing is kept." in error
     assert list(temporary.iterdir()) == []
 
@@ -141,10 +139,9 @@ def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
         (["-i", "a.txt", "r2.txt"], "takes files with a text a line: --candidates HYP.txt"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, capsys, words, message):
+def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, score, words, message):
     write_text(tmp_path / "short.txt", b"x\n")
-    assert score(tmp_path, *words) == cli.UNUSABLE
-    assert message in capsys.readouterr().err
+    assert message in score(*words, status=cli.UNUSABLE).err
     assert list(temporary.iterdir()) == []
 
 
@@ -152,7 +149,7 @@ def test_files_of_references_make_the_input_one_of_candidates():
     given = {"input": ["a.txt", "b.txt"], "references": ["r"]}
     options = ScoreOptions.from_mapping(given, "the test")
     assert options.candidates == options.input == ("a.txt", "b.txt")
-    assert options.group_by == ("system",)
+    assert (options.group_by, options.is_kept) == (("system",), False)
     options = ScoreOptions.from_mapping({**given, "by": ["x"], "output": "out"}, "the test")
     assert (options.group_by, options.is_kept) == (("x",), True)
 

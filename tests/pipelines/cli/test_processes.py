@@ -1,12 +1,9 @@
-"""The command in a process of its own: started, killed, interrupted, taken over."""
+"""The command in a process of its own: what it loads, and that it ends without its folder."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -21,41 +18,16 @@ from tests.support.made_runs import made_run, scored
 from tests.support.waiting import wait_until
 
 
-def parts_in(tmp_path):
-    return tmp_path / "out" / "shard-000.parquet"
-
-
-@contextmanager
-def long_run(tmp_path, *flags):
-    """Run the command over 600 rows, in a process of its own; the body begins at the first part."""
-    dump = write_dump(tmp_path / "dump", [600])
-    command = [sys.executable, "-m", "bertscore_beam", *arguments(dump, tmp_path, *flags)]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        wait_until(lambda: list(parts_in(tmp_path).glob("part-*.parquet")), process=process)
-        yield process
-
-
-@pytest.mark.process
-def test_interrupted_run_says_so_and_keeps_its_parts(tmp_path):
-    """Ctrl-C of a terminal reaches every process; see tests/pipelines/run for other signals."""
-    parts = parts_in(tmp_path)
-    with long_run(tmp_path, "--workers", "2", "--split-rows", "5") as process:
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGINT
-    assert "interrupted (SIGINT). Finished parts are kept" in errors
-    assert "a worker process died" not in errors
-    assert not (tmp_path / "out" / "_SUCCESS").exists()
-    assert 0 < len(list(parts.glob("part-*.parquet"))) < 120
-
-
 @pytest.mark.process
 def test_run_whose_folder_is_taken_over_ends(tmp_path):
     """The other may think it dead, as after a long sleep; the two must not write side by side."""
-    lock = tmp_path / "out" / LOCK_FILE
-    with long_run(tmp_path, "--split-rows", "2") as process:
+    lock, parts = tmp_path / "out" / LOCK_FILE, tmp_path / "out" / "shard-000.parquet"
+    dump = write_dump(tmp_path / "dump", [600])
+    command = [sys.executable, "-m", "bertscore_beam", *arguments(dump, tmp_path)]
+    with subprocess.Popen(
+        [*command, "--split-rows", "2"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: list(parts.glob("part-*.parquet")), process=process)
         write_atomically(str(lock), replace(Holder.here(), machine="elsewhere").to_json())
         _, errors = process.communicate(timeout=120)
     assert process.returncode == cli.BROKEN

@@ -34,10 +34,9 @@ MODEL = "all-MiniLM-L6-v2"
     ],
 )
 def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
-    dump, tmp_path, capsys, more, message
+    dump, tmp_path, ran, more, message
 ):
-    assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
-    assert message in capsys.readouterr().err
+    assert message in ran(arguments(dump, tmp_path, *more), cli.UNUSABLE).err
     assert not (tmp_path / "out").exists()
 
 
@@ -77,12 +76,11 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("r", None, "baseline --sentences en=no.txt --output out", "'no.txt' does not exist"),
     ],
 )
-def test_a_mistake_is_told_its_cure(name, content, words, message, tmp_path, monkeypatch, capsys):
+def test_a_mistake_is_told_its_cure(name, content, words, message, tmp_path, monkeypatch, ran):
     monkeypatch.chdir(tmp_path)
     if content is not None:
         (tmp_path / name).write_text(content, encoding="utf-8")
-    assert cli.main(words.split()) == cli.UNUSABLE
-    assert message in capsys.readouterr().err
+    assert message in ran(words.split(), cli.UNUSABLE).err
     assert not (tmp_path / "out").exists()
 
 
@@ -107,7 +105,7 @@ def test_a_mistake_is_told_its_cure(name, content, words, message, tmp_path, mon
 )
 @pytest.mark.parametrize("is_current", [False, True])
 def test_a_folder_whose_name_is_not_utf8_is_refused_in_every_command(
-    words, is_current, tmp_path, capsys, monkeypatch
+    words, is_current, tmp_path, ran, monkeypatch
 ):
     bad = tmp_path / os.fsdecode(b"plain\xff")
     bad.mkdir()
@@ -119,8 +117,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_every_command(
         words = [word if word != "dump" else "../dump" for word in words]
     monkeypatch.chdir(bad if is_current else tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    assert cli.main([word.replace("BAD", bad.name) for word in words]) == cli.UNUSABLE
-    said = capsys.readouterr().err
+    said = ran([word.replace("BAD", bad.name) for word in words], cli.UNUSABLE).err
     assert r"plain\udcff" in said
     assert "cannot be used: it is not valid UTF-8" in said
     assert sorted(tmp_path.rglob("*")) == before
@@ -130,46 +127,41 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_every_command(
     "words",
     ["score --verbose", "score --json", "score --overwrit", "compare", "baseline --overwrte"],
 )
-def test_very_different_and_destructive_options_are_not_suggested(words, dump, tmp_path, capsys):
+def test_very_different_and_destructive_options_are_not_suggested(words, dump, tmp_path, ran):
     assert cli.main(words.split()) == cli.UNUSABLE
     (tmp_path / "config.yaml").write_text(f"{words.partition('--')[2] or 'verbose'}: true\n")
-    assert cli.main(arguments(dump, tmp_path, "--config", tmp_path / "config.yaml")) == cli.UNUSABLE
-    said = capsys.readouterr().err
+    said = ran(arguments(dump, tmp_path, "--config", tmp_path / "config.yaml"), cli.UNUSABLE).err
     assert "unknown option in" in said
     assert "Did you mean" not in said
 
 
-def test_equal_messages_of_many_files_are_one_line(tmp_path, capsys):
+def test_equal_messages_of_many_files_are_one_line(tmp_path, ran):
     dump = write_dump(tmp_path / "dump", [5] * 4)
     wrong = ["--candidate-column", "candidat"]
-    assert cli.main(arguments(dump, tmp_path, *wrong)) == cli.UNUSABLE
-    said = capsys.readouterr().err
+    said = ran(arguments(dump, tmp_path, *wrong), cli.UNUSABLE).err
     assert said.count("Did you mean 'candidate'?") == 1
     assert "shard-000.parquet and 3 more: " in said
     good = pa.table({"candidat": ["a cat"], "reference": ["the cat"]})
     pq.write_table(good, dump / "shard-009.parquet")
-    assert cli.main(arguments(dump, tmp_path, *wrong, "--dry-run")) == cli.DONE
-    shown = capsys.readouterr().out
+    shown = ran(arguments(dump, tmp_path, *wrong, "--dry-run")).out
     assert shown.count("file rejected: ") == 1
     assert "shard-000.parquet and 3 more: " in shown
 
 
 @pytest.mark.job
-def test_too_many_rejects_end_with_status_3(tmp_path, capsys):
+def test_too_many_rejects_end_with_status_3(tmp_path, ran):
     folder = tmp_path / "dump"
     folder.mkdir()
     table = pa.table({"candidate": ["a cat", None], "reference": ["the cat", "a dog"]})
     pq.write_table(table, folder / "half.parquet")
-    assert cli.main(arguments(folder, tmp_path)) == cli.TOO_MANY_REJECTS
-    shown = capsys.readouterr()
+    shown = ran(arguments(folder, tmp_path), cli.TOO_MANY_REJECTS)
     assert "50.00% of the rows or files have no score" in shown.err
     assert "null_candidate" in shown.out
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 
-def test_unknown_command_lists_the_known(capsys):
-    assert cli.main(["scor"]) == cli.UNUSABLE
-    printed = capsys.readouterr().err
+def test_unknown_command_lists_the_known(ran):
+    printed = ran(["scor"], cli.UNUSABLE).err
     assert f"expected one of {', '.join(cli.COMMANDS)}." in printed
     assert "Did you mean score?" in printed
     assert cli.main(["--help"]) == cli.DONE
@@ -177,10 +169,10 @@ def test_unknown_command_lists_the_known(capsys):
 
 
 @pytest.mark.job
-def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_path, capsys):
+def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_path, ran):
     with hold(str(tmp_path / "out"), say=print, lost=print):
-        assert cli.main(arguments(dump, tmp_path)) == cli.UNUSABLE
-        assert "another run is at work on this output" in capsys.readouterr().err
+        said = ran(arguments(dump, tmp_path), cli.UNUSABLE).err
+        assert "another run is at work on this output" in said
         assert cli.main(arguments(dump, tmp_path, "--dry-run")) == cli.DONE
     assert not (tmp_path / "out").exists()
     assert cli.main(arguments(dump, tmp_path)) == cli.DONE

@@ -24,11 +24,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_page_is_written_and_the_result_printed(runs, tmp_path, capsys):
+def test_a_page_is_written_and_the_result_printed(runs, tmp_path, ran):
     page = tmp_path / "deep" / "report.html"
     command = ["report", str(runs / "one"), "--against", str(runs / "two"), "-o", str(page)]
-    assert cli.main([*command, "--rows", "3", "--json"]) == cli.DONE
-    printed = capsys.readouterr()
+    printed = ran([*command, "--rows", "3", "--json"])
     result = json.loads(printed.out)
     assert result["status"] == cli.DONE
     assert result["f1"] == pytest.approx(F1.mean(), abs=1e-7)
@@ -39,18 +38,17 @@ def test_a_page_is_written_and_the_result_printed(runs, tmp_path, capsys):
     assert "text 7" not in page.read_text(encoding="utf-8")
 
 
-def test_texts_are_shown_only_when_asked_for_and_that_is_said(runs, tmp_path, capsys):
+def test_texts_are_shown_only_when_asked_for_and_that_is_said(runs, tmp_path, ran):
     page = tmp_path / "report.html"
     command = ["report", str(runs / "one"), "--with-texts", "--rows", "2", "-o", str(page)]
-    assert cli.main(command) == cli.DONE
-    printed = capsys.readouterr()
+    printed = ran(command)
     assert "f1: 0.55" in printed.out
     assert "holds texts of the run" in printed.err
     assert "text 59" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("lost", [0, 2], ids=["lower", "rows_lost"])
-def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, capsys, lost):
+def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, ran, lost):
     """It is the status, and the words, of `compare`."""
     scores = np.where(np.arange(60) < lost, np.nan, F1) if lost else F1 - 0.05
     run = str(made_run(tmp_path / "worse", {"a.parquet": scored(scores)}))
@@ -62,10 +60,8 @@ def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, ca
         ([], cli.DONE),
     ):
         page.unlink(missing_ok=True)
-        assert cli.main([*command, *limits]) == status
-        result, said = capsys.readouterr()
-        assert cli.main(["compare", run, str(runs / "one"), *limits, "--json"]) == status
-        compared, _ = capsys.readouterr()
+        result, said = ran([*command, *limits], status)
+        compared, _ = ran(["compare", run, str(runs / "one"), *limits, "--json"], status)
         result, compared = json.loads(result), json.loads(compared)
         assert (result["status"], result["passed"]) == (status, compared["passed"])
         assert set(result["warnings"]) <= set(compared["warnings"])
@@ -87,14 +83,13 @@ def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, ca
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_is_written(
-    runs, tmp_path, capsys, monkeypatch, arguments, words
+    runs, tmp_path, ran, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(tmp_path)
     given = [
         str(runs / one) if (runs / one).is_dir() else one.format(runs=runs) for one in arguments
     ]
-    assert cli.main(["report", *given]) == cli.UNUSABLE
-    assert words in capsys.readouterr().err
+    assert words in ran(["report", *given], cli.UNUSABLE).err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,12 +112,11 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
     ],
 )
 def test_errors_that_another_try_may_not_meet_have_a_status_of_their_own(
-    runs, tmp_path, monkeypatch, capsys, error, status, words
+    runs, tmp_path, monkeypatch, ran, error, status, words
 ):
     def fail(*_):
         raise error
 
     monkeypatch.setattr("bertscore_beam.pages.report_rows.gather", fail)
     command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html"), "--json"]
-    assert cli.main(command) == status
-    assert json.loads(capsys.readouterr().out)["error"] == words
+    assert json.loads(ran(command, status).out)["error"] == words

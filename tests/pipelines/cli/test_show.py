@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertscore_beam.cli.show import Manner, answer, printing, report, say, show
+from bertscore_beam.cli.show import Manner, printing, report, say, show
 from bertscore_beam.run import Outcome, Shown
 
 HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
@@ -18,14 +18,14 @@ def terminal(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
+
+
 @pytest.mark.parametrize(
     ("shown", "printed"),
     [
         (HEADED, "name\trows\na\t1\nb\t2\n"),
-        (
-            Shown("Plan", ("", ""), [("output", "out/[1]"), ("rows", "2")]),
-            "output: out/[1]\nrows: 2\n",
-        ),
+        (PLAN, "rows: 2\nfile rejected: a\nfile rejected: b\n"),
         (Shown("Layers", ("layer", "F1", "error"), []), "layer\tF1\terror\n"),
     ],
 )
@@ -61,9 +61,6 @@ def test_no_text_of_an_outcome_controls_the_terminal(capsys):
     assert printed.err == "bertscore-beam: out/\\x1b]0;title\\x07\n"
 
 
-PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
-
-
 def test_with_json_an_outcome_is_one_document_and_its_warnings_are_also_on_stderr(capsys):
     outcome = Outcome(status=3, shown=(HEADED, PLAN), warnings=("too few rows",))
     with printing(Manner(json=True)):
@@ -82,7 +79,7 @@ def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
     outcome = Outcome(shown=(HEADED,), document={"summary": {"f1": float("nan"), "rows": (1, 2)}})
     with printing(Manner(json=True)):
         report(outcome)
-        answer([{"a": "\u202e"}], "words")
+        report(Outcome(shown=(HEADED,), document=[{"a": "\u202e"}]))
     lines = capsys.readouterr().out.splitlines()
     assert json.loads(lines[0]) == {
         "status": 0,

@@ -233,7 +233,7 @@ def test_rows_that_cannot_be_explained_are_named(long_run):
         (["-c", "a", "-r", "b", "--modle", "x"], "Did you mean --model"),
         (["run"], "no row was chosen"),
         (["run", "-c", "a"], "a run has texts of its own"),
-        (["run", "--worst", "0"], "--worst is 0; expected at least 1"),
+        (["run", "--worst", "0"], "'worst' cannot be used: got 0; expected at least 1"),
         (["run", "--worst", "1", "--num-layers", "3"], "got --num-layers; expected none"),
         (["run", "--worst", "1", "--idf", "corpus"], "--idf corpus cannot weigh rows of a run"),
     ],

@@ -1,7 +1,6 @@
 """Beam's options: what cannot work is named before any work, and what is printed is run."""
 
 import functools
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from bertscore_beam.cli.main import main
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.run import DONE, UNUSABLE, OutputFolder, Runner, describe
+from bertscore_beam.run import UNUSABLE, OutputFolder, Runner, describe
 from bertscore_beam.score import build_score_pipeline, plan_score, resume_score, sketch_score
 from tests.support.dumps import write_dump
 
@@ -92,23 +91,6 @@ def test_texts_of_a_baseline_on_this_machine_are_named(source, capsys, no_networ
     words = ["baseline", f"--{source}", "en=gs://b/x", "en=a.jsonl", "--output", "gs://b/out"]
     assert main([*words, "--", *DATAFLOW_FLAGS]) == UNUSABLE
     assert f"{source} is on this machine: got 'en=a.jsonl'" in capsys.readouterr().err
-
-
-@pytest.mark.job
-@pytest.mark.parametrize(
-    ("first", "last", "runner"),
-    [
-        ("DataflowRunner", "FnApiRunner", "FnApiRunner"),
-        ("FnApiRunner", "FlinkRunner", "FlinkRunner"),
-    ],
-)
-def test_the_last_runner_counts_as_it_does_for_beam(first, last, runner, tmp_path, capsys):
-    """Nothing may run that was only to be printed, whatever runner the config names first."""
-    arguments = ["score", "--input", "in", "--output", str(tmp_path / "out"), "--print-job"]
-    assert main([*arguments, "--", f"--runner={first}", f"--runner={last}"]) == DONE
-    (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["runner"] == runner
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.job

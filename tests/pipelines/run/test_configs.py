@@ -29,11 +29,7 @@ CARDS = [
     if line.startswith("bertscore-beam score --config my.yaml ")
 ]
 """Flags for each GPU, without the command and the config."""
-JOBS = {
-    "score": ["score"],
-    "idf": ["idf"],
-    "baseline": ["read", "sample", "pair", "score"],
-}
+JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "sample", "pair", "score"]}
 SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts"}
 """The transform that scores, in each job that does."""
 
@@ -101,8 +97,7 @@ def test_every_config_is_built_without_network_input_or_model(path):
 
 @builds
 @pytest.mark.parametrize(
-    ("path", "flags"),
-    [(path, ()) for path in DATAFLOW] + [(SCORE_DATAFLOW, ("--idf", "corpus"))],
+    ("path", "flags"), [(path, ()) for path in DATAFLOW] + [(SCORE_DATAFLOW, ("--idf", "corpus"))]
 )
 def test_the_gpu_is_asked_for_where_pairs_are_scored_and_nowhere_else(path, flags):
     verb = path.parent.name

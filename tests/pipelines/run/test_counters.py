@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from logging.handlers import BufferingHandler
 from pathlib import Path
 
 import apache_beam as beam
@@ -34,13 +35,7 @@ def finished(tmp_path_factory):
     job = start(prepare_score(job_opts))
     pipeline = beam.Pipeline(runner=FnApiRunner())
     add_score_pipeline(pipeline, job)
-    lines = []
-
-    class Keep(logging.Handler):
-        def emit(self, record):
-            lines.append(record.getMessage())
-
-    ours, handler = logging.getLogger("bertscore_beam"), Keep()
+    ours, handler = logging.getLogger("bertscore_beam"), BufferingHandler(10_000)
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     try:
@@ -55,7 +50,7 @@ def finished(tmp_path_factory):
         if item.key.metric.namespace == counters.NAMESPACE
     }
     summary = json.loads((folder / "out" / "_summary.json").read_text())
-    return values, summary, lines
+    return values, summary, [record.getMessage() for record in handler.buffer]
 
 
 def test_counters_and_summary_agree(finished):

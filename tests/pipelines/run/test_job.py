@@ -8,15 +8,7 @@ import pytest
 
 from bertscore_beam.files import absolute
 from bertscore_beam.options import RunOptions
-from bertscore_beam.run import (
-    TOO_MANY_REJECTS,
-    Amounts,
-    JobKind,
-    Outcome,
-    Shown,
-    Stage,
-    run_job,
-)
+from bertscore_beam.run import TOO_MANY_REJECTS, Amounts, JobKind, Outcome, Shown, Stage, run_job
 from bertscore_core import ConfigError
 
 pytestmark = pytest.mark.job
@@ -104,24 +96,19 @@ def test_job_that_is_only_shown_or_refused_writes_nothing(tmp_path, more):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("step", ["begin", "stages", "conclude"])
+def failing_stages(job):
+    build = lambda root: root | beam.Create([1]) | beam.Map(fail)  # noqa: E731
+    yield Stage(name="fail", runner=job.planned.runner, build=build)
+
+
+FAILING = {"begin": fail, "stages": fail, "a worker": failing_stages, "conclude": fail}
+
+
+@pytest.mark.parametrize("step", FAILING)
 def test_lock_is_given_back_wherever_the_job_fails(tmp_path, step):
     options = RunOptions(output=str(tmp_path / "out"))
-    with pytest.raises((OSError, RuntimeError), match="the disk fails"):
-        run_job(kind_with(**{step: fail}), options, print)
+    kind = kind_with(**{"stages" if step == "a worker" else step: FAILING[step]})
+    with pytest.raises(RuntimeError if step == "a worker" else OSError, match="the disk fails"):
+        run_job(kind, options, print)
     assert "lock.json" not in " ".join(files_below(tmp_path))
     assert run_job(kind_with(), options, print).status == TOO_MANY_REJECTS
-
-
-def test_worker_that_fails_ends_the_job_and_gives_the_lock_back(tmp_path):
-    def failing_stages(job):
-        yield Stage(
-            name="fail",
-            runner=job.planned.runner,
-            build=lambda root: root | beam.Create([1]) | beam.Map(fail),
-        )
-
-    options = RunOptions(output=str(tmp_path / "out"))
-    with pytest.raises(RuntimeError, match="the disk fails"):
-        run_job(kind_with(stages=failing_stages), options, print)
-    assert files_below(tmp_path / "out") == ["plan"]

@@ -77,22 +77,18 @@ def beat_of(folder, run):
     return read_many([path])[0]
 
 
-def test_lock_is_held_while_the_body_runs_and_gone_afterwards(output):
+def test_second_run_is_refused_at_once_while_the_first_lives_here(output):
     with take(output) as lock:
         lock.check()
         found = Holder.from_json(read_bytes(join(output, LOCK_FILE)))
         assert (found.run, found.process) == (lock.run, os.getpid())
-    assert not exists(join(output, LOCK_FILE))
-    with pytest.raises(FolderLostError, match="belongs to another run now"):
-        lock.check()
-
-
-def test_second_run_is_refused_at_once_while_the_first_lives_here(output):
-    with take(output) as lock:
         started = time.monotonic()
         with pytest.raises(FolderInUseError, match=rf"lock of process {os.getpid()} on"):
             take(output).__enter__()
         assert time.monotonic() - started < locks.STALE_SECONDS / 2
+        lock.check()
+    assert not exists(join(output, LOCK_FILE))
+    with pytest.raises(FolderLostError, match="belongs to another run now"):
         lock.check()
 
 
@@ -143,14 +139,6 @@ def test_process_number_used_again_is_another_process():
     assert not earlier.is_alive()
     elsewhere = replace(holder, place="other-boot/pid:[1]/1")
     assert not elsewhere.is_gone()
-
-
-def test_lock_from_elsewhere_is_taken_over_when_its_heart_stands_still(tmp_path, quick):
-    folder, said = str(tmp_path / "out"), []
-    put(folder, FAR)
-    with take(folder, said) as lock:
-        lock.check()
-    assert "locked by process 7 on far; watching for 1 s" in said[0]
 
 
 OLD = b'{"run": "theirs", "machine": "far", "process": 7, "place": "b/c/1", "beats": %d}'
@@ -237,7 +225,7 @@ def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
         written.append(path)
         write_atomically(path, content)
 
-    monkeypatch.setattr(locks, "write_atomically", write)
+    monkeypatch.setattr(locks.files, "write_atomically", write)
     for _ in range(10):
         job.keep()
         time.sleep(0.02)
@@ -250,13 +238,18 @@ def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
 _NO_NAME = b'{"run": "../x", "machine": "far", "process": 7, "place": ""}'
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"{", b"[1]", b'{"run": 1}', b"\xff", _NO_NAME])
-def test_damaged_lock_is_taken_over_after_a_while(tmp_path, quick, rubbish):
+@pytest.mark.parametrize(
+    "content", [FAR.to_json(), b"", b"{", b"[1]", b'{"run": 1}', b"\xff", _NO_NAME]
+)
+def test_lock_from_elsewhere_without_a_heartbeat_and_a_damaged_one_are_taken_over(
+    tmp_path, quick, content
+):
     folder, said = str(tmp_path / "out"), []
-    write_atomically(join(folder, LOCK_FILE), rubbish)
+    write_atomically(join(folder, LOCK_FILE), content)
     with take(folder, said) as lock:
         lock.check()
-    assert "locked by an unknown process" in said[0]
+    whose = "process 7 on far" if content == FAR.to_json() else "an unknown process"
+    assert f"locked by {whose}; watching for 1 s" in said[0]
 
 
 def test_a_run_beats_beside_its_lock_which_it_never_writes_again(tmp_path, quick):

@@ -1,6 +1,7 @@
 """The pool: each element once, a death costs one, and no child outlives the launcher."""
 
 import os
+import pickle
 import queue
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from bertscore_beam.run import Pool, RunStep, SentStep, WorkersDiedError, at_work, pool
+from bertscore_beam.run import Pool, RunStep, WorkersDiedError, at_work, pool
 from bertscore_beam.run.child import _as_they_come
 from bertscore_core import ConfigError
 from tests.support.pool_steps import Work, notes
@@ -29,20 +30,24 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _tests_can_be_imported(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT}/pipelines")
+
+
+def submitted(made: Pool, folder: Path, *elements: str) -> list[queue.SimpleQueue]:
+    """Hand elements over, and return where the answers for each come."""
+    work, waiting = Work(str(folder)), []
+    for element in elements:
+        waiting.append(queue.SimpleQueue())
+        made.submit(pickle.dumps(work), work.name(element), element, waiting[-1].put)
+    return waiting
 
 
 def run(folder: Path, elements: list[str], processes=2, restarts=1, at_once=1) -> tuple[list, Pool]:
     """Work on elements, and return the results of each, by element, and the closed pool."""
     made = Pool(processes, restarts=restarts, at_once=at_once)
-    step, waiting, results = SentStep.of(Work(str(folder))), [], []
     with pool.opening(made):
-        for element in elements:
-            answers = queue.SimpleQueue()
-            made.submit(step, element, answers.put)
-            waiting.append(answers)
-        results += [taken(made, answers)[0] for answers in waiting]
-    return results, made
+        waiting = submitted(made, folder, *elements)
+        return [taken(made, answers)[0] for answers in waiting], made
 
 
 def taken(made: Pool, answers: queue.SimpleQueue) -> tuple[list, Counter[str]]:
@@ -105,9 +110,9 @@ def test_a_death_costs_the_element_in_hand_alone(tmp_path, caplog):
 
 
 def test_results_come_one_by_one_and_none_again_after_a_death(tmp_path):
-    made, answers = Pool(1, restarts=1), queue.SimpleQueue()
+    made = Pool(1, restarts=1)
     with pool.opening(made):
-        made.submit(SentStep.of(Work(str(tmp_path))), "die-after 3", answers.put)
+        (answers,) = submitted(made, tmp_path, "die-after 3")
         first = made.take(answers.get(timeout=60))
         assert (first[0], first[1].counters) == ([0], {"made": 1})
         results, counts = taken(made, answers)
@@ -135,11 +140,9 @@ def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements,
 
 
 def test_child_works_on_several_elements_at_once_with_one_opened_step(tmp_path):
-    made, step = Pool(1, restarts=0, at_once=3), SentStep.of(Work(str(tmp_path)))
-    waiting = [queue.SimpleQueue() for _ in range(6)]
+    made = Pool(1, restarts=0, at_once=3)
     with pool.opening(made):
-        for number, answers in enumerate(waiting):
-            made.submit(step, f"meet {number}", answers.put)
+        waiting = submitted(made, tmp_path, *(f"meet {number}" for number in range(6)))
         done = [taken(made, answers) for answers in waiting]
     assert [first for (first, _), _ in done] == [str(number) for number in range(6)]
     assert len({process for (_, process), _ in done}) == 1
@@ -178,17 +181,21 @@ def test_death_is_seen_though_the_pipe_stays_open(tmp_path):
         os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
-def test_elements_in_a_pool_that_is_closed_get_an_answer_and_no_more_are_taken(tmp_path):
-    made, step, answers = Pool(1, restarts=0), SentStep.of(Work(str(tmp_path))), queue.SimpleQueue()
+def test_closing_waits_for_the_end_of_the_children_and_answers_for_all_elements(tmp_path):
+    made = Pool(2, restarts=5)
     with pool.opening(made):
-        for element in ("wait a", "wait b"):
-            made.submit(step, element, answers.put)
-        wait_until(lambda: begun(tmp_path), 60)
-    for _ in range(2):
+        waiting = submitted(made, tmp_path, "wait a", "wait b", "wait c")
+        wait_until(lambda: len(begun(tmp_path)) == 2, 60)
+        children = {process for process, _ in notes(tmp_path)}
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+    assert set(begun(tmp_path).values()) == {1}
+    for answers in waiting:
         with pytest.raises(RuntimeError, match="closed"):
             made.take(answers.get(timeout=60))
     with pytest.raises(RuntimeError, match="closed"):
-        made.submit(step, "echo b", answers.put)
+        submitted(made, tmp_path, "echo b")
 
 
 def test_line_that_a_library_logs_wrongly_is_no_error_of_the_step(tmp_path):
@@ -222,34 +229,26 @@ def test_pipeline_ends_with_the_error_of_the_pool(tmp_path):
     assert isinstance(made.failure, WorkersDiedError)
 
 
-def test_child_that_dies_without_work_costs_nothing(tmp_path):
+def test_questions_are_answered_here_or_by_a_child_which_may_die_without_work():
     made = Pool(1, restarts=0)
-    with pool.opening(made):
-        assert made.ask(os.getpid) != os.getpid()
-        before = made.ask(os.getpid)
-        os.kill(before, signal.SIGKILL)
-        os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)  # it stays for its thread to find
-        assert made.ask(os.getpid) not in (before, os.getpid())
-    assert made.restarts == 0
-
-
-def test_questions_are_answered_by_a_child_or_here(tmp_path):
     assert pool.ask(os.getpid) == os.getpid()
-    with pool.opening(Pool(1, restarts=0)):
-        assert pool.ask(os.getpid) != os.getpid()
+    with pool.opening(made):
         with pytest.raises(ZeroDivisionError):
             pool.ask(divmod, 1, 0)
         assert pool.ask(divmod, 7, 2) == (3, 1)
+        before = pool.ask(os.getpid)
+        os.kill(before, signal.SIGKILL)
+        os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)  # it stays for its thread to find
+        assert pool.ask(os.getpid) not in (before, os.getpid())
+    assert made.restarts == 0
 
 
 def test_a_stage_drops_what_the_one_before_had_opened(tmp_path):
-    made, step = Pool(1, restarts=0), SentStep.of(Work(str(tmp_path)))
+    made = Pool(1, restarts=0)
     with pool.opening(made):
         for _ in range(2):
             made.begin_stage()
-            for _ in range(2):
-                answers = queue.SimpleQueue()
-                made.submit(step, "echo a", answers.put)
+            for answers in submitted(made, tmp_path, "echo a", "echo a"):
                 taken(made, answers)
     assert [words for _, words in notes(tmp_path)].count("opened") == 2
 
@@ -263,11 +262,9 @@ def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     made = Pool(2, restarts=0, threads=3, gpus=("4", "7"))
-    step, answers = SentStep.of(Work(str(tmp_path))), queue.SimpleQueue()
     with pool.opening(made):
-        for _ in range(2):
-            made.submit(step, "tell", answers.put)
-        first, second = taken(made, answers)[0] + taken(made, answers)[0]
+        waiting = submitted(made, tmp_path, "tell", "tell")
+        first, second = (taken(made, answers)[0][0] for answers in waiting)
     assert not (tmp_path / "executed").exists()
     for told in (first, second):
         assert "" not in told["path"]
@@ -279,11 +276,6 @@ def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
     assert {child["environment"]["CUDA_VISIBLE_DEVICES"] for child in (first, second)} <= {"4", "7"}
 
 
-def test_threads_that_the_user_has_chosen_stay(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert Pool(1, restarts=0, threads=3).environment(0)["OMP_NUM_THREADS"] == "5"
-
-
 def test_warnings_come_through_once_and_prints_do_not(tmp_path, caplog, capfd):
     run(tmp_path, ["say something", "say something"], processes=2)
     assert caplog.text.count("UserWarning: something") == 1
@@ -291,10 +283,9 @@ def test_warnings_come_through_once_and_prints_do_not(tmp_path, caplog, capfd):
 
 
 def test_progress_of_children_is_added_up(tmp_path):
-    made, step = Pool(2, restarts=0), SentStep.of(Work(str(tmp_path)))
+    made = Pool(2, restarts=0)
     with pool.opening(made):
-        for element in ("wait a", "wait b"):
-            made.submit(step, element, lambda _: None)
+        submitted(made, tmp_path, "wait a", "wait b")
         wait_until(lambda: at_work.now().doing == {"wait a": 0.25, "wait b": 0.25}, 60)
         made.begin_stage()
         assert at_work.now().doing == {}
@@ -326,16 +317,16 @@ def test_ignored_signal_stays_ignored():
 
 LAUNCHER = textwrap.dedent(
     """
-    import queue, sys
+    import pickle, queue, sys
     from bertscore_beam.run import pool
     from bertscore_beam.run.job import end_when_interrupted
-    from bertscore_beam.run.pool import Pool, SentStep
+    from bertscore_beam.run.pool import Pool
     from tests.support.pool_steps import Work
 
     made, answers = Pool(2, restarts=5), queue.SimpleQueue()
     with pool.opening(made), end_when_interrupted():
         for element in sys.argv[2:]:
-            made.submit(SentStep.of(Work(sys.argv[1])), element, answers.put)
+            made.submit(pickle.dumps(Work(sys.argv[1])), element, element, answers.put)
         answers.get()
     """
 )
@@ -369,19 +360,6 @@ def test_no_child_outlives_the_launcher(tmp_path, act, number, status):
     finally:
         for left in session_members(process.pid):
             os.kill(left, signal.SIGKILL)
-
-
-def test_closing_waits_until_the_children_are_gone(tmp_path):
-    made, step = Pool(2, restarts=5), SentStep.of(Work(str(tmp_path)))
-    with pool.opening(made):
-        for element in ("wait a", "wait b"):
-            made.submit(step, element, lambda _: None)
-        wait_until(lambda: len(begun(tmp_path)) == 2, 60)
-        children = {process for process, _ in notes(tmp_path)}
-    for child in children:
-        with pytest.raises(ProcessLookupError):
-            os.kill(child, 0)
-    assert set(begun(tmp_path).values()) == {1}
 
 
 def test_results_that_come_fast_are_sent_together_and_others_at_once():

@@ -6,7 +6,6 @@ import logging
 import os
 import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -26,26 +25,15 @@ RUN = "import sys; from bertscore_beam.cli.main import main; sys.exit(main())"
 
 def on_a_terminal(*arguments: object) -> tuple[int, str]:
     """Run the command line in a pseudo-terminal; return its status and all that was shown."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *map(str, arguments)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"},
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            read = os.read(ours, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not read:
-            break
-        shown += read
-    os.close(ours)
-    return process.wait(), shown.decode("utf-8", "surrogateescape")
+    shown = []
+
+    def read(descriptor: int) -> bytes:
+        shown.append(os.read(descriptor, 65536))
+        return shown[-1]
+
+    command = ["env", "TERM=xterm-256color", "COLUMNS=200", sys.executable, "-c", RUN]
+    status = pty.spawn([*command, *map(str, arguments)], read)
+    return os.waitstatus_to_exitcode(status), b"".join(shown).decode("utf-8", "surrogateescape")
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,8 @@ def order_of_sums():
 
 def test_a_child_has_one_order_of_sums_though_nobody_tells_it(monkeypatch):
     monkeypatch.delenv(MKL_VARIABLE, raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    root = Path(__file__).parents[3]
+    monkeypatch.setenv("PYTHONPATH", f"{root}:{root}/pipelines")
     pool = Pool(1, restarts=0)
     try:
         value, process = pool.ask(order_of_sums)

@@ -80,6 +80,15 @@ def test_rows_of_an_earlier_run_count_but_not_in_the_pace(tmp_path):
     assert look(progress).startswith("1,020 of 1,040 rows, 2.0/s")
 
 
+def test_of_a_pace_three_looks_are_kept_however_long_the_run_is(monkeypatch):
+    pace, now = progress_module._Pace(0.0), 0
+    monkeypatch.setattr(progress_module.time, "time", lambda: now)
+    for now in range(1000):
+        pace.note(2 * now)
+    assert pace.line(3000, "rows") == "1,998 of 3,000 rows, 2.0/s, 8 min left"
+    assert len(pace._seen) == 3
+
+
 def test_the_line_says_when_nothing_has_come_for_long(tmp_path, monkeypatch):
     output = str(tmp_path)
     splits = [split(10, 0), split(20, 10), split(30, 30)]

@@ -144,5 +144,5 @@ def test_nothing_outlives_the_launcher(command, dying, moment, number, status):
     assert found == status
     assert not wait_until_gone(process.pid, 60)
     if moment != PLANNING and number != signal.SIGKILL:
-        assert f"interrupted ({signal.Signals(number).name})" in said
+        assert f"interrupted ({signal.Signals(number).name}). Finished parts are kept" in said
     assert "a worker process died" not in said

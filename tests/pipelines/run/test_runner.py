@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.run import Pool, Runner, usable_cores
+from bertscore_beam.run import Pool, Runner
 from bertscore_core import ConfigError
 
 
@@ -73,23 +73,26 @@ def test_other_workers_of_this_machine_are_refused_by_name(runner, flags, cure):
         Runner.of(options(*runner, *flags))
 
 
-@pytest.mark.parametrize("flags", [("--runner=DataflowRunner",), ("--runner", "DataflowRunner")])
-def test_given_runner_is_kept_and_decides_about_threads(flags):
-    chosen = options(*flags, workers=3)
-    assert Runner.of(chosen).beam_options.view_as(StandardOptions).runner == "DataflowRunner"
-    assert not Runner.of(chosen).is_local
-    assert Runner.of(chosen).threads is None
+@pytest.mark.parametrize(
+    ("flags", "runner"),
+    [
+        (("--runner=DataflowRunner",), "DataflowRunner"),
+        (("--runner", "DataflowRunner"), "DataflowRunner"),
+        (("--runner=FnApiRunner", "--runner=FlinkRunner"), "FlinkRunner"),
+        (("--runner=FlinkRunner", "--some_flink_option=3"), "FlinkRunner"),  # of its job server
+        (("--runner=DataflowRunner", "--runner=FnApiRunner"), "FnApiRunner"),
+    ],
+)
+def test_the_last_runner_counts_as_it_does_for_beam_and_decides_about_threads(flags, runner):
+    chosen = Runner.of(options(*flags))
+    assert chosen.beam_options.view_as(StandardOptions).runner == runner
+    assert chosen.is_local == (runner == "FnApiRunner") == (chosen.threads is not None)
 
 
 @pytest.mark.parametrize("runner", [(), ("--runner=DataflowRunner",)])
 def test_unknown_beam_option_names_the_nearest(runner):
     with pytest.raises(ConfigError, match=r"'--direct_num_wrkers=2'.*mean --direct_num_workers\?"):
         Runner.of(options(*runner, "--direct_num_wrkers=2"))
-
-
-def test_options_of_a_job_server_pass():
-    flags = ("--runner=FlinkRunner", "--some_flink_option=3")
-    assert Runner.of(options(*flags)).beam_options.view_as(StandardOptions).runner == "FlinkRunner"
 
 
 @pytest.mark.parametrize(
@@ -101,22 +104,17 @@ def test_runner_that_loses_something_is_refused_with_the_reason(runner):
         Runner.of(options(f"--runner={runner}"))
 
 
-def test_cores_are_shared_out_among_workers():
-    cores = usable_cores()
-    assert Runner.of(options()).threads == cores
-    assert Runner.of(options(workers=cores * 5)).threads == 1
-
-
-@pytest.mark.parametrize("name", ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"])
 @pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (9, "1")])
-def test_threads_of_all_workers_together_are_the_cores(monkeypatch, name, workers, threads):
+def test_threads_of_all_workers_together_are_the_cores_unless_the_user_has_chosen(
+    monkeypatch, workers, threads
+):
     """Rayon runs the tokenizers. Nothing else may stop its threads, also not in one worker."""
     monkeypatch.setattr("bertscore_beam.run.runner.usable_cores", lambda: 8)
-    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "5"})
     pool = Pool(workers, restarts=0, threads=Runner.of(options(workers=workers)).threads)
     variables = pool.environment(0)
-    assert variables[name] == threads
-    assert "TOKENIZERS_PARALLELISM" not in variables
+    assert (variables["RAYON_NUM_THREADS"], variables["OMP_NUM_THREADS"]) == (threads, "5")
+    assert not {"TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES"} & variables.keys()
 
 
 def test_a_value_that_beam_refuses_is_refused_before_any_work():

@@ -45,7 +45,7 @@ def parts_of(step):
     if not isinstance(step, Each):
         return step
     bound = step.function
-    return bound.func, bound.args, bound.keywords, pickle.dumps(step.names)
+    return bound.func, bound.args, bound.keywords, pickle.dumps(step.name)
 
 
 def test_a_step_arrives_as_it_was_sent(steps):

@@ -21,7 +21,7 @@ def options(tmp_path, **changes):
 
 
 def config_of(chosen):
-    return scorer_config(chosen, Runner.of(chosen))
+    return scorer_config(chosen, Runner.of(chosen).threads)
 
 
 @pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float16"])
@@ -92,7 +92,7 @@ def test_workers_are_given_the_format_that_auto_stands_for(tmp_path, tiny_folder
             "the test",
         ),
     )
-    settled = settle_named(chosen, Runner.of(chosen)).by_language
+    settled = settle_named(chosen, Runner.of(chosen).threads).by_language
     for language, family in families.items():
         setting = settled[language]
         assert setting.signature.dtype == formats[family]

@@ -218,15 +218,17 @@ def test_models_that_are_all_absent_or_not_known_are_refused(judgements, tmp_pat
 
 def test_score_takes_the_layer_of_the_file(tmp_path):
     layers = tmp_path / "layers.json"
-    own = settle_workers(ScorerConfig(device="cpu"), Runner.of(score_options()))[1].signature()
+    own = settle_workers(ScorerConfig(device="cpu"), Runner.of(score_options()).threads)[
+        1
+    ].signature()
     row = TunedLayer(model=own.model, weights=own.weights, num_layers=4)
     layers.write_bytes(format_layers([OTHER, row]))
     given = {"registry": str(layers), "device": "cpu"}
     runner = Runner.of(score_options())
-    config = scorer_config(score_options(**given), runner)
+    config = scorer_config(score_options(**given), runner.threads)
     assert config.num_layers == 4
-    assert settle_workers(config, runner)[1].signature().num_layers == "4"
-    assert scorer_config(score_options(num_layers=2, **given), runner).num_layers == 2
+    assert settle_workers(config, runner.threads)[1].signature().num_layers == "4"
+    assert scorer_config(score_options(num_layers=2, **given), runner.threads).num_layers == 2
 
 
 def test_score_refuses_a_file_without_its_model(tmp_path, capsys):
