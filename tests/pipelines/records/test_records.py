@@ -12,15 +12,12 @@ from bertscore_beam.records import (
     PartRecord,
     Records,
     RunTotals,
-    ending_of,
     files_of_run,
-    orphan_parts,
     pack_of,
     read_part_sizes,
     read_records,
     record_from_json,
     record_path,
-    stale_parts,
     standing_of,
 )
 from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_same_command
@@ -90,7 +87,7 @@ def held(*records: PartRecord | None, num_bins: int = 1) -> Records:
 
 
 def is_done(split: Split, record: PartRecord | None, sizes: dict[str, int]) -> bool:
-    return not any(ending_of(plan_of(split), held(record), sizes, DIGEST, IDF).is_missing)
+    return not standing_of(plan_of(split), held(record), sizes, DIGEST, IDF, at_end=True).work
 
 
 def test_record_survives_json():
@@ -230,13 +227,10 @@ def test_part_whose_rows_may_still_be_the_same_is_compared_first(split, idf):
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
-    names = [split.part_name for split in PLAN.splits]
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    assert stale_parts(wider, names) == (
-        "a.parquet/part-000000000010.parquet",
-        "a.parquet/part-000000000020.parquet",
-    )
-    assert orphan_parts(wider, names) == ()
+    standing = standing_of(wider, held(), SIZES, DIGEST, IDF)
+    assert standing.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
+    assert standing.orphans == ()
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
@@ -302,10 +296,11 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
     assert once.carried.summary.rows == again.carried.summary.rows == 26 * 10
     assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
     assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
-    ends = [ending_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)]
-    assert ends[0] == ends[1]
-    assert ends[0].stale == once.stale
-    assert [place for place, gone in enumerate(ends[0].is_missing) if not gone] == [
-        place for place in range(30) if place not in (0, 3, 5, 9)
-    ]
-    assert ends[0].untouched_rows == 3 * 10
+    end, same = (
+        standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=True)
+        for bins in (1, 7)
+    )
+    assert end == same
+    assert end.stale == once.stale
+    assert end.done == [splits[place] for place in range(30) if place not in (0, 3, 5, 9)]
+    assert end.rows_at_risk == 3 * 10
