@@ -154,11 +154,6 @@ class PartRecord:
         """Tell whether the part is of the same rows for certain, without reading them."""
         return split.file_version != "" and self.covers(split)
 
-    def is_of_version(self, split: Split) -> bool:
-        """Tell whether the file of a split is certainly the one that the part was made of."""
-        now = (split.file_size, split.file_version)
-        return split.file_version != "" and (self.file_size, self.file_version) == now
-
     @property
     def offset(self) -> int:
         """Where the part begins in its file: `Split.row_offset` of its split."""

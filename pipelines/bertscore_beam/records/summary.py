@@ -4,6 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import add
 from typing import Any, TypeAlias
 
 from bertscore_beam.dump import Split, by_name, words_for
@@ -112,32 +114,25 @@ class RunTotals:
     @classmethod
     def sum(cls, totals: Iterable["RunTotals"]) -> "RunTotals":
         """Add up any number of totals."""
-        result = cls()
-        for more in totals:
-            result += more
-        return result
+        return reduce(add, totals, cls())
 
     def __add__(self, other: "RunTotals") -> "RunTotals":
         added = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        none = ScoreSummary()
+        languages = {
+            name: self.languages.get(name, none) + other.languages.get(name, none)
+            for name in sorted({*self.languages, *other.languages})
+        }
         return RunTotals(
             **added,
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
-            languages=_added(self.languages, other.languages),
+            languages=languages,
             dropped=fewer_names(Counter(self.dropped) + Counter(other.dropped)),
         )
 
 
 _SUMS = {total.name for total in fields(RunTotals)} - {"failures", "languages", "dropped"}
 """Fields of `RunTotals` that are added as they are."""
-
-
-def _added(
-    one: Mapping[str, ScoreSummary], other: Mapping[str, ScoreSummary]
-) -> dict[str, ScoreSummary]:
-    return {
-        name: one.get(name, ScoreSummary()) + other.get(name, ScoreSummary())
-        for name in sorted({*one, *other})
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
