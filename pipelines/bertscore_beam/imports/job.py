@@ -77,11 +77,6 @@ class ImportPlan:
     rejected: tuple[RejectedFile, ...]
     num_parquet: int
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every folder could be listed. If not, no file counts as missing."""
-        return all(file.reason is not FileReason.UNLISTED for file in self.rejected)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportJob:
@@ -181,7 +176,8 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     wanted = {text.target for text in plan.texts}
     orphans = tuple(sorted(there - wanted))
     deleted = (there & wanted) - done
-    if overwrite and plan.is_whole:
+    # If a folder could not be listed, no file counts as missing.
+    if overwrite and all(file.reason is not FileReason.UNLISTED for file in plan.rejected):
         deleted, orphans = deleted | set(orphans), ()
     # The rows first: a footer without them is made again.
     folder.delete(*deleted)

@@ -63,6 +63,9 @@ def may_be_valid(
     )
 
 
+_DONE, _UNSURE, _PENDING = range(3)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """An output folder compared with a plan.
@@ -119,7 +122,7 @@ def standing_of(
     splits = Splits.of(plan.splits)
     carried, rows_at_risk = RunTotals(), 0
     outdated: list[str] = []
-    is_pending, is_work = [True] * len(splits), [True] * len(splits)
+    states = [_PENDING] * len(splits)
     num_planned = 0
     rows: dict[str, int] = {}  # of parts that are not planned
     for places, of_bin, in_bin in by_bin(splits, records):
@@ -132,15 +135,15 @@ def standing_of(
                 and part_sizes.get(name) == record.part_bytes
                 and may_be_valid(split, record, job_digest, idf, labels)
             ):
-                is_pending[place] = False
                 is_same = record.covers(split) if at_end else record.is_current(split)
-                is_work[place] = idf is None or not is_same
+                states[place] = _DONE if is_same and idf is not None else _UNSURE
             elif record is not None or name in part_sizes:
                 outdated.append(name)
-            if record is not None and is_work[place] and name in part_sizes:
+            if record is not None and states[place] == _DONE:
+                if not at_end:
+                    carried += RunTotals.of_record(record)
+            elif record is not None and name in part_sizes:
                 rows_at_risk += record.num_rows
-            elif record is not None and not (is_work[place] or at_end):
-                carried += RunTotals.of_record(record)
         if not at_end:  # a run that was cut off may have deleted a part, and not yet its record
             rows |= {name: record.num_rows for name, record in in_bin.items()}
     unplanned = set(rows)
@@ -148,13 +151,11 @@ def standing_of(
         unplanned |= part_sizes.keys() - {split.part_name for split in splits}
     inputs = {split.input_name for split in splits} if unplanned else set()
     stale = tuple(sorted(name for name in unplanned if input_of(name) in inputs))
-    work = splits.where(is_work)
-    pending = [waits for waits, works in zip(is_pending, is_work, strict=True) if works]
     return Standing(
-        pending=work.where(pending),
-        unsure=work.where([not waits for waits in pending]),
-        work=work,
-        done=splits.where([not works for works in is_work]),
+        pending=splits.where([state == _PENDING for state in states]),
+        unsure=splits.where([state == _UNSURE for state in states]),
+        work=splits.where([state != _DONE for state in states]),
+        done=splits.where([state == _DONE for state in states]),
         carried=carried,
         outdated=tuple(sorted(outdated)),
         stale=stale,
