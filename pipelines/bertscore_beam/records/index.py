@@ -30,9 +30,10 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import IO, Any, TypeAlias
 
@@ -42,7 +43,6 @@ import numpy.typing as npt
 from bertscore_beam.files import (
     Buckets,
     check_is_regular,
-    in_parallel,
     is_remote,
     mask_credentials,
     read_bytes,
@@ -69,8 +69,7 @@ _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or (
 _FORMAT = 1
 # Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
 _READERS = 16
-# Buckets that are sorted and written at the same time, for the sake of object stores. Each takes up
-# to 250 MB meanwhile.
+# Buckets that are sorted and written at the same time. Each takes up to 250 MB meanwhile.
 _WRITERS = 2
 
 _Words: TypeAlias = Mapping[int, str]
@@ -316,7 +315,10 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
             fragment = (0, *codes, entries)
             return write_bucket(folder, (name, bits, bucket), [fragment], signatures, reasons)
 
-        written += in_parallel(write, buckets.take(_ENTRY), _WRITERS, waiting=0)
+        taken = buckets.take(_ENTRY)
+        with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
+            while together := list(islice(taken, _WRITERS)):
+                written += pool.map(write, together)
     declare_index(folder, written, signatures, reasons)
 
 
