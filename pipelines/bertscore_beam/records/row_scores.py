@@ -115,7 +115,8 @@ def encode_reasons(
 ) -> tuple[npt.NDArray[np.uint8], tuple[str, ...]]:
     """Return the reasons as codes, and the words that the codes stand for."""
     words = tuple(sorted({reason for reason in reasons if reason is not None}))
-    codes = {None: NO_REASON, **{word: code for code, word in enumerate(words)}}
+    codes: dict[str | None, int] = {word: code for code, word in enumerate(words)}
+    codes[None] = NO_REASON
     return np.array([codes[reason] for reason in reasons], dtype=np.uint8), words
 
 
