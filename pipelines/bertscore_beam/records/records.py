@@ -117,13 +117,6 @@ def delete_plans(folder: OutputFolder) -> None:
     folder.delete(PLAN_FILE, PENDING_FILE)
 
 
-def read_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
-    """Read the record of a part; None if it is missing or damaged."""
-    (data,) = folder.read_if_there(record_path(part_name))
-    record = None if data is None else record_from_json(data)
-    return record if record is not None and record.part_name == part_name else None
-
-
 class Records:
     """The records of a folder as compressed lines: a bin of them at a time is unpacked.
 
@@ -405,7 +398,9 @@ class EarlierRecords:
         """
         if not is_likely and self._is_remote and record_name(part_name) not in self._listed():
             return None
-        return read_record(self._folder, part_name)
+        (data,) = self._folder.read_if_there(record_path(part_name))
+        record = None if data is None else record_from_json(data)
+        return record if record is not None and record.part_name == part_name else None
 
     def _listed(self) -> frozenset[str]:
         with self._lock:
