@@ -178,3 +178,6 @@ def test_a_damaged_pack_holds_nothing(tmp_path):
     for damage in (b"", b"no gzip", pack.read_bytes()[:-9]):
         pack.write_bytes(damage)
         assert read_records(folder) == {}
+    whole = RECORDS[NAMES[0]]
+    pack.write_bytes(gzip.compress(b"{\n" + whole.to_json()))  # a line is no record
+    assert read_records(folder) == {NAMES[0]: whole}
