@@ -78,17 +78,16 @@ def open_disk(world: World, root: Path, patch: pytest.MonkeyPatch) -> DiskCalls:
     calls = DiskCalls(world, root)
     for module in (write, listing):
         patch.setattr(module, "os", calls)
-    cat_file, rm_file, exists = (
-        getattr(LocalFileSystem, name) for name in ("cat_file", "rm_file", "exists")
-    )
 
-    def patched(name: str, original: Callable[..., Any], step: Callable[..., Any]) -> None:
+    def patched(name: str, step: Callable[..., Any]) -> None:
+        original = getattr(LocalFileSystem, name)
+
         def call(fs: LocalFileSystem, path: str, **options: Any) -> Any:
             return step(name, path, lambda: original(fs, path, **options))
 
         patch.setattr(LocalFileSystem, name, call)
 
-    patched("cat_file", cat_file, calls.read)
-    patched("exists", exists, calls.read)
-    patched("rm_file", rm_file, calls.change)
+    patched("cat_file", calls.read)
+    patched("exists", calls.read)
+    patched("rm_file", calls.change)
     return calls

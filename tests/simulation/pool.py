@@ -153,15 +153,13 @@ class Pool:
         worker.task = None
         while worker.counts and not self.is_over:
             for task in self.tasks:
-                if not task.is_done and all(one.task is not task for one in self._counting()):
+                doing = [one.task for one in self.workers if one.counts]
+                if not task.is_done and task not in doing:
                     worker.task = task
                     task.tries += 1
                     return task
             self._wait()
         return None
-
-    def _counting(self) -> list[Worker]:
-        return [worker for worker in self.workers if worker.counts]
 
     def _declare_dead(self, worker: Worker, task: Task) -> None:
         """Let another worker do what this one may still do."""
@@ -204,8 +202,7 @@ class Pool:
                 self.is_over = True
 
     def _wait(self) -> None:
-        actor = self.fleet.world.me
-        self.waiting.append(actor)
+        self.waiting.append(self.fleet.world.me)
         self.fleet.world.wait()
 
     def _wake(self) -> None:

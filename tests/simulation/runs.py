@@ -8,8 +8,8 @@ from bertscore_beam.score import begin_score, conclude_score
 from bertscore_core.errors import SignatureError
 from tests.simulation import commands
 from tests.simulation.commands import Command
+from tests.simulation.places import threading_of
 from tests.simulation.pool import DETACHED, Pool, WorkerDiedError
-from tests.simulation.stand_ins import threading_of
 from tests.simulation.watch import Watch, holder_of
 from tests.simulation.world import Hazards, Process, Stopped, World
 

@@ -23,13 +23,25 @@ _PAGE = 20
 """Names in a page of a listing; other writers may come between two pages."""
 
 
+class _Files(dict[str, bytes]):
+    """Objects by path."""
+
+    def __missing__(self, path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    def take(self, path: str) -> bytes:
+        data = self[path]
+        del self[path]
+        return data
+
+
 class _Store(AbstractFileSystem):
     """One world's store at a time; the instances of all threads share it."""
 
     cachable = False
     local_expiry_check = True
     world: World
-    files: dict[str, bytes] = {}  # noqa: RUF012 - of the class, which each world sets
+    files: ClassVar[_Files] = _Files()  # which each world sets
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -39,12 +51,7 @@ class _Store(AbstractFileSystem):
         return f"{words} {path.partition('/')[2]}"
 
     def cat_file(self, path: str, start: Any = None, end: Any = None, **_: Any) -> bytes:
-        def act() -> bytes:
-            if path not in self.files:
-                raise FileNotFoundError(path)
-            return self.files[path]
-
-        return self.world.read(self._step("read", path), act)[start:end]
+        return self.world.read(self._step("read", path), lambda: self.files[path])[start:end]
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
         file: Any = io.BytesIO(self.cat_file(self._strip_protocol(path)))
@@ -63,18 +70,11 @@ class _Store(AbstractFileSystem):
         self.pipe_file(rpath, Path(lpath).read_bytes())
 
     def rm_file(self, path: str) -> None:
-        def act() -> None:
-            if path not in self.files:
-                raise FileNotFoundError(path)
-            del self.files[path]
-
-        self.world.change(self._step("delete", path), act)
+        self.world.change(self._step("delete", path), lambda: self.files.take(path))
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
         def act() -> None:
-            if path1 not in self.files:
-                raise FileNotFoundError(path1)
-            self.files[path2] = self.files.pop(path1)
+            self.files[path2] = self.files.take(path1)
 
         self.world.change(self._step("move to", path2), act)
 
@@ -193,7 +193,7 @@ for _one in _CLASSES:
 
 def open_store(kind: str, world: World) -> str:
     """Give a world an empty store; return the output folder in it."""
-    _Store.world, _Store.files = world, {}
+    _Store.world, _Store.files = world, _Files()
     return f"simulated-{kind}://bucket/out"
 
 

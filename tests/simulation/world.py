@@ -156,9 +156,12 @@ class World:
 
     def here(self) -> Process:
         """Return the process of the actor that runs."""
-        actor = self.me
-        assert actor is not None
-        return actor.process
+        return self.actor().process
+
+    def actor(self) -> Actor:
+        """Return the actor that runs."""
+        assert self.me is not None
+        return self.me
 
     def kill(self, process: Process) -> None:
         """End a process; its threads find out at their next step."""
@@ -191,8 +194,7 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
-        actor = self.me
-        assert actor is not None
+        actor = self.actor()
         self._check()
         self._wake_at(actor, self.now + seconds)
         self._wait(actor)
@@ -203,10 +205,8 @@ class World:
 
     def wait(self) -> None:
         """Wait until somebody calls `wake`."""
-        actor = self.me
-        assert actor is not None
         self._check()
-        self._wait(actor)
+        self._wait(self.actor())
 
     def _check(self) -> None:
         if not self.here().alive:

@@ -24,7 +24,10 @@ _WAITING_PER_THREAD = 4
 
 
 def in_parallel(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int = IO_THREADS
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int = IO_THREADS,
+    waiting: int = _WAITING_PER_THREAD,
 ) -> Iterator[Result]:
     """Call a function with each item in several threads; yield the results in order.
 
@@ -35,13 +38,14 @@ def in_parallel(
         function: What to call. An error of it is raised in the place of its result.
         items: Its arguments.
         threads: How many calls are made at the same time. At least 1.
+        waiting: How many items, or results, wait for each thread: 0 where they are large.
     """
     with ThreadPoolExecutor(threads) as pool:
         started: deque[Future[Result]] = deque()
         try:
             for item in items:
                 started.append(pool.submit(function, item))
-                if len(started) > threads * (1 + _WAITING_PER_THREAD):
+                if len(started) > threads * (1 + waiting):
                     yield started.popleft().result()
             while started:
                 yield started.popleft().result()

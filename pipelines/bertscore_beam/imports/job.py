@@ -76,11 +76,6 @@ class ImportPlan:
     rejected: tuple[RejectedFile, ...]
     num_parquet: int
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every folder could be listed. If not, no file counts as missing."""
-        return all(file.reason is not FileReason.UNLISTED for file in self.rejected)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportJob:
@@ -171,28 +166,21 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     folder.delete(SUCCESS_FILE)
     folder.write_json(RUN_FILE, {"run": run, "identity": _IDENTITY})
     folder.delete_temporary()
-    noted = folder.files(IMPORTS_FOLDER)
-    kept = {f"{text.key}.pq" for text in plan.texts if text.version}
-    if plan.options.overwrite:
-        kept = set()
-    there = {
-        name: size
-        for name, size in folder.files(suffix=".parquet").items()
-        if not name.startswith(HIDDEN_PREFIXES)
-    }
-    done = {
-        text.target
-        for text in plan.texts
-        if f"{text.key}.pq" in kept & noted.keys() and text.target in there
-    }
+    overwrite = plan.options.overwrite
+    noted = {f"{IMPORTS_FOLDER}/{name}" for name in folder.files(IMPORTS_FOLDER)}
+    kept = {text.footer for text in plan.texts if text.version and not overwrite}
+    parquet = folder.files(suffix=".parquet")
+    there = {name for name in parquet if not name.startswith(HIDDEN_PREFIXES)}
+    done = {text.target for text in plan.texts if text.footer in kept & noted} & there
     wanted = {text.target for text in plan.texts}
-    orphans = tuple(sorted(there.keys() - wanted))
-    deleted = (there.keys() & wanted) - done
-    if plan.options.overwrite and plan.is_whole:
+    orphans = tuple(sorted(there - wanted))
+    deleted = (there & wanted) - done
+    # If a folder could not be listed, no file counts as missing.
+    if overwrite and all(file.reason is not FileReason.UNLISTED for file in plan.rejected):
         deleted, orphans = deleted | set(orphans), ()
     # The rows first: a footer without them is made again.
     folder.delete(*deleted)
-    folder.delete(*(f"{IMPORTS_FOLDER}/{name}" for name in noted.keys() - kept))
+    folder.delete(*(noted - kept))
     for name in deleted:
         folder.delete_empty_folders(name.rpartition("/")[0])
     delete_input(folder)  # of another command that was refused here

@@ -109,19 +109,15 @@ from .rejects import (
     rows_path as rows_path,
 )
 from .resume import (
-    Ending as Ending,
     Standing as Standing,
     by_bin as by_bin,
     check_same_job as check_same_job,
     comparable as comparable,
-    ending_of as ending_of,
     input_of as input_of,
     job_identity as job_identity,
     language_identity as language_identity,
     may_be_valid as may_be_valid,
-    orphan_parts as orphan_parts,
     reuse_part as reuse_part,
-    stale_parts as stale_parts,
     standing_of as standing_of,
     with_known_languages as with_known_languages,
 )

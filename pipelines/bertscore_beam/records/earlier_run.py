@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from bertscore_beam.files import Trouble, absolute, mask_credentials, read_many, search
+from bertscore_beam.files import Trouble, absolute, in_parallel, mask_credentials, search
 from bertscore_beam.records.finished import is_scoring
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings
 from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
 from bertscore_beam.run import RUN_FILE, OutputFolder, read_run, successful_run
-from bertscore_core.errors import ConfigError, SignatureError, load_json
+from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, score_differences
 
 UNCOUNTED = "corpus@"
@@ -100,7 +100,12 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
     else:
         source = _open(absolute(reuse), output)
     if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
-        return Reuse(source=None, words=_no_pieces(source))
+        words = (
+            f"Nothing of {source.shown} can be reused: it has kept no scores for later runs: it "
+            "has written no part, or an earlier version of bertscore-beam made it. Everything is "
+            "scored."
+        )
+        return Reuse(source=None, words=words)
     if others := differences(source, now):
         return Reuse(source=None, words=_other_settings(source, others))
     state = "" if source.is_done else " It is not done: what it has written is taken."
@@ -150,14 +155,14 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
             f"{mask_credentials(lost[0].path)!r} cannot be listed ({lost[0].message}); expected to "
             f"see every run that {option} may mean."
         )
-    paths = [match.path for match in searched.found if match.trouble is None]
-    runs = []
-    for path, data in zip(paths, read_many(paths), strict=True):
-        run = _parsed(data)
-        started = run.get("started")
-        if is_scoring(run) and isinstance(started, (int, float)):
-            root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
-            runs.append(FoundRun(started=float(started), root=root, run=run))
+    paths = (match.path for match in searched.found if match.trouble is None)
+    roots = [absolute(path.removesuffix(RUN_FILE).rstrip("/")) for path in paths]
+    contents = in_parallel(lambda root: OutputFolder(root).read_json(RUN_FILE), roots)
+    runs = [
+        FoundRun(started=float(run["started"]), root=root, run=run)
+        for root, run in zip(roots, contents, strict=True)
+        if is_scoring(run) and isinstance(run.get("started"), int | float)
+    ]
     by_date = _are_dated(runs)
     return sorted(
         runs,
@@ -181,24 +186,16 @@ def folder_date(root: str) -> date | None:
     return dates.pop() if len(dates) == 1 else None
 
 
-def _parsed(data: bytes | None) -> dict[str, Any]:
-    try:
-        run = load_json(data or b"")
-    except ValueError:
-        return {}
-    return run if isinstance(run, dict) else {}
-
-
 def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
-    index, is_done = read_index(folder), successful_run(folder) is not None
+    is_done = successful_run(folder) is not None
     # Of a run that is not done, the index is that of an earlier run in the folder.
-    is_indexed = is_done and index is not None
+    index = read_index(folder) if is_done else None
     return EarlierSource(
         root=folder.root,
         run=str(run.get("run")),
         is_done=is_done,
-        signatures=index.signatures if index is not None and is_done else _stated(run),
-        is_indexed=is_indexed,
+        signatures=_stated(run) if index is None else index.signatures,
+        is_indexed=index is not None,
     )
 
 
@@ -237,14 +234,6 @@ def _differences(source: EarlierSource, now: Signature) -> dict[str, tuple[str, 
     if is_unsure and "none" not in nearest.get("idf", ()):
         nearest.pop("idf", None)  # which table it is shows only when rows are looked up
     return nearest
-
-
-def _no_pieces(source: EarlierSource) -> str:
-    return (
-        f"Nothing of {source.shown} can be reused: it has kept no scores for later runs: it "
-        "has written no part, or an earlier version of bertscore-beam made it. Everything is "
-        "scored."
-    )
 
 
 def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:

@@ -1,17 +1,15 @@
 """Open a finished scoring run, and read columns of its rows. Nothing here writes, or needs Beam."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from bertscore_beam.dump import open_parquet, roots_of
-from bertscore_beam.files import absolute, reaching
+from bertscore_beam.files import absolute, in_parallel, reaching
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import files_of_run, read_part_sizes, read_records
 from bertscore_beam.run import (
@@ -68,10 +66,14 @@ class PartRows:
         table: The columns that were asked for, one row for each row of the part.
     """
 
-    input_name: str
     first_row: int
     record: PartRecord
     table: pa.Table
+
+    @property
+    def input_name(self) -> str:
+        """Name of the input file that they are from."""
+        return self.record.input_name
 
 
 def open_finished(folder: str, name: str = "run") -> FinishedRun:
@@ -139,20 +141,15 @@ def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]
         InputError: A part is damaged.
         OSError: A part cannot be reached.
     """
-    placed = [
-        (input_name, first, record)
-        for input_name, records in groupby(run.records, key=attrgetter("input_name"))
-        for first, record in _with_first_rows(records)
-    ]
-    with ThreadPoolExecutor(_READ_AHEAD) as pool:
-        tables: deque[Future[pa.Table]] = deque()
-        waiting = iter(placed)
-        for input_name, first, record in placed:
-            while len(tables) <= _READ_AHEAD and (following := next(waiting, None)) is not None:
-                path = run.folder.path(following[2].part_name)
-                tables.append(pool.submit(read_part_columns, path, columns))
-            table = tables.popleft().result()
-            yield PartRows(input_name=input_name, first_row=first, record=record, table=table)
+
+    def read(placed: tuple[int, PartRecord]) -> PartRows:
+        first, record = placed
+        table = read_part_columns(run.folder.path(record.part_name), columns)
+        return PartRows(first_row=first, record=record, table=table)
+
+    by_input = groupby(run.records, key=attrgetter("input_name"))
+    placed = chain.from_iterable(_with_first_rows(records) for _, records in by_input)
+    return in_parallel(read, placed, _READ_AHEAD, waiting=0)
 
 
 def read_rows(
@@ -213,5 +210,4 @@ def read_part_columns(path: str, columns: Sequence[str]) -> pa.Table:
 def input_schemas(run: FinishedRun) -> Iterator[pa.Schema]:
     """Yield the columns of the first part of each input, without reading rows."""
     for _, records in groupby(run.records, key=attrgetter("input_name")):
-        with open_parquet(run.folder.path(next(records).part_name)) as (file, _):
-            yield file.schema_arrow
+        yield part_schema(run, next(records))

@@ -117,12 +117,11 @@ def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
     Shapes: (N,) and (N, K).
     """
     scores = table[columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
-    lists = table[columns.METRIC_COUNTS[name]] if name in columns.METRIC_COUNTS else None
-    values = np.zeros(0, np.int64) if lists is None else pc.list_flatten(lists).to_numpy()
-    scored = ~np.isnan(scores)
-    counts = np.zeros((len(scores), 0 if lists is None else num_counts(name)), np.int64)
-    if lists is not None:
-        counts[scored] = values.reshape(-1, counts.shape[1])
+    is_counted = name in columns.METRIC_COUNTS
+    counts = np.zeros((len(scores), num_counts(name) if is_counted else 0), np.int64)
+    if is_counted:
+        values = pc.list_flatten(table[columns.METRIC_COUNTS[name]]).to_numpy()
+        counts[~np.isnan(scores)] = values.reshape(-1, counts.shape[1])
     return scores, counts
 
 

@@ -29,9 +29,8 @@ import os
 import shutil
 import tempfile
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -50,11 +49,7 @@ from bertscore_beam.files import (
     read_each,
     split_by_bucket,
 )
-from bertscore_beam.records.row_scores import (
-    VALUES,
-    rows_file,
-    rows_from_bytes,
-)
+from bertscore_beam.records.row_scores import VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import InputError
 
@@ -108,13 +103,10 @@ class Index:
         """Bits of a digest that choose its bucket."""
         return len(self.rows).bit_length() - 1
 
-    def keys_file(self, bucket: int) -> str:
-        """Return the path of a bucket's keys, below the output folder."""
-        return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.keys"
 
-    def rows_file(self, bucket: int) -> str:
-        """Return the path of a bucket's rows, below the output folder."""
-        return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.rows"
+def _bucket_file(index: str, bucket: int, suffix: str) -> str:
+    """Return the path of a bucket's keys, or of its rows, below the output folder."""
+    return f"{INDEX_FOLDER}/{index}/{bucket:05d}{suffix}"
 
 
 def read_index(folder: OutputFolder) -> Index | None:
@@ -259,14 +251,12 @@ def write_bucket(
         of_run["reason"] = _renumbered(of_run["reason"], of_reason, causes)
         start += len(of_run)
     entries = _sorted_once(entries)
-    rows = np.empty(len(entries), dtype=ROW)
-    for name in ROW.names or ():
-        rows[name] = entries[name]
-    files = Index(id=bucket[0], signatures=(), reasons=(), rows=())
+    name, _, number = bucket
+    rows = entries[list(ROW.names or ())].astype(ROW)
     folder.write_all(
         {
-            files.keys_file(bucket[2]): np.ascontiguousarray(entries["high"]).tobytes(),
-            files.rows_file(bucket[2]): rows.tobytes(),
+            _bucket_file(name, number, ".keys"): entries["high"].tobytes(),
+            _bucket_file(name, number, ".rows"): rows.tobytes(),
         }
     )
     return bucket, len(entries)
@@ -402,46 +392,43 @@ class IndexFiles:
     """The files of an index. Threads may share it."""
 
     def __init__(self, folder: OutputFolder, index: Index) -> None:
-        self._folder = folder
-        self._index = index
+        self._folder, self._index = folder, index
         self._is_remote = is_remote(folder.root)
         self._lock = threading.Lock()
-        self._locks: dict[int, threading.Lock] = defaultdict(threading.Lock)
-        self._held: set[int] = set()  # they are fetched, or are going to be
-        self._fetched: dict[int, _Bucket] = {}
+        self._fetched: dict[int, Future[_Bucket]] = {}  # or on their way, or found damaged
 
     def open(self, bucket: int) -> _Bucket | None:
         """Return the keys and the rows of a bucket with rows; None if there is no room for it."""
         if not self._is_remote:
             return self._mapped(bucket)
         with self._lock:
-            if bucket not in self._held and not self._has_room(bucket):
+            is_first = bucket not in self._fetched
+            if is_first and not self._has_room(bucket):
                 return None
-            self._held.add(bucket)
-            lock = self._locks[bucket]
-        with lock:
-            if bucket not in self._fetched:
-                try:
-                    self._fetched[bucket] = self._mapped(bucket)
-                except Exception:  # such as a disk that is full after all, or damage
+            fetched = self._fetched.setdefault(bucket, Future())
+        if is_first:
+            try:
+                fetched.set_result(self._mapped(bucket))
+            except BaseException as error:
+                if not isinstance(error, InputError):  # such as a disk that is full after all
                     with self._lock:
-                        self._held.discard(bucket)
-                    raise
-            return self._fetched[bucket]
+                        del self._fetched[bucket]
+                fetched.set_exception(error)
+        return fetched.result()
 
     def _has_room(self, bucket: int) -> bool:
-        def size(buckets: Iterable[int]) -> int:
-            rows = sum(self._index.rows[number] for number in buckets)
-            return rows * (KEY.itemsize + ROW.itemsize)
+        def size(*buckets: int) -> int:
+            return sum(self._index.rows[number] for number in buckets) * _ENTRY.itemsize
 
-        disk, held = shutil.disk_usage(tempfile.gettempdir()), {*self._held, bucket}
+        coming = [number for number, fetched in self._fetched.items() if not fetched.done()]
+        disk = shutil.disk_usage(tempfile.gettempdir())
         room = disk.free - _FREE_SHARE * disk.total
-        return size(held) <= HELD_BYTES and size(held - self._fetched.keys()) <= room
+        return size(bucket, *self._fetched) <= HELD_BYTES and size(bucket, *coming) <= room
 
     def _mapped(self, bucket: int) -> _Bucket:
-        index, rows = self._index, self._index.rows[bucket]
-        keys = self._map(index.keys_file(bucket), KEY, rows)
-        return keys, self._map(index.rows_file(bucket), ROW, rows)
+        name, rows = self._index.id, self._index.rows[bucket]
+        keys = self._map(_bucket_file(name, bucket, ".keys"), KEY, rows)
+        return keys, self._map(_bucket_file(name, bucket, ".rows"), ROW, rows)
 
     def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)

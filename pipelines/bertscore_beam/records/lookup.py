@@ -7,11 +7,10 @@ small file a split is read. Only for the others is the index needed (`records.in
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +106,6 @@ class EarlierRun:
         """Keep the folder; it is read when rows are looked up."""
         self._folder = OutputFolder(root)
         self._lock = threading.Lock()
-        self._has_said = False
         self._piece_starts = lru_cache(maxsize=64)(self._list_pieces)
 
     def find(
@@ -127,20 +125,17 @@ class EarlierRun:
         """
         result = FoundRows.none(len(positions))
         wanted = _Wanted(digests=digests, signed=signed, result=result)
-        if len(wanted.missing()):
-            self._attempt(self._find_at_same_place, input_name, positions, wanted)
-        if len(wanted.missing()):
-            self._attempt(self._find_in_index, wanted)
+        at_same_place = partial(self._find_at_same_place, input_name, positions)
+        for look_up in (at_same_place, self._find_in_index):
+            try:
+                if len(wanted.missing()):
+                    look_up(wanted)
+            except Exception as error:
+                # The run is only read: it may be deleted, damaged in any way or out of reach. Its
+                # rows are then scored again, which is right all the same.
+                reason = mask_credentials(f"{type(error).__name__}: {error}")
+                logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
         return result
-
-    def _attempt(self, look_up: Callable[..., None], *arguments: Any) -> None:
-        try:
-            look_up(*arguments)
-        except Exception as error:
-            # The run is only read: it may be deleted, damaged in any way or out of reach. Its rows
-            # are then scored again, which is right all the same.
-            reason = mask_credentials(f"{type(error).__name__}: {error}")
-            logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
 
     def _find_at_same_place(
         self, input_name: str, positions: npt.NDArray[np.int64], wanted: "_Wanted"
@@ -187,50 +182,42 @@ class EarlierRun:
         rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
         by_bucket = split_by_bucket(rows, wanted.digests[rows, 0], index.bits)
         chosen = [found for found in by_bucket if index.rows[found[0]]]
-        search = partial(self._search, index, files, codes, wanted)
-        for _ in in_parallel(lambda search_of: search(*search_of), chosen, _READERS):
+
+        def search(of_bucket: tuple[int, npt.NDArray[np.int64]]) -> None:
+            """Search a bucket for rows in the order of their digests; take the scores it has."""
+            bucket, rows = of_bucket
+            held = files.open(bucket)
+            if held is None:
+                _say_left_out(self._folder.shown)
+                return
+            keys, all_entries = held
+            places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+            # More than once only where digests share their high half, or for several settings.
+            while True:
+                is_hit = places < len(keys)
+                is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
+                rows, places = rows[is_hit], places[is_hit]
+                if not len(rows):
+                    break
+                entries = np.asarray(all_entries[places])
+                equal = (entries["low"] == wanted.digests[rows, 1]) & (
+                    codes[entries["setting"]] == wanted.signed.codes[rows]
+                )
+                wanted.put(rows[equal], entries[equal], index.reasons)
+                rows, places = rows[~equal], places[~equal] + 1
+
+        for _ in in_parallel(search, chosen, _READERS):
             pass
-
-    def _search(
-        self,
-        index: Index,
-        files: IndexFiles,
-        codes: npt.NDArray[np.uint16],
-        wanted: "_Wanted",
-        bucket: int,
-        rows: npt.NDArray[np.int64],
-    ) -> None:
-        """Search a bucket for rows in the order of their digests; take the scores that it has."""
-        opened = files.open(bucket)
-        if opened is None:
-            self._say_left_out()
-            return
-        keys, all_entries = opened
-        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
-        # More than once only where digests share their high half, or for several settings.
-        while True:
-            is_hit = places < len(keys)
-            is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[rows[is_hit], 0]
-            rows, places = rows[is_hit], places[is_hit]
-            if not len(rows):
-                break
-            entries = np.asarray(all_entries[places])
-            equal = (entries["low"] == wanted.digests[rows, 1]) & (
-                codes[entries["setting"]] == wanted.signed.codes[rows]
-            )
-            wanted.put(rows[equal], entries[equal], index.reasons)
-            rows, places = rows[~equal], places[~equal] + 1
-
-    def _say_left_out(self) -> None:
-        with self._lock:
-            is_said, self._has_said = self._has_said, True
-        if not is_said:
-            logger.warning(event("not_all_looked_up", run=self._folder.shown))
 
     @cached_property
     def _index(self) -> tuple[Index, IndexFiles] | None:
         index = read_index(self._folder)
         return None if index is None else (index, IndexFiles(self._folder, index))
+
+
+@lru_cache(maxsize=4)  # once a process, not for every split
+def _say_left_out(run: str) -> None:
+    logger.warning(event("not_all_looked_up", run=run))
 
 
 @lru_cache(maxsize=4)

@@ -68,9 +68,9 @@ def check_same_texts(
     versions = {split.input_name: (split.file_size, split.file_version) for split in plan.splits}
     changed, number = [], 0
     for record in finished():
-        size, version = versions.get(record.input_name, (None, ""))
-        number += size is not None
-        if size is not None and not (version and _version(record) == (size, version)):
+        now = versions.get(record.input_name)
+        number += now is not None
+        if now is not None and ("" in now or now != (record.file_size, record.file_version)):
             changed.append(record.part_name)
     if 2 * len(changed) <= number:
         return
@@ -84,13 +84,13 @@ def check_same_texts(
         own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
             of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))
-            now = _rows_of(Splits(of_file), record, fields)
+            there = _rows_of(Splits(of_file), record, fields)
         except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
         unknown += 0 if len(own) else record.num_rows
         # Rows may have moved to parts nearby, but a part has no more of them than it adds itself.
-        found = np.setdiff1d(np.intersect1d(now, np.concatenate([own, *others])), matched)
+        found = np.setdiff1d(np.intersect1d(there, np.concatenate([own, *others])), matched)
         is_own = np.isin(found, own)
         added = len(np.setdiff1d(own, wanted))
         taken = np.concatenate([found[is_own], found[~is_own]])[:added]
@@ -111,10 +111,6 @@ def check_same_texts(
         )
 
 
-def _version(record: PartRecord) -> tuple[int, str]:
-    return record.file_size, record.file_version
-
-
 def _spread(names: Sequence[str]) -> list[str]:
     count = min(_SAMPLE, len(names))
     return [names[number * len(names) // count] for number in range(count)]
@@ -129,13 +125,13 @@ def _with_near(
         for name, nearest in near.items():
             if name.rpartition("/")[0] == record.part_name.rpartition("/")[0]:
                 nearest.append(record)
-                nearest.sort(key=partial(_distance, offset_of(name)))
+                nearest.sort(key=partial(_distance, name))
                 del nearest[_NEAR:]
     return [(nearest[0], nearest) for nearest in near.values()]
 
 
-def _distance(offset: int, part: PartRecord) -> int:
-    return abs(part.offset - offset)
+def _distance(name: str, part: PartRecord) -> int:
+    return abs(part.offset - offset_of(name))
 
 
 def _rows_of(splits: Splits, record: PartRecord, fields: TableFields) -> _Keys:

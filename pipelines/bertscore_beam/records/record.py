@@ -143,21 +143,12 @@ class PartRecord:
         return self.num_rows if self.input_rows is None else self.input_rows
 
     def covers(self, split: Split) -> bool:
-        """Tell whether the record is about the same rows of the same version of the same file."""
-        return (
-            self.part_name == split.part_name
-            and split.num_rows in (None, self.rows_read)
-            and all(getattr(self, name) == value for name, value in _of_file(split).items())
-        )
+        """Tell whether the file of a split of these rows is of the same version, read alike."""
+        return all(getattr(self, name) == value for name, value in _of_file(split).items())
 
     def is_current(self, split: Split) -> bool:
-        """Tell whether the part is of the same rows for certain, without reading them."""
+        """Tell whether a part that `may_be_valid` is valid for certain, without reading rows."""
         return split.file_version != "" and self.covers(split)
-
-    def is_of_version(self, split: Split) -> bool:
-        """Tell whether the file of a split is certainly the one that the part was made of."""
-        now = (split.file_size, split.file_version)
-        return split.file_version != "" and (self.file_size, self.file_version) == now
 
     @property
     def offset(self) -> int:

@@ -16,13 +16,12 @@ import threading
 import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 
 from bertscore_beam.dump import Plan, is_signed
-from bertscore_beam.files import HIDDEN_PREFIXES, IO_THREADS, in_parallel, is_remote, read_each
+from bertscore_beam.files import HIDDEN_PREFIXES, in_parallel, is_remote, read_each
 from bertscore_beam.records.record import (
     PARTS_FOLDER,
     PartRecord,
@@ -118,13 +117,6 @@ def delete_plans(folder: OutputFolder) -> None:
     folder.delete(PLAN_FILE, PENDING_FILE)
 
 
-def read_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
-    """Read the record of a part; None if it is missing or damaged."""
-    (data,) = folder.read_if_there(record_path(part_name))
-    record = None if data is None else record_from_json(data)
-    return record if record is not None and record.part_name == part_name else None
-
-
 class Records:
     """The records of a folder as compressed lines: a bin of them at a time is unpacked.
 
@@ -188,36 +180,36 @@ class FolderRecords:
             del sizes[name]
         self.packs = _list_packs(folder)
         self.records = Records(num_bins)
-        self.doubles: list[str] = []
         self.num_packed = 0
         self.is_whole = True
         # Hashes, which are small, of the names of single files. If two are equal by chance, a split
         # is scored again.
-        known: set[int] = set()
-        # What counts is taken first. What is found in its place later is passed over.
-        if generation in self.packs:
-            self._take_own(generation, sizes, known)
-        self.singles = [name for name in sizes if hash(name) not in known]
+        self._known: set[int] = set()
+        # What counts is taken first. What is found in its place later is passed over. A record
+        # beside a pack of the run that differs in size was written by somebody else, who has lost
+        # the folder.
+        self._take_packed(self.packs.get(generation or 0, ()), sizes)
+        self.doubles = [name for name in sizes if hash(name) in self._known]
+        self.singles = [name for name in sizes if hash(name) not in self._known]
         sizes.clear()  # they may be many
-        self._take_singles(known)
-        for at in sorted(self.packs, reverse=True):
-            if at != generation:
-                for name, record, line in self._read_packed(at):
-                    if hash(name) not in known:
-                        known.add(hash(name))
-                        self.records.add(record, line)
+        self._take_singles()
+        for at in sorted(self.packs.keys() - {generation}, reverse=True):
+            self._take_packed(self.packs[at], {})
+        self._known.clear()
 
-    def _take_own(self, generation: int, sizes: Mapping[str, int], known: set[int]) -> None:
-        for name, record, line in self._read_packed(generation):
-            size = sizes.get(name)
-            # What differs in size was written by somebody else, who has lost the folder.
-            if size is None or size == len(line):
-                known.add(hash(name))
-                self.records.add(record, line)
-                if size is not None:
-                    self.doubles.append(name)
+    def _take_packed(self, packs: Sequence[str], sizes: Mapping[str, int]) -> None:
+        for data in read_each(map(self._folder.path, packs), _PACKS_AT_ONCE):
+            self.is_whole = self.is_whole and data is not None
+            for line in _lines_of_pack(data or b""):
+                if (record := record_from_json(line)) is None:
+                    continue
+                self.num_packed += 1
+                name = record_name(record.part_name)
+                if hash(name) not in self._known and sizes.get(name, len(line)) == len(line):
+                    self._known.add(hash(name))
+                    self.records.add(record, line)
 
-    def _take_singles(self, known: set[int]) -> None:
+    def _take_singles(self) -> None:
         for start in range(0, len(self.singles), _READ_AT_ONCE):
             together = self.singles[start : start + _READ_AT_ONCE]
             contents = self._folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in together))
@@ -225,19 +217,10 @@ class FolderRecords:
                 if data is None:
                     self.is_whole = False
                     continue
-                known.add(hash(name))  # if it is damaged, what is packed does not count
+                self._known.add(hash(name))  # if it is damaged, what is packed does not count
                 record = record_from_json(data)
                 if record is not None and record_name(record.part_name) == name:
                     self.records.add(record)
-
-    def _read_packed(self, generation: int) -> Iterator[tuple[str, PartRecord, bytes]]:
-        paths = map(self._folder.path, self.packs[generation])
-        for data in read_each(paths, _PACKS_AT_ONCE):
-            self.is_whole = self.is_whole and data is not None
-            for line in _lines_of_pack(data or b""):
-                if record := record_from_json(line):
-                    self.num_packed += 1
-                    yield record_name(record.part_name), record, line
 
     @property
     def latest(self) -> int:
@@ -352,7 +335,7 @@ def files_of_run(folder: OutputFolder) -> FolderFiles:
 def read_part_sizes(
     folder: OutputFolder, files: FolderFiles, *known: Iterable[str]
 ) -> dict[str, int]:
-    """Return the size in bytes of each part in the folder, by part name.
+    """Return the size in bytes of each part in the folder, by part name: `files` without others.
 
     A file is a part if it has a record or is planned. It is also a part if it has the name of one
     and a signature in its metadata: a run may have been killed between a part and its record. Other
@@ -365,13 +348,12 @@ def read_part_sizes(
         if strangers:  # otherwise the names need not be made
             strangers.difference_update(names)
     unsure = [name for name in strangers if _PART_FILE.fullmatch(name.rpartition("/")[2])]
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        signed = pool.map(is_signed, [folder.path(name) for name in unsure])
-        strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
+    signed = in_parallel(is_signed, map(folder.path, unsure))
+    strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
     strangers |= foreign
-    if not strangers:
-        return files.parquet
-    return {name: size for name, size in files.parquet.items() if name not in strangers}
+    for name in strangers:  # rather than a copy: there may be a million parts
+        del files.parquet[name]
+    return files.parquet
 
 
 def read_sizes(
@@ -402,7 +384,7 @@ class EarlierRecords:
 
     def __init__(self, folder: OutputFolder) -> None:
         """Keep the folder; it is looked at when a record is asked for."""
-        self._folder = folder
+        self._folder, self._is_remote = folder, is_remote(folder.root)
         self._names: frozenset[str] = frozenset()
         self._until: float | None = None
         self._lock = threading.Lock()  # threads share what is found
@@ -416,12 +398,9 @@ class EarlierRecords:
         """
         if not is_likely and self._is_remote and record_name(part_name) not in self._listed():
             return None
-        return read_record(self._folder, part_name)
-
-    @cached_property
-    def _is_remote(self) -> bool:
-        # Not sooner: a job is also built where the store cannot be reached.
-        return is_remote(self._folder.root)
+        (data,) = self._folder.read_if_there(record_path(part_name))
+        record = None if data is None else record_from_json(data)
+        return record if record is not None and record.part_name == part_name else None
 
     def _listed(self) -> frozenset[str]:
         with self._lock:

@@ -73,15 +73,10 @@ def rejected_files(
     files: Iterable[RejectedFile], splits: Iterable[Split], messages: Mapping[str, str]
 ) -> bytes:
     """List rejected files, and splits whose rows could not be read."""
-    whole: list[dict[str, object]] = [
-        {
-            "file": file.path,
-            "reason": str(file.reason),
-            "message": file.message,
-        }
-        for file in files
+    rows: list[dict[str, object]] = [
+        {"file": file.path, "reason": str(file.reason), "message": file.message} for file in files
     ]
-    pieces: list[dict[str, object]] = [
+    rows += [
         {
             "file": mask_credentials(split.path),
             "row": split.row_offset,
@@ -91,7 +86,7 @@ def rejected_files(
         }
         for split in splits
     ]
-    return _to_bytes(whole + pieces)
+    return _to_bytes(rows)
 
 
 def _to_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:

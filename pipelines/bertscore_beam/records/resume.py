@@ -7,7 +7,7 @@ part is a function of its split and the signature.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +63,9 @@ def may_be_valid(
     )
 
 
+_DONE, _UNSURE, _PENDING = range(3)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """An output folder compared with a plan.
@@ -70,12 +73,16 @@ class Standing:
     Attributes:
         pending: Splits to score, in the order of the plan.
         unsure: Splits whose parts are valid if their rows, and the idf table, are still the same.
-        work: Both, in the order of the plan.
+        work: Both, in the order of the plan: at the end of a run the splits without a valid part.
+        carried: Totals of the parts that are done; of none at the end of a run.
         outdated: Parts of pending splits that exist or have a record. Both are deleted first, so
             that none of them is left if the run fails.
-        stale: The result of `stale_parts`.
-        orphans: The result of `orphan_parts`.
-        rows_at_risk: Rows of the parts that are deleted, or compared with the input.
+        stale: Parts of the plan's inputs that match none of its splits, cut by other sizes. Their
+            rows are also in other parts, so they must be deleted before a run ends.
+        orphans: Parts of inputs that are not in the plan: missing, renamed or rejected. They are
+            only reported: a plan cannot decide whether to keep them.
+        rows_at_risk: Rows of the parts that are deleted, or compared with the input: at the end of
+            a run those that remain since their splits could not be scored.
     """
 
     pending: Splits
@@ -96,6 +103,8 @@ def standing_of(
     job_digest: str,
     idf: str | None,
     labels: Mapping[str, str] | None = None,
+    *,
+    at_end: bool = False,
 ) -> Standing:
     """Compare an output folder with a plan.
 
@@ -107,93 +116,51 @@ def standing_of(
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             when no earlier part is known to fit it.
         labels: As for `may_be_valid`.
+        at_end: Whether the run has just read the rows: an unknown version of a file is no doubt
+            then. Records without a part, which a run leaves that was cut off, say nothing.
     """
     splits = Splits.of(plan.splits)
     carried, rows_at_risk = RunTotals(), 0
     outdated: list[str] = []
-    is_pending, is_work = [True] * len(splits), [True] * len(splits)
+    states = [_PENDING] * len(splits)
     num_planned = 0
     rows: dict[str, int] = {}  # of parts that are not planned
     for places, of_bin, in_bin in by_bin(splits, records):
         for place, split in zip(places, of_bin, strict=True):
             name = split.part_name
             num_planned += name in part_sizes
-            earlier = in_bin.pop(name, None)
-            record = _if_whole(earlier, part_sizes)
-            valid = record is not None and may_be_valid(split, record, job_digest, idf, labels)
-            is_done = record is not None and valid and idf is not None and record.is_current(split)
-            if record is not None and is_done:
-                carried += RunTotals.of_record(record)
-            elif earlier is not None and name in part_sizes:
-                rows_at_risk += earlier.num_rows
-            if not valid and (earlier is not None or name in part_sizes):
+            record = in_bin.pop(name, None)
+            if (
+                record is not None
+                and part_sizes.get(name) == record.part_bytes
+                and may_be_valid(split, record, job_digest, idf, labels)
+            ):
+                is_same = record.covers(split) if at_end else record.is_current(split)
+                states[place] = _DONE if is_same and idf is not None else _UNSURE
+            elif record is not None or name in part_sizes:
                 outdated.append(name)
-            is_pending[place] = not valid
-            is_work[place] = not is_done
-        # A run that was cut off may have deleted a part, and not yet its record in a pack.
-        rows |= {name: record.num_rows for name, record in in_bin.items()}
-    work = splits.where(is_work)
-    pending = [waits for waits, works in zip(is_pending, is_work, strict=True) if works]
-    unplanned = _unplanned(splits, part_sizes, num_planned)
-    stale = stale_parts(plan, unplanned.union(rows))
+            if record is not None and states[place] == _DONE:
+                if not at_end:
+                    carried += RunTotals.of_record(record)
+            elif record is not None and name in part_sizes:
+                rows_at_risk += record.num_rows
+        if not at_end:  # a run that was cut off may have deleted a part, and not yet its record
+            rows |= {name: record.num_rows for name, record in in_bin.items()}
+    unplanned = set(rows)
+    if num_planned < len(part_sizes):
+        unplanned |= part_sizes.keys() - {split.part_name for split in splits}
+    inputs = {split.input_name for split in splits} if unplanned else set()
+    stale = tuple(sorted(name for name in unplanned if input_of(name) in inputs))
     return Standing(
-        pending=work.where(pending),
-        unsure=work.where([not waits for waits in pending]),
-        work=work,
-        done=splits.where([not works for works in is_work]),
+        pending=splits.where([state == _PENDING for state in states]),
+        unsure=splits.where([state == _UNSURE for state in states]),
+        work=splits.where([state != _DONE for state in states]),
+        done=splits.where([state == _DONE for state in states]),
         carried=carried,
         outdated=tuple(sorted(outdated)),
         stale=stale,
-        orphans=orphan_parts(plan, unplanned),
+        orphans=tuple(sorted(unplanned.intersection(part_sizes).difference(stale))),
         rows_at_risk=rows_at_risk + sum(rows.get(name, 0) for name in stale if name in part_sizes),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """An output folder compared with a plan at the end of a run.
-
-    Attributes:
-        is_missing: Whether a split has no valid part, in the order of the plan.
-        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
-        stale: The result of `stale_parts`.
-    """
-
-    is_missing: Sequence[bool]
-    untouched_rows: int
-    stale: tuple[str, ...]
-
-
-def ending_of(
-    plan: Plan,
-    records: Records,
-    part_sizes: Mapping[str, int],
-    job_digest: str,
-    idf: str,
-    labels: Mapping[str, str] | None = None,
-) -> Ending:
-    """Compare an output folder with a plan at the end of a run.
-
-    Unlike at its start, an unknown version of a file is no doubt: the run has just read the rows.
-    """
-    splits = Splits.of(plan.splits)
-    is_missing = [True] * len(splits)
-    num_planned = untouched_rows = 0
-    for places, of_bin, in_bin in by_bin(splits, records):
-        for place, split in zip(places, of_bin, strict=True):
-            num_planned += split.part_name in part_sizes
-            record = _if_whole(in_bin.get(split.part_name), part_sizes)
-            is_missing[place] = (
-                record is None
-                or not record.covers(split)
-                or not may_be_valid(split, record, job_digest, idf, labels)
-            )
-            if is_missing[place] and split.part_name in in_bin and split.part_name in part_sizes:
-                untouched_rows += in_bin[split.part_name].num_rows
-    return Ending(
-        is_missing=is_missing,
-        untouched_rows=untouched_rows,
-        stale=stale_parts(plan, _unplanned(splits, part_sizes, num_planned)),
     )
 
 
@@ -210,42 +177,6 @@ def by_bin(
     for number in range(records.num_bins):
         places = np.flatnonzero(bins == number).tolist()
         yield places, splits.at(places), records.bin(number)
-
-
-def _unplanned(splits: Splits, part_sizes: Mapping[str, int], num_planned: int) -> set[str]:
-    if num_planned == len(part_sizes):
-        return set()
-    return part_sizes.keys() - {split.part_name for split in splits}
-
-
-def _if_whole(record: PartRecord | None, part_sizes: Mapping[str, int]) -> PartRecord | None:
-    if record is None or part_sizes.get(record.part_name) != record.part_bytes:
-        return None
-    return record
-
-
-def stale_parts(plan: Plan, part_names: Collection[str]) -> tuple[str, ...]:
-    """Return the parts of the plan's inputs that match none of its splits, cut by other sizes.
-
-    Their rows are also in other parts, so they must be deleted before a run ends.
-    """
-    if not part_names:
-        return ()
-    inputs = {split.input_name for split in plan.splits}
-    others = {name for name in part_names if input_of(name) in inputs}
-    others.difference_update(split.part_name for split in plan.splits)
-    return tuple(sorted(others))
-
-
-def orphan_parts(plan: Plan, part_names: Collection[str]) -> tuple[str, ...]:
-    """Return the parts of inputs that are not in the plan: missing, renamed or rejected.
-
-    They are only reported: a plan cannot decide whether to keep them.
-    """
-    if not part_names:
-        return ()
-    inputs = {split.input_name for split in plan.splits}
-    return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
 
 
 def input_of(part_name: str) -> str:

@@ -4,6 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import add
 from typing import Any, TypeAlias
 
 from bertscore_beam.dump import Split, by_name, words_for
@@ -112,32 +114,25 @@ class RunTotals:
     @classmethod
     def sum(cls, totals: Iterable["RunTotals"]) -> "RunTotals":
         """Add up any number of totals."""
-        result = cls()
-        for more in totals:
-            result += more
-        return result
+        return reduce(add, totals, cls())
 
     def __add__(self, other: "RunTotals") -> "RunTotals":
         added = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        none = ScoreSummary()
+        languages = {
+            name: self.languages.get(name, none) + other.languages.get(name, none)
+            for name in sorted({*self.languages, *other.languages})
+        }
         return RunTotals(
             **added,
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
-            languages=_added(self.languages, other.languages),
+            languages=languages,
             dropped=fewer_names(Counter(self.dropped) + Counter(other.dropped)),
         )
 
 
 _SUMS = {total.name for total in fields(RunTotals)} - {"failures", "languages", "dropped"}
 """Fields of `RunTotals` that are added as they are."""
-
-
-def _added(
-    one: Mapping[str, ScoreSummary], other: Mapping[str, ScoreSummary]
-) -> dict[str, ScoreSummary]:
-    return {
-        name: one.get(name, ScoreSummary()) + other.get(name, ScoreSummary())
-        for name in sorted({*one, *other})
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +216,13 @@ def judge(
     whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
     complete = counted and whole
     input_rows = total.input_rows + total.failed_rows if goal.rows is None else goal.rows
-    gates = _gates(goal, input_rows, share, summary.truncated_fraction)
+    most_cut = goal.max_truncated_fraction
+    gates = {
+        "parts_of_inputs_gone": not goal.num_orphan_parts,
+        "min_rows": input_rows >= goal.min_rows,
+        "max_reject_fraction": share <= goal.max_reject_fraction,
+        "max_truncated_fraction": most_cut is None or summary.truncated_fraction <= most_cut,
+    }
     return {
         "complete": complete,
         "success": complete and all(gates.values()),
@@ -245,7 +246,16 @@ def judge(
         "dropped_fields": dict(sorted(total.dropped.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
-        **_parts_and_files(goal, new),
+        "parts": total.parts,
+        "parts_of_earlier_runs": goal.carried.parts,
+        "parts_kept": new.parts_kept,
+        "parts_rewritten": new.parts_rewritten,
+        "num_parts_of_inputs_gone": goal.num_orphan_parts,
+        "parts_of_inputs_gone": list(goal.orphan_parts),
+        "files": goal.files,
+        "num_rejected_files": goal.num_rejected_files,
+        "num_unreachable_files": goal.num_unreachable_files,
+        "rejected_files": dict(goal.rejected_files),
         "missing_parts": len(missing),
         "doubled_parts": len(doubled),
         "whole_idf": whole_idf,
@@ -280,21 +290,6 @@ def summary_of_languages(
     }
 
 
-def _parts_and_files(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
-    return {
-        "parts": goal.carried.parts + new.parts,
-        "parts_of_earlier_runs": goal.carried.parts,
-        "parts_kept": new.parts_kept,
-        "parts_rewritten": new.parts_rewritten,
-        "num_parts_of_inputs_gone": goal.num_orphan_parts,
-        "parts_of_inputs_gone": list(goal.orphan_parts),
-        "files": goal.files,
-        "num_rejected_files": goal.num_rejected_files,
-        "num_unreachable_files": goal.num_unreachable_files,
-        "rejected_files": dict(goal.rejected_files),
-    }
-
-
 def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
     total = goal.carried + new
     # Another machine may have started the run, with a clock ahead of this one.
@@ -315,14 +310,4 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
         "pairs_per_second": (
             round(new.fresh_rows / seconds, 3) if new.fresh_rows and seconds > 0 else None
         ),
-    }
-
-
-def _gates(goal: RunGoal, rows: int, rejected: float, truncated: float) -> dict[str, bool]:
-    most = goal.max_truncated_fraction
-    return {
-        "parts_of_inputs_gone": not goal.num_orphan_parts,
-        "min_rows": rows >= goal.min_rows,
-        "max_reject_fraction": rejected <= goal.max_reject_fraction,
-        "max_truncated_fraction": most is None or truncated <= most,
     }

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.dump import Plan, Splits, plan_from_bytes
+from bertscore_beam.dump import Plan, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
 from bertscore_beam.metrics import described
@@ -23,7 +23,6 @@ from bertscore_beam.records import (
     IDF_FILE,
     WORDS,
     Bucket,
-    Ending,
     FailedSplit,
     FolderRecords,
     Fragment,
@@ -34,12 +33,12 @@ from bertscore_beam.records import (
     ReusedPart,
     RunTotals,
     SplitResult,
+    Standing,
     by_bin,
     declare_index,
     delete_index,
     delete_plans,
     delete_records,
-    ending_of,
     files_of_run,
     find_records,
     group_part,
@@ -56,6 +55,7 @@ from bertscore_beam.records import (
     read_sizes,
     rejected_files,
     runs_to_index,
+    standing_of,
     summary_of_languages,
     write_bucket,
     write_groups,
@@ -87,17 +87,12 @@ from bertscore_core.tokens import Work
 class _RunParts:
     plan: Plan
     found: FolderRecords
-    ending: Ending
-
-    @property
-    def missing(self) -> Splits:
-        return Splits.of(self.plan.splits).where(self.ending.is_missing)
+    standing: Standing
 
     def records(self) -> Iterator[PartRecord]:
-        for places, of_bin, in_bin in by_bin(Splits.of(self.plan.splits), self.found.records):
-            for place, split in zip(places, of_bin, strict=True):
-                if not self.ending.is_missing[place]:
-                    yield in_bin[split.part_name]
+        for _, of_bin, in_bin in by_bin(self.standing.done, self.found.records):
+            for split in of_bin:
+                yield in_bin[split.part_name]
 
 
 def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
@@ -106,8 +101,8 @@ def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
     found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
     sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
-    ending = ending_of(plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels)
-    return _RunParts(plan=plan, found=found, ending=ending)
+    given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
+    return _RunParts(plan=plan, found=found, standing=standing_of(*given, at_end=True))
 
 
 def _indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
@@ -377,7 +372,7 @@ def finish_run(
     """
     folder = spec.folder
     parts = _parts_of_run(spec, idf)
-    plan, missing = parts.plan, parts.missing
+    plan, missing = parts.plan, parts.standing.work
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
@@ -385,8 +380,8 @@ def finish_run(
         new,
         signature,
         missing=[split.part_name for split in missing],
-        doubled=parts.ending.stale,
-        untouched_rows=parts.ending.untouched_rows,
+        doubled=parts.standing.stale,
+        untouched_rows=parts.standing.rows_at_risk,
         whole_idf=not is_incomplete(idf),
     )
     if spec.settings.by_column:

@@ -154,6 +154,20 @@ def test_rows_that_many_parts_have_count_once(tmp_path, files):
         prepare_score(chosen)
 
 
+def test_few_files_that_are_the_same_do_not_vouch_for_the_others(tmp_path):
+    """A part counts for no more rows than it has, though a split of today has more of its file."""
+    first, second, out = (tmp_path / name for name in ("first", "second", "out"))
+    for file in range(20):
+        rows = numbers(5 * file, 5)
+        write_night(first, rows, f"{file:02}.parquet")
+        write_night(
+            second, rows if file < 2 else numbers(OTHERS + 5 * file, 5), f"{file:02}.parquet"
+        )
+    assert run_options(job_options(first, out, split_rows=1))["success"]
+    with pytest.raises(ConfigError, match="without 18 of 20 rows"):
+        prepare_score(job_options(second, out, split_rows=5))
+
+
 @pytest.mark.parametrize("kept", [0, 1, 29])
 def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path, kept):
     chosen = nights(tmp_path, numbers(0), numbers(0, kept), "a.parquet")

@@ -3,6 +3,7 @@ import json
 from collections.abc import Collection
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,15 +13,13 @@ from bertscore_beam.records import (
     PartRecord,
     Records,
     RunTotals,
-    ending_of,
     files_of_run,
-    orphan_parts,
     pack_of,
+    packed_rows,
     read_part_sizes,
     read_records,
     record_from_json,
     record_path,
-    stale_parts,
     standing_of,
 )
 from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_same_command
@@ -46,6 +45,7 @@ def plan_of(*splits: Split) -> Plan:
 
 
 PLAN = plan_of(*splits_of("a.parquet", 30), *splits_of("sub dir/b.parquet", 20))
+SPLIT = PLAN.splits[0]
 
 
 def record_of(
@@ -72,8 +72,12 @@ def record_of(
     )
 
 
+def put(output: str, name: str, data: bytes = b"12345") -> None:
+    write_atomically(join(output, name), data)
+
+
 def write_record(output: str, record: PartRecord) -> None:
-    write_atomically(join(output, record_path(record.part_name)), record.to_json())
+    put(output, record_path(record.part_name), record.to_json())
 
 
 def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
@@ -89,23 +93,22 @@ def held(*records: PartRecord | None, num_bins: int = 1) -> Records:
     return found
 
 
-def is_done(split: Split, record: PartRecord | None, sizes: dict[str, int]) -> bool:
-    return not any(ending_of(plan_of(split), held(record), sizes, DIGEST, IDF).is_missing)
-
-
-def test_record_survives_json():
-    record = record_of(PLAN.splits[1])
-    assert record_from_json(record.to_json()) == record
-    assert record.to_json() == record_of(PLAN.splits[1]).to_json()
-
-
 def test_records_are_read_back_by_part_name(output):
     records = [record_of(split) for split in PLAN.splits]
     for record in records:
         write_record(output, record)
+        assert record_from_json(record.to_json()) == record
     assert read_records(OutputFolder(output)) == {record.part_name: record for record in records}
     digest = hashlib.sha256(b"a.parquet").hexdigest()[:32]
     assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
+
+
+@pytest.mark.parametrize("damage", ["~", "00", "cn", packed_rows(np.arange(10) < 4)])
+def test_damaged_marks_of_reused_rows_say_nothing(damage):
+    chosen = np.arange(10) % 3 == 0
+    sound = replace(record_of(SPLIT), reused=4, reused_rows=packed_rows(chosen))
+    assert sound.is_reused.tolist() == chosen.tolist()
+    assert replace(sound, reused=5, reused_rows=damage).is_reused is None
 
 
 def mangled(**changes: object) -> bytes:
@@ -132,44 +135,44 @@ BROKEN_RECORDS = {
 def test_broken_record_counts_as_absent(tmp_path, data):
     assert record_from_json(data) is None
     write_record(str(tmp_path), record_of(PLAN.splits[1]))
-    write_atomically(join(str(tmp_path), record_path(PLAN.splits[0].part_name)), data)
+    put(str(tmp_path), record_path(PLAN.splits[0].part_name), data)
     assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
+
+
+OURS = write_part(
+    pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
+)
 
 
 def test_part_sizes_leave_the_bookkeeping_out(output):
     write_record(output, record_of(PLAN.splits[0]))
-    write_atomically(join(output, "_manifest/plan.pq"), b"plan")
-    write_atomically(join(output, "_rejects/x.parquet"), b"rejects")
-    write_atomically(join(output, "_SUCCESS"), b"")
-    for split in PLAN.splits:
-        write_atomically(join(output, split.part_name), b"12345")
     names = {split.part_name for split in PLAN.splits}
+    for name in ("_manifest/plan.pq", "_rejects/x.parquet", "_SUCCESS", *names):
+        put(output, name)
     assert part_sizes(output, names) == dict.fromkeys(names, 5)
 
 
 def test_part_without_record_is_ours_by_its_signature(output):
     """A run may be killed between a part and its record, and its input may then be gone."""
-    ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
     name, other, third = (f"gone.parquet/part-{number:012d}.parquet" for number in range(3))
-    write_atomically(join(output, name), write_part(ours))
-    write_atomically(join(output, other), write_part(pa.table({"a": [1]})))
-    write_atomically(join(output, third), b"no Parquet")
-    write_atomically(join(output, "gone.parquet/mine.parquet"), write_part(ours))
+    put(output, name, OURS)
+    put(output, other, write_part(pa.table({"a": [1]})))
+    put(output, third, b"no Parquet")
+    put(output, "gone.parquet/mine.parquet", OURS)
     assert list(part_sizes(output, ())) == [name]
 
 
 @pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
 def test_parts_in_the_folder_of_another_run_are_not_ours(output, mark):
-    ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
     part = f"a.parquet/part-{0:012d}.parquet"
     for name in (part, f"other/{part}", f"other/deeper/{part}", f"third/{part}"):
-        write_atomically(join(output, name), write_part(ours))
-    write_atomically(join(output, "other", mark), b"{}")
-    write_atomically(join(output, mark), b"{}")
+        put(output, name, OURS)
+    put(output, f"other/{mark}")
+    put(output, mark)
     assert part_sizes(output, {f"other/{part}"}).keys() == {part, f"third/{part}"}
 
 
-SPLIT = PLAN.splits[0]
+UNKNOWN = replace(SPLIT, file_version="")
 SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 
@@ -184,64 +187,47 @@ def test_finished_splits_are_not_pending():
     assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
-CHANGES = {
-    "another idf table": (SPLIT, record_of(SPLIT, idf="other")),
-    "another signature": (SPLIT, record_of(SPLIT, job_digest="other")),
-    "another size of the file": (replace(SPLIT, file_size=1), record_of(SPLIT)),
-    "another version of the file": (replace(SPLIT, file_version="v2"), record_of(SPLIT)),
-    "another number of rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT)),
-    "another length of the split": (replace(SPLIT, num_rows=9), record_of(SPLIT)),
-    "another part": (SPLIT, record_of(PLAN.splits[1])),
-    "no record": (SPLIT, None),
+DONE, UNSURE, PENDING = range(3)
+WORTH = {
+    "the same": (SPLIT, record_of(SPLIT), IDF, DONE, True),
+    "another idf table": (SPLIT, record_of(SPLIT, idf="other"), IDF, PENDING, False),
+    "another signature": (SPLIT, record_of(SPLIT, job_digest="other"), IDF, PENDING, False),
+    "another size": (replace(SPLIT, file_size=1), record_of(SPLIT), IDF, UNSURE, False),
+    "another version": (replace(SPLIT, file_version="v2"), record_of(SPLIT), IDF, UNSURE, False),
+    "more rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT), IDF, UNSURE, False),
+    "another length": (replace(SPLIT, num_rows=9), record_of(SPLIT), IDF, PENDING, False),
+    "another part": (SPLIT, record_of(PLAN.splits[1]), IDF, PENDING, False),
+    "no record": (SPLIT, None, IDF, PENDING, False),
+    "no version": (UNKNOWN, record_of(UNKNOWN), IDF, UNSURE, True),
+    "an idf table to be counted": (SPLIT, record_of(SPLIT), None, UNSURE, False),
 }
+"""A split, a record, an idf table; what the part is at the start of a run, if valid at its end."""
 
 
-@pytest.mark.parametrize(("split", "record"), CHANGES.values(), ids=CHANGES.keys())
-def test_split_is_scored_again_after_any_change(split, record):
-    assert is_done(SPLIT, record_of(SPLIT), SIZES)
-    assert not is_done(split, record, SIZES)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "done"), [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False)]
-)
-def test_part_must_be_there_in_the_size_recorded(sizes, done):
-    assert is_done(SPLIT, record_of(SPLIT), sizes) is done
-
-
-UNSURE = {
-    "another size of the file": (replace(SPLIT, file_size=1), IDF),
-    "another version of the file": (replace(SPLIT, file_version="v2"), IDF),
-    "no version": (replace(SPLIT, file_version=""), IDF),
-    "rows that were put behind": (replace(SPLIT, file_rows=31, file_version="v2"), IDF),
-    "an idf table to be counted": (SPLIT, None),
-}
-
-
-@pytest.mark.parametrize(("split", "idf"), UNSURE.values(), ids=UNSURE.keys())
-def test_part_whose_rows_may_still_be_the_same_is_compared_first(split, idf):
-    records = held(record_of(split if split.file_version == "" else SPLIT))
-    standing = standing_of(plan_of(split), records, SIZES, DIGEST, idf)
-    assert (standing.unsure, standing.pending, standing.done) == ((split,), (), ())
-    assert standing.outdated == ()
-    for part_sizes in ({}, {SPLIT.part_name: 4}):  # gone, or torn
-        standing = standing_of(plan_of(split), records, part_sizes, DIGEST, idf)
-        assert (standing.unsure, standing.pending) == ((), (split,))
+@pytest.mark.parametrize(("split", "record", "idf", "state", "valid"), WORTH.values(), ids=WORTH)
+@pytest.mark.parametrize("size", [5, 4, None])  # whole, torn, gone
+def test_part_is_compared_or_scored_again_after_a_change(split, record, idf, state, valid, size):
+    sizes = {} if size is None else {SPLIT.part_name: size}
+    plan, state = plan_of(split), state if size == 5 else PENDING
+    standing = standing_of(plan, held(record), sizes, DIGEST, idf)
+    found = (standing.done, standing.unsure, standing.pending)
+    assert found == tuple((split,) if number == state else () for number in range(3))
+    is_there = bool(sizes) or getattr(record, "part_name", None) == split.part_name
+    assert standing.outdated == ((split.part_name,) if state == PENDING and is_there else ())
+    end = standing_of(plan, held(record), sizes, DIGEST, idf, at_end=True)
+    assert (end.done == (split,)) is (valid and size == 5)
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
-    names = [split.part_name for split in PLAN.splits]
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    assert stale_parts(wider, names) == (
-        "a.parquet/part-000000000010.parquet",
-        "a.parquet/part-000000000020.parquet",
-    )
-    assert orphan_parts(wider, names) == ()
+    standing = standing_of(wider, held(), SIZES, DIGEST, IDF)
+    assert standing.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
+    assert standing.orphans == ()
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
 def test_damaged_run_file_is_an_error_with_a_cure(tmp_path, data):
-    write_atomically(join(str(tmp_path), RUN_FILE), data)
+    put(str(tmp_path), RUN_FILE, data)
     folder = OutputFolder(str(tmp_path))
     with pytest.raises(SignatureError, match=r"_run.json .* is damaged.*--overwrite"):
         read_same_command(folder, IDENTITY, may_be_damaged=False)
@@ -294,18 +280,18 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
         replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
     ]
     sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
-    found = [
-        standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)
-    ]
-    once, again = found
+    (once, end), (again, same) = (
+        [
+            standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended)
+            for ended in (False, True)
+        ]
+        for bins in (1, 7)
+    )
     assert once == replace(again, carried=once.carried)
     assert once.carried.summary.rows == again.carried.summary.rows == 26 * 10
     assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
     assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
-    ends = [ending_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)]
-    assert ends[0] == ends[1]
-    assert ends[0].stale == once.stale
-    assert [place for place, gone in enumerate(ends[0].is_missing) if not gone] == [
-        place for place in range(30) if place not in (0, 3, 5, 9)
-    ]
-    assert ends[0].untouched_rows == 3 * 10
+    assert end == same
+    assert end.stale == once.stale
+    assert end.done == [splits[place] for place in range(30) if place not in (0, 3, 5, 9)]
+    assert end.rows_at_risk == 3 * 10

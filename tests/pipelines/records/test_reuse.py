@@ -1,8 +1,6 @@
 """Input that has changed is noticed, and input that has not is not scored again."""
 
 import os
-import re
-from functools import partial
 
 import apache_beam as beam
 import duckdb
@@ -17,11 +15,12 @@ from tests.support.dumps import pair_rows, read_output, write_dump
 from tests.support.jobs import (
     add_score_pipeline,
     job_options,
+    parts_of,
     prepare_score,
     run_options,
     start,
 )
-from tests.support.web import Handler, serving
+from tests.support.web import web_server
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
@@ -38,16 +37,6 @@ def scored(request, tmp_path):
     return dump, chosen, tmp_path / "out"
 
 
-def parts_of(output):
-    """Return the bytes of all parts, and when they were written."""
-    found = sorted(output.glob("shard-*/part-*.parquet"))
-    return {str(p.relative_to(output)): (p.read_bytes(), p.stat().st_mtime_ns) for p in found}
-
-
-def contents(parts):
-    return {name: data for name, (data, _) in parts.items()}
-
-
 def change(path, column, row, value, **options):
     """Give a cell of a file another value; the rest stays as it is."""
     table = pq.read_table(path)
@@ -62,7 +51,7 @@ def afresh(chosen, folder):
     """Return the parts of a run that nothing is there for."""
     options = job_options(chosen.input[0], folder, idf=chosen.idf)
     assert run_options(options)["success"]
-    return contents(parts_of(folder))
+    return parts_of(folder)
 
 
 def documents_counted(job):
@@ -103,7 +92,7 @@ def test_other_columns_that_change_are_written_beside_the_scores_that_were_there
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {f"{FIRST}/part-000000000000.parquet"}
     assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
-    assert contents(after) == afresh(chosen, tmp_path / "afresh")
+    assert after == afresh(chosen, tmp_path / "afresh")
     assert prepare_score(chosen).standing.work == ()
 
 
@@ -117,10 +106,10 @@ def test_text_that_changes_is_scored_and_the_idf_table_is_that_of_the_texts(
     summary = run_options(chosen)
     assert summary["success"]
     after = parts_of(output)
-    moved = {name for name in before if before[name][0] != after[name][0]}
+    moved = {name for name in before if before[name] != after[name]}
     everything = chosen.idf == "corpus" and column == "reference"
     assert moved == (set(before) if everything else {f"{FIRST}/part-000000000000.parquet"})
-    assert contents(after) == afresh(chosen, tmp_path / "afresh")
+    assert after == afresh(chosen, tmp_path / "afresh")
     assert prepare_score(chosen).standing.work == ()
 
 
@@ -145,33 +134,11 @@ def test_change_with_size_and_time_kept_is_noticed(tmp_path):
     assert after["bertscore_f1"][3] != before["bertscore_f1"][3]
 
 
-class Unversioned(Handler):
-    """Serves ranges of files, and says nothing by which another version could be told."""
-
-    def __init__(self, *given, folder):
-        self._folder = folder
-        super().__init__(*given)
-
-    def do_GET(self):
-        data = (self._folder / self.path[1:]).read_bytes()
-        size, asked = len(data), re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        headers = {"Accept-Ranges": "bytes"}
-        if asked:
-            first, last = int(asked[1]), min(int(asked[2] or size), size - 1)
-            data = data[first : last + 1]
-            headers["Content-Range"] = f"bytes {first}-{last}/{size}"
-        self.send(206 if asked else 200, headers, data)
-
-    do_HEAD = do_GET
-
-
 @pytest.fixture
 def web(tmp_path):
-    """Serve a folder; return it and its address."""
-    folder = tmp_path / "web"
-    folder.mkdir()
-    with serving(partial(Unversioned, folder=folder)) as url:
-        yield folder, url
+    """Serve a folder, and say nothing by which another version could be told."""
+    with web_server(tmp_path) as server:
+        yield tmp_path, server.url
 
 
 @pytest.mark.parametrize("idf", ["none", "corpus"])

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -9,23 +10,14 @@ from hypothesis import given, strategies as st
 from bertscore_beam.dump import Split
 from bertscore_beam.records import FailedSplit, RunGoal, RunTotals, judge
 from bertscore_core import ScoreSummary
+from tests.pipelines.records.test_records import splits_of
 
 CUT = "max_truncated_fraction"
 
 
 def split(rows: int, offset: int = 0) -> Split:
-    return Split(
-        path="a.parquet",
-        input_name="a.parquet",
-        file_rows=100,
-        file_size=1,
-        file_version="",
-        first_row_group=0,
-        row_group_stop=1,
-        row_offset=offset,
-        num_rows=rows,
-        skip_rows=0,
-    )
+    (whole,) = splits_of("a.parquet", rows, rows)
+    return replace(whole, row_offset=offset)
 
 
 def part(rows: int, scored: int, truncated: int = 0) -> RunTotals:
@@ -42,22 +34,12 @@ def part(rows: int, scored: int, truncated: int = 0) -> RunTotals:
 
 
 def goal(**changes) -> RunGoal:
-    values = {
-        "parts": 2,
-        "rows": 30,
-        "files": 1,
-        "num_rejected_files": 0,
-        "num_unreachable_files": 0,
-        "rejected_files": {},
-        "min_rows": 1,
-        "max_reject_fraction": 0.1,
-        "max_truncated_fraction": None,
-        "num_orphan_parts": 0,
-        "orphan_parts": (),
-        "started": time.time() - 10,
-        "carried": RunTotals(),
-    }
-    return RunGoal(**(values | changes))
+    values = {"parts": 2, "rows": 30, "files": 1, "min_rows": 1, "max_reject_fraction": 0.1}
+    return RunGoal(**({"started": time.time() - 10} | values | changes))
+
+
+def judged(new: RunTotals, *, missing=(), doubled=(), **changes) -> dict[str, Any]:
+    return judge(goal(**changes), new, "signature", missing=missing, doubled=doubled)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8), st.randoms())
@@ -70,72 +52,35 @@ def test_totals_do_not_depend_on_order(counts, generator):
     assert RunTotals.sum(totals[:middle]) + RunTotals.sum(totals[middle:]) == expected
 
 
-@pytest.mark.parametrize(
-    ("new", "changes", "complete", "success"),
-    [
-        (part(20, 20) + part(10, 10), {}, True, True),
-        (part(20, 19) + part(10, 9), {}, True, True),
-        (part(20, 18) + part(10, 9), {}, True, True),  # exactly the share that may be rejected
-        (part(20, 20) + part(10, 10), {"max_reject_fraction": 0.0}, True, True),
-        (part(20, 19) + part(10, 10), {"max_reject_fraction": 0.0}, True, False),
-        (part(20, 16) + part(10, 10), {}, True, False),
-        (part(20, 16) + part(10, 10), {"max_reject_fraction": 1.0}, True, True),
-        (part(20, 20), {}, False, False),
-        (part(20, 20), {"carried": part(10, 10)}, True, True),
-        (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 2}, True, False),
-        (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 20}, True, True),
-        (part(20, 20) + part(10, 10), {"num_orphan_parts": 1}, True, False),
-        (part(20, 20) + part(10, 10), {"num_unreachable_files": 1}, False, False),
-        # Six rows of the input, with several candidates each.
-        (replace(part(30, 30), parts=2, input_rows=6), {"rows": None, "min_rows": 6}, True, True),
-        (replace(part(30, 30), parts=2, input_rows=6), {"rows": None, "min_rows": 7}, True, False),
-        (replace(part(20, 20), input_rows=4), {"rows": None}, False, False),
-    ],
-)
-def test_verdict(new, changes, complete, success):
-    summary = judge(goal(**changes), new, "signature", missing=[], doubled=[])
-    assert (summary["complete"], summary["success"]) == (complete, success)
-
-
-@pytest.mark.parametrize("found", [{"missing": ["a"]}, {"doubled": ["a"]}])
-def test_folder_has_the_last_word(found):
-    """Workers reported everything, yet a part is gone or one is too many."""
-    lists = {"missing": [], "doubled": []} | found
-    summary = judge(goal(), part(20, 20) + part(10, 10), "signature", **lists)
-    assert not summary["complete"]
-    assert not summary["success"]
-
-
-def test_clock_that_runs_behind_gives_no_negative_time():
-    ahead = goal(started=time.time() + 3600)
-    summary = judge(ahead, part(20, 20) + part(10, 10), "signature", missing=[], doubled=[])
-    assert summary["seconds"] == 0.0
-    assert summary["pairs_per_second"] is None
-
-
-def test_summary_says_what_happened():
-    failure = RunTotals.of(FailedSplit(split=split(10, 20), reason="InputError: torn"))
-    summary = judge(goal(), part(20, 16) + failure, "signature", missing=["x"], doubled=[])
-    assert summary["precision"] == 0.5
-    assert summary["reasons"] == {"null_candidate": 4}
-    assert summary["rejected"] == 14
-    assert summary["failures"] == {"a.parquet/part-000000000020.parquet": "InputError: torn"}
-    assert summary["pairs_per_second"] == pytest.approx(2.0, rel=0.2)
-
-
-def test_run_without_scored_rows_has_no_means():
-    nothing = goal(rows=0, parts=0, min_rows=0)
-    summary = judge(nothing, RunTotals(), "signature", missing=[], doubled=[])
-    assert summary["f1"] is None
-    assert summary["truncated_fraction"] == 0.0
-    assert summary["success"]
+BOTH, SOME, BROKEN = part(20, 20) + part(10, 10), ["max_reject_fraction"], None
+SEVERAL = replace(part(30, 30), parts=2, input_rows=6)
+"""Six rows of the input, with several candidates each."""
 
 
 @pytest.mark.parametrize(
     ("new", "changes", "failed"),
     [
-        (part(20, 20) + part(10, 10), {"min_rows": 30}, []),
-        (part(20, 20) + part(10, 10), {"min_rows": 31}, ["min_rows"]),
+        (BOTH, {}, []),
+        (part(20, 19) + part(10, 9), {}, []),
+        (part(20, 18) + part(10, 9), {}, []),  # exactly the share that may be rejected
+        (BOTH, {"max_reject_fraction": 0.0}, []),
+        (part(20, 19) + part(10, 10), {"max_reject_fraction": 0.0}, SOME),
+        (part(20, 16) + part(10, 10), {}, SOME),
+        (part(20, 16) + part(10, 10), {"max_reject_fraction": 1.0}, []),
+        (part(20, 20), {}, BROKEN),
+        (part(20, 20), {"carried": part(10, 10)}, []),
+        (BOTH, {"num_rejected_files": 1, "files": 2}, SOME),
+        (BOTH, {"num_rejected_files": 1, "files": 20}, []),
+        (BOTH, {"num_orphan_parts": 1}, ["parts_of_inputs_gone"]),
+        (BOTH, {"num_unreachable_files": 1}, BROKEN),
+        # Workers reported everything, yet a part is gone or one is too many.
+        (BOTH, {"missing": ["a"]}, BROKEN),
+        (BOTH, {"doubled": ["a"]}, BROKEN),
+        (SEVERAL, {"rows": None, "min_rows": 6}, []),
+        (SEVERAL, {"rows": None, "min_rows": 7}, ["min_rows"]),
+        (replace(part(20, 20), input_rows=4), {"rows": None}, BROKEN),
+        (BOTH, {"min_rows": 30}, []),
+        (BOTH, {"min_rows": 31}, ["min_rows"]),
         (part(20, 20, 3) + part(10, 10), {"max_truncated_fraction": 0.1}, []),
         (part(20, 20, 3) + part(10, 10, 1), {"max_truncated_fraction": 0.1}, [CUT]),
         (part(20, 20), {"max_truncated_fraction": 0.1, "carried": part(10, 10, 4)}, [CUT]),
@@ -143,12 +88,31 @@ def test_run_without_scored_rows_has_no_means():
         (
             part(20, 10, 10) + part(10, 10),
             {"min_rows": 31, "max_truncated_fraction": 0.0, "num_orphan_parts": 1},
-            ["parts_of_inputs_gone", "min_rows", "max_reject_fraction", CUT],
+            ["parts_of_inputs_gone", "min_rows", *SOME, CUT],
         ),
     ],
 )
-def test_every_gate_that_was_not_passed_is_named(new, changes, failed):
-    summary = judge(goal(**changes), new, "signature", missing=[], doubled=[])
-    assert summary["complete"]
-    assert summary["failed_gates"] == failed
-    assert summary["success"] is not bool(failed)
+def test_a_run_succeeds_if_it_is_complete_and_passes_every_gate(new, changes, failed):
+    summary = judged(new, **changes)
+    assert summary["complete"] is (failed is not BROKEN)
+    assert summary["success"] is (failed == [])
+    assert failed is BROKEN or summary["failed_gates"] == failed
+
+
+def test_clock_that_runs_behind_gives_no_negative_time():
+    summary = judged(BOTH, started=time.time() + 3600)
+    assert (summary["seconds"], summary["pairs_per_second"]) == (0.0, None)
+
+
+def test_summary_says_what_happened():
+    failure = RunTotals.of(FailedSplit(split=split(10, 20), reason="InputError: torn"))
+    summary = judged(part(20, 16) + failure, missing=["x"])
+    assert (summary["precision"], summary["rejected"]) == (0.5, 14)
+    assert summary["reasons"] == {"null_candidate": 4}
+    assert summary["failures"] == {"a.parquet/part-000000000020.parquet": "InputError: torn"}
+    assert summary["pairs_per_second"] == pytest.approx(2.0, rel=0.2)
+
+
+def test_run_without_scored_rows_has_no_means():
+    summary = judged(RunTotals(), rows=0, parts=0, min_rows=0)
+    assert (summary["f1"], summary["truncated_fraction"], summary["success"]) == (None, 0.0, True)

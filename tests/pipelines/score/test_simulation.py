@@ -1,14 +1,14 @@
 """Thousands of simulated nights: launchers, workers, a store, and whatever can go wrong."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from bertscore_beam.dump import write_part
-from bertscore_beam.records import resume
+from bertscore_beam.records import standing_of
 from bertscore_beam.run import OutputFolder, RunLock, lock
-from bertscore_beam.score import job
+from bertscore_beam.score import finish, job, prepare
 from tests.simulation import commands
 from tests.simulation.play import Played, play
 from tests.simulation.world import Hazards
@@ -124,7 +124,11 @@ def with_parts_that_stay_in_packs(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_stale_parts_that_stay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(resume, "stale_parts", lambda *_: ())
+    def blind(*given, **named):
+        return replace(standing_of(*given, **named), stale=())
+
+    for module in (prepare, finish):
+        patch.setattr(module, "standing_of", blind)
 
 
 @pytest.mark.parametrize(
