@@ -35,12 +35,12 @@ from bertscore_beam.baseline.sources import (
     sample_record_path,
 )
 from bertscore_beam.crawl import (
-    HASH_COLUMNS,
+    HASH_SCHEMA,
     SENTENCE_SCHEMA,
     Hashes,
-    HostedSentences,
     cap_hosts,
     count_overlap,
+    hashes_of,
     is_sampled,
     leading_bits,
     lowest,
@@ -103,18 +103,14 @@ class TakeSample(beam.PTransform):
         return (
             lanes
             | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, bucket of hosts), HostedSentences)
+            # ((language, bucket of hosts), hashes)
             | "ReadHashes" >> beam.FlatMap(_read_hashes, self.folder)
-            | "CapHosts" >> beam.CombinePerKey(partial(_capped, cap=self.host_cap))
+            | "CapHosts" >> beam.CombinePerKey(partial(cap_hosts, cap=self.host_cap))
             # (language, priorities): only the lowest of each bucket can be among the lowest of all.
             | "DropHosts" >> beam.MapTuple(partial(_drop_hosts, count=self.count))
             | "TakeLowest" >> beam.CombinePerKey(partial(lowest, count=self.count))
             | "WriteSample" >> beam.MapTuple(partial(_write_sample, folder=self.folder))
         )
-
-
-def _capped(several: Iterable[HostedSentences], *, cap: int) -> HostedSentences:
-    return cap_hosts(HostedSentences.join(several), cap)
 
 
 def sample_digest(sample: Hashes) -> str:
@@ -131,13 +127,11 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
     return sample.astype(np.uint64)
 
 
-def _read_hashes(
-    lane: Lane, folder: OutputFolder
-) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
-    for table in _gathered(_read_lane(lane, folder, HASH_COLUMNS), _LANE_HASHES):
-        sentences = HostedSentences.of_table(table)
-        for bucket, rows in rows_by_value(sentences.hosts % np.uint64(_HOST_BUCKETS)):
-            yield (lane[0], bucket), sentences.take(rows)
+def _read_hashes(lane: Lane, folder: OutputFolder) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    for table in _gathered(_read_lane(lane, folder, HASH_SCHEMA.names), _LANE_HASHES):
+        hashes = hashes_of(table)
+        for bucket, rows in rows_by_value(hashes["host"].to_numpy() % np.uint64(_HOST_BUCKETS)):
+            yield (lane[0], bucket), hashes.take(pa.array(rows))
 
 
 def _read_lane(lane: Lane, folder: OutputFolder, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -166,10 +160,8 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def _drop_hosts(
-    key: tuple[str, int], sentences: HostedSentences, *, count: int
-) -> tuple[str, Hashes]:
-    return key[0], lowest([sentences.priorities], count)
+def _drop_hosts(key: tuple[str, int], hashes: pa.Table, *, count: int) -> tuple[str, Hashes]:
+    return key[0], lowest([hashes["priority"].to_numpy()], count)
 
 
 def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> tuple[str, int]:

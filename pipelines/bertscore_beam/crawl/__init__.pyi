@@ -35,16 +35,16 @@ from .languages import (
     known_languages as known_languages,
 )
 from .sampling import (
-    HASH_COLUMNS as HASH_COLUMNS,
+    HASH_SCHEMA as HASH_SCHEMA,
     HOST_COLUMNS as HOST_COLUMNS,
     SAMPLING as SAMPLING,
     SENTENCE_SCHEMA as SENTENCE_SCHEMA,
     Hashes as Hashes,
-    HostedSentences as HostedSentences,
     Overlap as Overlap,
     cap_hosts as cap_hosts,
     count_overlap as count_overlap,
     describe_overlap as describe_overlap,
+    hashes_of as hashes_of,
     host_hash as host_hash,
     host_order as host_order,
     is_sampled as is_sampled,

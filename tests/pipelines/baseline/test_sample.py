@@ -27,8 +27,8 @@ from bertscore_beam.baseline import (
     write_sentences,
 )
 from bertscore_beam.crawl import (
-    HostedSentences,
     cap_hosts,
+    hashes_of,
     host_hash,
     is_sampled,
     lowest,
@@ -77,7 +77,7 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     assert [path for _, paths in lanes for path in paths] == [*written, *written]
     whole = {code: pa.concat_tables(f[code] for f in written.values()) for code in ("de", "en")}
     samples = {
-        code: lowest([cap_hosts(HostedSentences.of_table(table), 3).priorities], 24)
+        code: lowest([cap_hosts([hashes_of(table)], 3)["priority"].to_numpy()], 24)
         for code, table in whole.items()
     }
     assert len(samples["de"]) == 24

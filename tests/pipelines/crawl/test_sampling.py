@@ -7,12 +7,12 @@ import sacrebleu
 from hypothesis import given, strategies as st
 
 from bertscore_beam.crawl import (
-    HostedSentences,
     Page,
     cap_hosts,
     count_overlap,
     describe_overlap,
     extract_sentences,
+    hashes_of,
     host_hash,
     host_order,
     is_sampled,
@@ -32,24 +32,21 @@ from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sen
 
 @given(shown, st.integers(1, 3))
 def test_capped_hosts_are_those_of_brute_force(rows, cap):
-    result = cap_hosts(as_hosted(rows), cap)
+    result = cap_hosts([as_hosted(rows)], cap)
     expected = {
         (host, order, priority)
         for host in {row[2] for row in rows}
         for order, priority in sorted({(row[1], row[0]) for row in rows if row[2] == host})[:cap]
     }
-    rows_found = list(zip(*(column.tolist() for column in reversed(result)), strict=True))
-    assert rows_found == sorted(expected)
+    assert [tuple(row.values())[::-1] for row in result.to_pylist()] == sorted(expected)
 
 
 @given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10))
 def test_sample_of_parts_is_that_of_the_whole(parts, cap, count):
-    whole = cap_hosts(as_hosted([row for part in parts for row in part]), cap)
-    capped = [cap_hosts(as_hosted(part), cap) for part in parts]
-    again = cap_hosts(HostedSentences.join(capped), cap)
-    assert [column.tolist() for column in again] == [column.tolist() for column in whole]
-    expected = sorted(set(whole.priorities.tolist()))[:count]
-    halves = [lowest([half], count) for half in np.array_split(whole.priorities, 2)]
+    whole = cap_hosts(map(as_hosted, parts), cap)
+    assert cap_hosts([cap_hosts([as_hosted(part)], cap) for part in parts], cap).equals(whole)
+    expected = sorted(set(whole["priority"].to_pylist()))[:count]
+    halves = [lowest([half], count) for half in np.array_split(whole["priority"].to_numpy(), 2)]
     assert lowest(halves, count).tolist() == expected
 
 
@@ -163,7 +160,7 @@ def test_languages_without_spaces_are_compared_by_character():
 def test_an_unknown_host_has_one_sentence_alone():
     columns = {"priority": as_hashes([5, 4, 3]), "host_order": as_hashes([1, 2, 3])}
     table = pa.table(columns | {"host": pa.array([None, None, 9], pa.uint64())})
-    assert HostedSentences.of_table(table).hosts.tolist() == [5, 4, 9]
+    assert hashes_of(table)["host"].to_pylist() == [5, 4, 9]
 
 
 SEED, PAGE_CAP, HOST_CAP = 4, 8, 10
@@ -188,9 +185,10 @@ class Crawl:
             url = f"https://{host}.example/{len(pages)}"
             pages.append(Page(url=url, languages=("eng",), text="\n".join(sources)))
         rows = extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP)["en"]
-        self.pool = cap_hosts(HostedSentences.of_table(rows), HOST_CAP)
+        self.pool = cap_hosts([hashes_of(rows)], HOST_CAP)
+        self.priorities = self.pool["priority"].to_numpy()
         text_of = dict(zip(rows["priority"].to_pylist(), rows["text"].to_pylist(), strict=True))
-        self.texts = [text_of[result] for result in self.pool.priorities.tolist()]
+        self.texts = [text_of[result] for result in self.priorities.tolist()]
 
     def excess(self, kinds: dict[str, bool], size: int) -> float:
         """Return how far the share of a kind in a sample is from the pool's, in standard errors.
@@ -198,7 +196,7 @@ class Crawl:
         Its square is the chi-square of the two kinds, for a sample without replacement.
         """
         has = np.array([kinds[text] for text in self.texts])
-        in_sample = is_sampled(self.pool.priorities, lowest([self.pool.priorities], size))
+        in_sample = is_sampled(self.priorities, lowest([self.priorities], size))
         share = has.mean()
         error = np.sqrt(share * (1 - share) / size * (1 - size / len(has)))
         return float((has[in_sample].mean() - share) / error)
@@ -211,7 +209,7 @@ def crawl():
 
 def test_pool_has_what_the_caps_leave(crawl):
     assert len(crawl.texts) == 15 * HOST_CAP + 150 * PAGE_CAP
-    assert np.unique(crawl.pool.hosts, return_counts=True)[1].max() == HOST_CAP
+    assert np.unique(crawl.pool["host"], return_counts=True)[1].max() == HOST_CAP
 
 
 @pytest.mark.parametrize("size", SIZES)
