@@ -25,9 +25,9 @@ DEFAULT_DOWNLOADS = 4
 
 _SOURCES = ("crawl", "wet", "documents", "sentences")
 _SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
-_ABOUT_PAGES = (
-    "crawl_root", "first_files", "max_files", "sentences_per_page", "sentences_per_host",
-)  # fmt: skip
+_OF_PAGES = ("first_files", "max_files", "sentences_per_page", "sentences_per_host")
+_ABOUT_PAGES = ("crawl_root", *_OF_PAGES)
+_AT_LEAST_ONE = ("pairs", "downloads", "min_words", "max_words", *_OF_PAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,33 +140,16 @@ class BaselineOptions(ScoringOptions):
         super().__post_init__()
         self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
         self._check_sources()
-        self._check_unused()
-        self._check_least(
-            pairs=1,
-            seed=0,
-            first_files=1,
-            max_files=1,
-            downloads=1,
-            sentences_per_page=1,
-            sentences_per_host=1,
-            min_words=1,
-            max_words=1,
-        )
-        limits = self.words
+        self._check_least(seed=0, **dict.fromkeys(_AT_LEAST_ONE, 1))
+        least, most = self.words.least, self.words.most
         check_value(
             "max_words",
-            limits.most,
-            fine=limits.least is None or limits.most is None or limits.least <= limits.most,
-            expected=f"at least --min-words, which is {limits.least}",
+            most,
+            fine=least is None or most is None or least <= most,
+            expected=f"at least --min-words, which is {least}",
             cure="Choose a larger one, or lower --min-words.",
         )
-        check_value(
-            "seed",
-            self.seed,
-            fine=self.seed < 2**64,
-            expected="less than 2**64",
-            cure="Choose a smaller one.",
-        )
+        self._check("seed", self.seed < 2**64, "less than 2**64", "Choose a smaller one.")
         check_share("max_reject_fraction", self.max_reject_fraction)
 
     def _check_sources(self) -> None:
@@ -185,25 +168,16 @@ class BaselineOptions(ScoringOptions):
                 expected="LANGUAGE=PATH",
                 cure=f"Write --{self.source} en=PATH.",
             )
-        check_value(
+        self._check(
             "languages",
-            self.languages,
-            fine=bool(self.languages) != bool(self.given),
-            expected="the languages to take from a crawl, and none where each path has its own",
-            cure="Write --languages en de, or leave it out with --sentences and --documents.",
+            bool(self.languages) != bool(self.given),
+            "the languages to take from a crawl, and none where each path has its own",
+            "Write --languages en de, or leave it out with --sentences and --documents.",
         )
-
-    def _check_unused(self) -> None:
-        unused = _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",)
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in unused:
-            check_value(
-                name,
-                getattr(self, name),
-                fine=getattr(self, name) == defaults[name],
-                expected=f"it only without {self.source}, with which it has no effect",
-                cure="Leave it out.",
-            )
+        without_effect = f"it only without {self.source}, with which it has no effect"
+        for name in _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",):
+            is_default = getattr(self, name) == getattr(BaselineOptions, name)
+            self._check(name, is_default, without_effect, "Leave it out.")
 
     def check_packages(self) -> None:
         """Check for those that read pages, if pages are read."""
