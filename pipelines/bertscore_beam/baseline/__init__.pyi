@@ -14,7 +14,6 @@ from .baseline_tables import (
 )
 from .extract import (
     ReadFile as ReadFile,
-    ReadSettings as ReadSettings,
     SentenceIndex as SentenceIndex,
     lanes_of_files as lanes_of_files,
     read_lane as read_lane,
@@ -38,6 +37,7 @@ from .sources import (
     SourceFiles as SourceFiles,
     pairs_path as pairs_path,
     pairs_record_path as pairs_record_path,
+    write_record as write_record,
 )
 from .table_difference import (
     PUBLISHED as PUBLISHED,

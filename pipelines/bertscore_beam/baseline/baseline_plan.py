@@ -1,11 +1,14 @@
 """A baseline run as planned, checked before any work, and what its folder holds already."""
 
 import json
+import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.extract import SentenceIndex
 from bertscore_beam.baseline.sources import (
     DATA_FOLDERS,
     FAILED_FOLDER,
@@ -19,10 +22,7 @@ from bertscore_beam.baseline.sources import (
     sample_record_path,
     table_path,
 )
-from bertscore_beam.crawl import (
-    SAMPLING,
-    describe_filters,
-)
+from bertscore_beam.crawl import SAMPLING, describe_filters
 from bertscore_beam.files import HIDDEN_PREFIXES, absolute, reaching
 from bertscore_beam.run import (
     OutputFolder,
@@ -118,9 +118,10 @@ class BaselineJob:
 
     plan: BaselinePlan
     folder: OutputFolder
-    run: str
-    started: float
+    index: SentenceIndex
     say: Say
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    started: float = field(default_factory=time.time)
 
     @property
     def options(self) -> BaselineOptions:

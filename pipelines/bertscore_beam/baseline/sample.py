@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
 from bertscore_beam.baseline.baseline_plan import BaselineJob
-from bertscore_beam.baseline.extract import SentenceIndex, read_rows
+from bertscore_beam.baseline.extract import read_rows
 from bertscore_beam.baseline.sources import (
     PAIRS_FOLDER,
     SENTENCES_FOLDER,
@@ -33,6 +33,7 @@ from bertscore_beam.baseline.sources import (
     pairs_record_path,
     sample_path,
     sample_record_path,
+    write_record,
 )
 from bertscore_beam.crawl import (
     HASH_SCHEMA,
@@ -180,7 +181,7 @@ _LANE_TEXTS = 1 << 18
 
 
 def make_pairs(
-    job: BaselineJob, samples: Mapping[str, SampleRecord], index: SentenceIndex
+    job: BaselineJob, samples: Mapping[str, SampleRecord]
 ) -> Generator[Stage, None, dict[str, PairsRecord]]:
     """Pair the sample of every language that has one; pairs that are there are kept."""
     folder, pairs = job.folder, {}
@@ -191,7 +192,7 @@ def make_pairs(
             # First the record, without which the parts count for nothing.
             folder.delete(pairs_record_path(code))
             folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
-            yield pair_stage(job, [sample], lanes_of(code, _paths_of(sample, index)))
+            yield pair_stage(job, [sample], lanes_of(code, _paths_of(job, sample)))
             record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
         if record is not None:
             pairs[code] = record
@@ -204,9 +205,9 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
     return record if record is not None and record.sample == sample.digest else None
 
 
-def _paths_of(sample: SampleRecord, index: SentenceIndex) -> list[str]:
+def _paths_of(job: BaselineJob, sample: SampleRecord) -> list[str]:
     names = [str(file["file"]) for file in sample.files["files"]]
-    gone = [name for name in names if not index.has(sample.language, name)]
+    gone = [name for name in names if not job.index.has(sample.language, name)]
     if gone:
         raise InputError(
             f"the sentences of {len(gone):,} files are gone, such as {gone[0]!r}: got a sample of "
@@ -214,7 +215,7 @@ def _paths_of(sample: SampleRecord, index: SentenceIndex) -> list[str]:
             f"{SENTENCES_FOLDER}/. Delete {sample_record_path(sample.language)!r} "
             "and run the same command again: it reads these files once more."
         )
-    return index.paths(sample.language, names)
+    return job.index.paths(sample.language, names)
 
 
 def pair_stage(
@@ -351,5 +352,5 @@ def _write_record(
         sample=samples[language],
         parts=tuple(sorted(parts, key=lambda part: part.name)),
     )
-    folder.write(pairs_record_path(language), record.to_json())
+    write_record(folder, pairs_record_path(language), record)
     return language

@@ -24,6 +24,7 @@ from bertscore_beam.baseline import (
     rows_by_value,
     sample as sample_module,
     sample_digest,
+    write_record,
     write_sentences,
 )
 from bertscore_beam.crawl import (
@@ -117,6 +118,6 @@ def paired_by_hand(texts, language, bits=2):
 def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
     assert sample_module._find_pairs(folder, SimpleNamespace(language="en")) is None
     record = PairsRecord(language="en", sample="of this sample", parts=())
-    folder.write(pairs_record_path("en"), record.to_json())
+    write_record(folder, pairs_record_path("en"), record)
     kept = sample_module._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
     assert kept == (record if is_kept else None)
