@@ -23,12 +23,12 @@ from .extract import (
 from .job import BASELINE as BASELINE, begin_baseline as begin_baseline
 from .layer_moments import sum_scores as sum_scores
 from .sample import (
-    PairSentences as PairSentences,
-    TakeSample as TakeSample,
     lanes_of as lanes_of,
+    pair_stage as pair_stage,
     read_sample as read_sample,
     rows_by_value as rows_by_value,
     sample_digest as sample_digest,
+    sample_stage as sample_stage,
 )
 from .sources import (
     PairsRecord as PairsRecord,

@@ -123,7 +123,7 @@ class BaselineOptions(ScoringOptions):
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Paths with a language each."""
+        """Paths with a language each: of files that are of one language."""
         return (*self.sentences, *self.documents)
 
     @property

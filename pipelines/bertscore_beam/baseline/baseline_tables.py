@@ -104,51 +104,6 @@ FORMAT = 2
 MEASURES = ("precision", "recall", "f1")
 
 
-def _describe_table(
-    plan: BaselinePlan,
-    model: BaselineModel,
-    sample: SampleRecord,
-    pairs: PairsRecord,
-    moments: Moments,
-    idf: IdfTable | None,
-) -> dict[str, Any]:
-    options = plan.options
-    signature = model.signature
-    if idf is not None:
-        signature = replace(signature, idf=idf.fingerprint)
-    return {
-        "format": FORMAT,
-        "language": pairs.language,
-        "model": model.name,
-        "pairs": moments.num_pairs,
-        "pairs_wanted": options.pairs,
-        "pairs_without_tokens": pairs.rows - moments.num_pairs,
-        "signature": signature.format(),
-        "layers": describe_layers(moments),
-        "checks": [asdict(check) for check in check_moments(moments)],
-        "sample": {
-            "seed": options.seed,
-            "sentences": sample.found,
-            "digest": sample.digest,
-            "pairs_digest": pairs.digest,
-            "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
-            "hosts_known": moments.knows_hosts,
-            "effective_hosts": _number(moments.effective_hosts),
-            "same_host_pairs": sum(part.same_host for part in pairs.parts),
-            "sentences_per_page": options.sentences_per_page,
-            "sentences_per_host": sample.host_cap,
-            "min_words": options.words.least,
-            "max_words": options.words.most,
-        },
-        "source": {
-            "name": plan.source.shown,
-            "listing": sample.listing,
-            "filters": None if options.sentences else json.loads(plan.identity["filters"]),
-            **sample.files,
-        },
-    }
-
-
 def describe_layers(moments: Moments) -> list[dict[str, Any]]:
     """Return mean, errors and spread of every layer and measure."""
     means, errors = moments.means, moments.standard_errors
@@ -263,7 +218,7 @@ def draw_distributions(moments: Moments, title: str) -> bytes:
 # Write the tables, and delete those that are out of date.
 #
 # <model>.tsv   LAYER,P,R,F
-# <model>.json  its description, see `_describe_table`
+# <model>.json  its description, see `write_table`
 # <model>.png   how the scores of random pairs are distributed
 
 _PICTURE_SUFFIX = ".png"
@@ -283,7 +238,40 @@ def write_table(
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
     title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
-    description = _describe_table(job.plan, model, sample, pairs, moments, idf)
+    plan, options, signature = job.plan, job.options, model.signature
+    if idf is not None:
+        signature = replace(signature, idf=idf.fingerprint)
+    description = {
+        "format": FORMAT,
+        "language": pairs.language,
+        "model": model.name,
+        "pairs": moments.num_pairs,
+        "pairs_wanted": options.pairs,
+        "pairs_without_tokens": pairs.rows - moments.num_pairs,
+        "signature": signature.format(),
+        "layers": describe_layers(moments),
+        "checks": [asdict(check) for check in check_moments(moments)],
+        "sample": {
+            "seed": options.seed,
+            "sentences": sample.found,
+            "digest": sample.digest,
+            "pairs_digest": pairs.digest,
+            "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
+            "hosts_known": moments.knows_hosts,
+            "effective_hosts": _number(moments.effective_hosts),
+            "same_host_pairs": sum(part.same_host for part in pairs.parts),
+            "sentences_per_page": options.sentences_per_page,
+            "sentences_per_host": sample.host_cap,
+            "min_words": options.words.least,
+            "max_words": options.words.most,
+        },
+        "source": {
+            "name": plan.source.shown,
+            "listing": sample.listing,
+            "filters": None if options.sentences else json.loads(plan.identity["filters"]),
+            **sample.files,
+        },
+    }
     text = json.dumps(description, indent=1, ensure_ascii=False)
     job.folder.write_all(
         {

@@ -163,7 +163,7 @@ def _read_files(
 def _asked_files(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
 ) -> list[SentenceFile]:
-    is_given = job.plan.source.is_by_language
+    is_given = bool(job.options.given)
     languages: dict[tuple[str, str], list[str]] = {}
     for code, number in reading.items():
         for name in files[code].names[:number]:
@@ -240,7 +240,7 @@ def _record(
 ) -> SampleRecord:
     names, options = files.names[:number], job.options
     read = job.index.files(language, names)
-    prefix = f"{language}/" if job.plan.source.is_by_language else ""
+    prefix = f"{language}/" if options.given else ""
     failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
     return SampleRecord(
         language=language,

@@ -9,7 +9,6 @@ The pairs are Parquet files that every model scores.
 import hashlib
 import io
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
@@ -74,44 +73,36 @@ def lanes_of(language: str, paths: Sequence[str]) -> list[Lane]:
 def sample_stage(
     job: BaselineJob, lanes: Sequence[Lane] = (), languages: Sequence[str] = ()
 ) -> Stage:
-    """Return the stage that takes samples."""
-    take = TakeSample(
-        folder=job.folder,
-        count=2 * job.options.pairs,
-        host_cap=job.options.sentences_per_host,
-    )
+    """Return the stage that takes samples from files of sentences.
+
+    The hosts are capped in buckets; what is kept is merged by language, and written. Only hashes
+    cross a stage: 24 bytes a sentence, and 8 once the hosts are capped.
+    """
+    folder, options = job.folder, job.options
+
+    def build(root: beam.Pipeline) -> None:
+        cap = partial(cap_hosts, cap=options.sentences_per_host)
+        take = partial(lowest, count=2 * options.pairs)
+        _ = (
+            root
+            | beam.Create(lanes)
+            | "SpreadLanes" >> beam.Reshuffle()
+            # ((language, bucket of hosts), hashes)
+            | "ReadHashes" >> beam.FlatMap(_read_hashes, folder)
+            | "CapHosts" >> beam.CombinePerKey(cap)
+            # (language, priorities): only the lowest of each bucket can be among the lowest of all.
+            | "DropHosts"
+            >> beam.MapTuple(lambda key, hashes: (key[0], take([hashes["priority"].to_numpy()])))
+            | "TakeLowest" >> beam.CombinePerKey(take)
+            | "WriteSample" >> beam.MapTuple(partial(_write_sample, folder=folder))
+        )
+
     return Stage(
         name="sample",
         runner=job.plan.runner,
-        build=lambda root: root | beam.Create(lanes) | take,
+        build=build,
         words=f"Sampling sentences of {', '.join(languages)}",
     )
-
-
-@dataclass
-class TakeSample(beam.PTransform):
-    """Lanes of files of sentences -> (language, number of sentences sampled), and the samples.
-
-    Only hashes cross a stage: 24 bytes a sentence, and 8 once the hosts are capped.
-    """
-
-    folder: OutputFolder
-    count: int
-    host_cap: int
-
-    def expand(self, lanes: beam.PCollection[Lane]) -> beam.PCollection[tuple[str, int]]:
-        """Cap the hosts in buckets, merge what is kept by language, and write."""
-        return (
-            lanes
-            | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, bucket of hosts), hashes)
-            | "ReadHashes" >> beam.FlatMap(_read_hashes, self.folder)
-            | "CapHosts" >> beam.CombinePerKey(partial(cap_hosts, cap=self.host_cap))
-            # (language, priorities): only the lowest of each bucket can be among the lowest of all.
-            | "DropHosts" >> beam.MapTuple(partial(_drop_hosts, count=self.count))
-            | "TakeLowest" >> beam.CombinePerKey(partial(lowest, count=self.count))
-            | "WriteSample" >> beam.MapTuple(partial(_write_sample, folder=self.folder))
-        )
 
 
 def sample_digest(sample: Hashes) -> str:
@@ -161,15 +152,10 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def _drop_hosts(key: tuple[str, int], hashes: pa.Table, *, count: int) -> tuple[str, Hashes]:
-    return key[0], lowest([hashes["priority"].to_numpy()], count)
-
-
-def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> tuple[str, int]:
+def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> None:
     sink = io.BytesIO()
     np.save(sink, sample.astype("<u8"), allow_pickle=False)
     folder.write(sample_path(language), sink.getvalue())
-    return language, len(sample)
 
 
 # Pair the sampled sentences at random.
@@ -221,53 +207,44 @@ def _paths_of(job: BaselineJob, sample: SampleRecord) -> list[str]:
 def pair_stage(
     job: BaselineJob, samples: Sequence[SampleRecord] = (), lanes: Sequence[Lane] = ()
 ) -> Stage:
-    """Return the stage that pairs the sentences of samples."""
-    digests = {sample.language: sample.digest for sample in samples}
-    pair = PairSentences(folder=job.folder, seed=job.options.seed, samples=digests)
-    return Stage(
-        name="pair",
-        runner=job.plan.runner,
-        build=lambda root: root | beam.Create(lanes) | pair,
-        words=f"Pairing sentences of {', '.join(digests)}",
-    )
+    """Return the stage that pairs the sentences of samples, and then writes the records.
 
-
-@dataclass
-class PairSentences(beam.PTransform):
-    """Lanes of files of sentences -> languages whose pairs, and then their record, are written.
-
-    `samples` are the digests of the samples by language. The text crosses one shuffle, by the
-    leading bits of the pairing hash: pairing brings sentences of different files together.
+    They are paired in parts, and those left over there at last. The text crosses one shuffle, by
+    the leading bits of the pairing hash: pairing brings sentences of different files together.
     """
+    folder = job.folder
+    digests = {sample.language: sample.digest for sample in samples}
 
-    folder: OutputFolder
-    seed: int
-    samples: dict[str, str]
-
-    def expand(self, lanes: beam.PCollection[Lane]) -> beam.PCollection[str]:
-        """Pair the sampled sentences in parts, then those that are left over there."""
+    def build(root: beam.Pipeline) -> None:
         paired = (
-            lanes
+            root
+            | beam.Create(lanes)
             | "SpreadLanes" >> beam.Reshuffle()
             # ((language, part), sentences)
             | "ReadSampled"
-            >> beam.FlatMap(_read_sampled, folder=self.folder, seed=self.seed, samples=self.samples)
+            >> beam.FlatMap(_read_sampled, folder=folder, seed=job.options.seed, samples=digests)
             | "GroupByPart" >> beam.GroupByKey()
-            | "PairPart" >> beam.ParDo(_PairInPart(self.folder)).with_outputs(_LEFT, main="parts")
+            | "PairPart" >> beam.ParDo(_PairInPart(folder)).with_outputs(_LEFT, main="parts")
         )
         left = (
             paired[_LEFT]
             | "GroupLeft" >> beam.GroupByKey()
-            | "PairLeft" >> beam.FlatMapTuple(partial(_pair_left, folder=self.folder))
+            | "PairLeft" >> beam.FlatMapTuple(partial(_pair_left, folder=folder))
         )
-        return (
+        _ = (
             (paired.parts, left)
             | "Flatten" >> beam.Flatten()
             | "ByLanguage" >> beam.Map(lambda part: (part.language, part))
             | "GroupByLanguage" >> beam.GroupByKey()
-            | "WriteRecord"
-            >> beam.MapTuple(partial(_write_record, folder=self.folder, samples=self.samples))
+            | "WriteRecord" >> beam.MapTuple(partial(_write_record, folder=folder, samples=digests))
         )
+
+    return Stage(
+        name="pair",
+        runner=job.plan.runner,
+        build=build,
+        words=f"Pairing sentences of {', '.join(digests)}",
+    )
 
 
 def _read_sampled(
@@ -341,16 +318,8 @@ def _write_pairs(language: str, name: str, pairs: pa.Table, *, folder: OutputFol
 
 
 def _write_record(
-    language: str,
-    parts: Iterable[PairPart],
-    *,
-    folder: OutputFolder,
-    samples: dict[str, str],
-) -> str:
-    record = PairsRecord(
-        language=language,
-        sample=samples[language],
-        parts=tuple(sorted(parts, key=lambda part: part.name)),
-    )
+    language: str, parts: Iterable[PairPart], *, folder: OutputFolder, samples: dict[str, str]
+) -> None:
+    in_order = tuple(sorted(parts, key=lambda part: part.name))
+    record = PairsRecord(language=language, sample=samples[language], parts=in_order)
     write_record(folder, pairs_record_path(language), record)
-    return language

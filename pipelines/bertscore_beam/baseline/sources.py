@@ -282,11 +282,6 @@ class Source:
         return bool(self.options.sentences)
 
     @property
-    def is_by_language(self) -> bool:
-        """Whether each file is of one language."""
-        return bool(self.options.given)
-
-    @property
     def cure(self) -> str:
         """What gives more sentences."""
         if self.is_crawl:
@@ -312,7 +307,7 @@ class Source:
             OSError: The listing cannot be fetched now.
         """
         options = self.options
-        if self.is_by_language:
+        if self.options.given:
             paths_by_language = _given_paths(options)
             suffixes = SUFFIXES if self.is_given else DOCUMENT_SUFFIXES
             with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
@@ -335,7 +330,7 @@ class Source:
             InputError: A file is not there, or a Parquet file has no column of texts.
         """
         listed = {} if self.is_crawl else self.files()
-        if self.is_by_language:
+        if self.options.given:
             paths = {path for files in listed.values() for path in files.paths.values()}
             check = partial(check_given, has_pages=not self.is_given)
             list(in_parallel(check, sorted(path for path in paths if not is_http(path))))
