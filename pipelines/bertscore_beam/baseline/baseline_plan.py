@@ -147,7 +147,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     if not holds_data:
         return {}
     check_same_run(before, plan.identity)
-    described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
+    described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in list_tables(names)}
     for language in plan.source.languages:
         of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
@@ -156,12 +156,8 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     return before or {}
 
 
-def list_tables(folder: OutputFolder) -> list[str]:
-    """Return the tables that have a description, without their suffix."""
-    return _tables(folder.files())
-
-
-def _tables(names: Mapping[str, int]) -> list[str]:
+def list_tables(names: Mapping[str, int]) -> list[str]:
+    """Return the tables among files that have a description, without their suffix."""
     shown = [name for name in names if not name.startswith(HIDDEN_PREFIXES)]
     stems = [name.removesuffix(TABLE_SUFFIX) for name in shown if name.endswith(TABLE_SUFFIX)]
     return [stem for stem in stems if f"{stem}{DESCRIPTION_SUFFIX}" in names]
@@ -169,7 +165,7 @@ def _tables(names: Mapping[str, int]) -> list[str]:
 
 def _holds_data(names: Mapping[str, int]) -> bool:
     folders = {*DATA_FOLDERS} - {FAILED_FOLDER, IDF_FOLDER}
-    return bool(_tables(names)) or any(name.partition("/")[0] in folders for name in names)
+    return bool(list_tables(names)) or any(name.partition("/")[0] in folders for name in names)
 
 
 def _check_pairs(

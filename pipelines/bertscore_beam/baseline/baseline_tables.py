@@ -286,7 +286,7 @@ def write_table(
 def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord]) -> list[str]:
     """Delete the tables of languages that have another sample now."""
     stale = []
-    for stem in list_tables(folder):
+    for stem in list_tables(folder.files()):
         sample = samples.get(stem.partition("/")[0])
         if sample is not None:
             said = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
@@ -298,7 +298,7 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
 
 def delete_output(folder: OutputFolder) -> None:
     """Delete all that a baseline job writes, and what others are made of last."""
-    _delete_tables(folder, list_tables(folder))
+    _delete_tables(folder, list_tables(folder.files()))
     for below in reversed(DATA_FOLDERS):
         paths = [f"{below}/{name}" for name in folder.files(below)]
         records = [path for path in paths if path.endswith(".json")]
@@ -361,13 +361,12 @@ def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:
         *_about_languages(summary["languages"], cure),
         *_about_tables(summary["tables"]),
         *(f"no table {table['table']}: {table['reason']}" for table in summary["unusable"]),
-        *_about_missing(summary),
     ]
 
 
-def languages_without_pairs(summary: Mapping[str, Any]) -> list[str]:
+def languages_without_pairs(languages: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the languages with fewer than two sentences."""
-    return [code for code, row in summary["languages"].items() if row["sentences"] < 2]
+    return [code for code, row in languages.items() if row["sentences"] < 2]
 
 
 def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterator[str]:
@@ -390,6 +389,12 @@ def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterat
     ]
     if broken:
         yield f"records could not be read and were left out: {', '.join(broken)}."
+    if missing := languages_without_pairs(rows):
+        numbers = ", ".join(f"{code} {rows[code]['sentences']:,}" for code in missing)
+        yield (
+            f"no table for {', '.join(missing)}: got these numbers of sentences: {numbers}; "
+            "expected at least two, a pair."
+        )
 
 
 def _about_tables(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -423,12 +428,3 @@ def _error_of(table: Mapping[str, Any]) -> str:
 
 def _numbers(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in counts.items() if number)
-
-
-def _about_missing(summary: Mapping[str, Any]) -> Iterator[str]:
-    if missing := languages_without_pairs(summary):
-        numbers = [f"{code} {summary['languages'][code]['sentences']:,}" for code in missing]
-        yield (
-            f"no table for {', '.join(missing)}: got these numbers of sentences: "
-            f"{', '.join(numbers)}; expected at least two, a pair."
-        )

@@ -297,7 +297,7 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
     with worker_errors():
         summary = json.loads(job.folder.read(SUMMARY_FILE))
-    done = not summary["unusable"] and not languages_without_pairs(summary)
+    done = not summary["unusable"] and not languages_without_pairs(summary["languages"])
     if done:
         declare_success(job.folder, job.run)
     return Outcome(

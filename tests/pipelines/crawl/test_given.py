@@ -13,8 +13,8 @@ from bertscore_beam.crawl import MAX_LINE, CrawlFileError, WordLimits, crawl_fil
 NO_LIMITS = WordLimits()
 COMMAND = """
 import sys
-from bertscore_beam.crawl.crawl_files import read_sentences
-blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0)
+from bertscore_beam.crawl import WordLimits, read_sentences
+blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0, WordLimits())
 print([text for block in blocks for text in block['text'].to_pylist()])
 """
 

@@ -154,7 +154,6 @@ def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path):
 @pytest.mark.parametrize(
     ("patterns", "said"),
     [
-        ([], "no path at all"),
         (["{}/nothing-*.gz"], "nothing matches"),
         (["{}"], r"exists and holds no \*\.wet\.gz or \*\.wet \(1 \.part\)"),
         (["{}/here.wet.gz", "{}/missing.wet.gz"], "does not exist"),
