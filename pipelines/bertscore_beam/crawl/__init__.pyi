@@ -59,6 +59,7 @@ from .sampling import (
 )
 from .sentences import (
     FILE_SCHEMA as FILE_SCHEMA,
+    FILTER_VERSION as FILTER_VERSION,
     MAX_LINE_CHARACTERS as MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS as MAX_LINE_MARKS,
     describe_filters as describe_filters,

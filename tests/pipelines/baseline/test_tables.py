@@ -1,12 +1,14 @@
 """The tables of a run: the checks, the picture and the description beside each."""
 
 import io
+import unicodedata
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from bertscore_beam.baseline import CHECKS, FEW_PAIRS, check_moments, draw_distributions
+from bertscore_beam.crawl import FILTER_VERSION
 from bertscore_core.stats import Moments
 from tests.support.baseline_tables import moments
 from tests.support.crawls import description
@@ -124,16 +126,18 @@ def test_long_names_are_written_smaller_so_that_they_fit():
 
 def test_description_says_where_it_comes_from(finished, names):
     said = description(finished)
+    source, sample, layer = said["source"], said["sample"], said["layers"][1]["f1"]
     assert (said["pairs"], said["pairs_wanted"]) == (120, 120)
-    assert said["source"]["name"] == CRAWL
-    assert said["source"]["files_listed"] == len(names) == 4
-    assert {file["file"] for file in said["source"]["files"]} <= set(names)
-    assert all(len(file["sha256"]) == 64 and file["rows"] for file in said["source"]["files"])
-    assert said["source"]["records"] > 4
-    assert said["source"]["records_broken"] == 0
+    assert source["name"] == CRAWL
+    assert source["files_listed"] == len(names) == 4
+    assert {file["file"] for file in source["files"]} <= set(names)
+    assert all(len(file["sha256"]) == 64 and file["rows"] for file in source["files"])
+    assert source["records"] > 4
+    assert source["records_broken"] == 0
     assert "layer_semantics:cut" in said["signature"]
-    layer = said["layers"][1]["f1"]
     assert 0 < layer["standard_error"] < layer["standard_deviation"]
-    assert said["sample"]["seed"] == 3
-    assert (said["sample"]["min_words"], said["sample"]["max_words"]) == (4, 31)
-    assert said["source"]["filters"]["detector"] == "pycld2-0.42"
+    assert (sample["seed"], sample["min_words"], sample["max_words"]) == (3, 4, 31)
+    assert source["filters"] == {
+        **{"version": FILTER_VERSION, "detector": "pycld2-0.42", "splitter": "sentencex-1.0.32"},
+        **{"unicode": unicodedata.unidata_version, "words": [4, 31]},
+    }

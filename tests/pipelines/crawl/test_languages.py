@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from importlib.util import find_spec as real_find_spec
 
 import pytest
 from hypothesis import given, strategies as st
@@ -73,10 +72,8 @@ def test_header_codes_become_the_users_codes(code, headers):
 
 def test_missing_packages_are_named_with_the_cure(monkeypatch):
     check_installed()
-    gone = {"pycld2", "regex", "langcodes"}
-    monkeypatch.setattr(
-        languages, "find_spec", lambda name: None if name in gone else real_find_spec(name)
-    )
+    gone, find = {"pycld2", "regex", "langcodes"}, languages.find_spec
+    monkeypatch.setattr(languages, "find_spec", lambda name: None if name in gone else find(name))
     with pytest.raises(ConfigError, match=r"no langcodes, pycld2, regex; .*give them with --sent"):
         check_installed()
     with pytest.raises(ConfigError, match=r"no langcodes; .* pip install langcodes, or"):

@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 from bertscore_beam.crawl import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
-    describe_filters,
     has_form,
     is_kept,
     normalize,
@@ -186,11 +185,3 @@ def test_long_lines_cost_little(unit, language):
     started = time.process_time()
     list(page_sentences("\n".join([line] * 20), language))
     assert time.process_time() - started < 2.0
-
-
-def test_filters_are_described():
-    described = describe_filters()
-    assert described.keys() == {"version", "detector", "splitter", "unicode", "words"}
-    assert described["detector"] == "pycld2-0.42"
-    assert described["splitter"] == "sentencex-1.0.32"
-    assert described["words"] == [4, 31]
