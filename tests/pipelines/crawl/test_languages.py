@@ -123,6 +123,7 @@ def test_made_up_sentences_are_in_their_language(language):
         ("sk", "Neviem, prečo vlak včera večer meškal a nikto nám to nepovedal."),
         ("sr", "Овде можете да видите где се налази наша продавница у Нишу."),
         (None, "Ovde možete da vidite gde se nalazi naša prodavnica u Nišu."),
+        (None, "Ovde možete da vidite gde se nalazi naša prodavnic\u0430 u Nišu."),  # one Cyrillic
         *((None, text) for text in ("", " ", "12345", "?!?!", "\0", "\ud800", "q", "ᚠᚢᚦᚨᚱᚲ ᚷᚹ")),
     ],
 )
