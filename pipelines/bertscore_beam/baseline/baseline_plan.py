@@ -96,18 +96,15 @@ class BaselinePlan:
     def identity(self) -> dict[str, str]:
         """What must be equal for two runs to share a folder; files are compared separately."""
         options, is_given = self.options, self.source.is_given
-        if is_given:
-            words = options.words
-            filters = json.dumps({"words": [words.least, words.most]}) if words else "-"
-        else:
-            filters = json.dumps(describe_filters(options.words), sort_keys=True)
+        words = options.words
+        filters = {"words": [words.least, words.most]} if is_given else describe_filters(words)
         return {
             "command": "baseline",
             "layout": LAYOUT,
             "source": options.crawl or options.source,
             "seed": str(options.seed),
             "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
-            "filters": filters,
+            "filters": json.dumps(filters, sort_keys=True) if words else "-",
             "sampling": SAMPLING,
         }
 

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -48,19 +48,10 @@ _LARGEST_MEAN_DROP = 0.02
 """Most that F1 is below the mean of precision and recall; published tables have at most 0.009."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Something that holds for a sound baseline; `passed` is None where it was not checked."""
-
-    name: str
-    passed: bool | None
-    found: str
-    expected: str
-
-
-def check_moments(moments: Moments) -> list[Check]:
+def check_moments(moments: Moments) -> list[dict[str, Any]]:
     """Check what holds for the scores of random pairs: each of `CHECKS`, made or not.
 
+    `passed` is None where it was not checked, and else whether what was `found` is as `expected`.
     Random pairs are exchangeable, so precision and recall have one expectation. Their standard
     error is worked out from differences between hosts, so there must be some.
     """
@@ -92,7 +83,11 @@ def check_moments(moments: Moments) -> list[Check]:
     if moments.num_pairs < FEW_PAIRS:
         reason = f"not looked at: too few pairs: {moments.num_pairs:,}"
         results = [(None, reason, f"at least {FEW_PAIRS:,} pairs")] * len(CHECKS)
-    return [Check(name, *result) for name, result in zip(CHECKS, results, strict=True)]
+    names = ("name", "passed", "found", "expected")
+    return [
+        dict(zip(names, (check, *result), strict=True))
+        for check, result in zip(CHECKS, results, strict=True)
+    ]
 
 
 # Describe a table: its errors, its checks, and where it comes from.
@@ -250,7 +245,7 @@ def write_table(
         "pairs_without_tokens": pairs.rows - moments.num_pairs,
         "signature": signature.format(),
         "layers": describe_layers(moments),
-        "checks": [asdict(check) for check in check_moments(moments)],
+        "checks": check_moments(moments),
         "sample": {
             "seed": options.seed,
             "sentences": sample.found,

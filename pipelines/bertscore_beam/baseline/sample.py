@@ -161,7 +161,6 @@ def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> Non
 # Pair the sampled sentences at random.
 
 _LEFT = "left"
-_LEFT_PART = "part-left"
 _LANE_TEXTS = 1 << 18
 """Sampled sentences of a lane in memory at a time: with texts of 100 bytes, 30 MB."""
 
@@ -220,7 +219,7 @@ def pair_stage(
             root
             | beam.Create(lanes)
             | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, part), sentences)
+            # ((language, name of a part), sentences)
             | "ReadSampled"
             >> beam.FlatMap(_read_sampled, folder=folder, seed=job.options.seed, samples=digests)
             | "GroupByPart" >> beam.GroupByKey()
@@ -229,10 +228,10 @@ def pair_stage(
         left = (
             paired[_LEFT]
             | "GroupLeft" >> beam.GroupByKey()
-            | "PairLeft" >> beam.FlatMapTuple(partial(_pair_left, folder=folder))
+            | "PairLeft" >> beam.ParDo(_PairInPart(folder)).with_outputs(_LEFT, main="parts")
         )
         _ = (
-            (paired.parts, left)
+            (paired.parts, left.parts)
             | "Flatten" >> beam.Flatten()
             | "ByLanguage" >> beam.Map(lambda part: (part.language, part))
             | "GroupByLanguage" >> beam.GroupByKey()
@@ -249,7 +248,7 @@ def pair_stage(
 
 def _read_sampled(
     lane: Lane, *, folder: OutputFolder, seed: int, samples: dict[str, str]
-) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+) -> Iterator[tuple[tuple[str, str], pa.Table]]:
     language = lane[0]
     sample = _planned_sample(folder, language, samples[language])
     bits = part_bits(len(sample) // 2)
@@ -258,7 +257,7 @@ def _read_sampled(
     for sentences in _gathered(sampled, _LANE_TEXTS):
         for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
             # Rows that are taken are copied; a slice would be sent with everything around it.
-            yield (language, place), sentences.take(pa.array(rows))
+            yield (language, f"part-{place:05d}"), sentences.take(pa.array(rows))
 
 
 def _sampled(table: pa.Table, sample: Hashes, seed: int, language: str) -> pa.Table:
@@ -287,24 +286,16 @@ class _PairInPart(beam.DoFn):
     def __init__(self, folder: OutputFolder) -> None:
         self._folder = folder
 
-    def process(self, part: tuple[tuple[str, int], Iterable[pa.Table]]) -> Iterator[Any]:
-        (language, place), tables = part
+    def process(self, part: tuple[tuple[str, str], Iterable[pa.Table]]) -> Iterator[Any]:
+        (language, name), tables = part
         pairs, left = pair_neighbours(pa.concat_tables(tables))
         if len(pairs):
-            yield _write_pairs(language, f"part-{place:05d}", pairs, folder=self._folder)
+            yield _write_pairs(language, name, pairs, self._folder)
         if len(left):
-            yield TaggedOutput(_LEFT, (language, left))
+            yield TaggedOutput(_LEFT, ((language, f"part-{_LEFT}"), left))
 
 
-def _pair_left(
-    language: str, tables: Iterable[pa.Table], *, folder: OutputFolder
-) -> Iterator[PairPart]:
-    pairs, _ = pair_neighbours(pa.concat_tables(tables))
-    if len(pairs):
-        yield _write_pairs(language, _LEFT_PART, pairs, folder=folder)
-
-
-def _write_pairs(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -> PairPart:
+def _write_pairs(language: str, name: str, pairs: pa.Table, folder: OutputFolder) -> PairPart:
     folder.write(pairs_path(language, name), write_part(pairs))
     counters.count(counters.PAIRS_MADE, len(pairs))
     candidates, references = (pairs[side].to_pylist() for side in ("candidate", "reference"))
