@@ -6,7 +6,6 @@ from hypothesis import given, strategies as st
 
 from bertscore_beam.crawl import (
     CrawlFileError,
-    FetchError,
     FetchPolicy,
     crawl_files,
     list_crawl,
@@ -71,15 +70,6 @@ def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     assert "hunter2" not in str(caught.value)
     with pytest.raises(ConfigError, match="no such crawl"):
         list_crawl(CRAWL, QUICK, str(tmp_path))
-
-
-@pytest.mark.process
-def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist():
-    with (
-        web_server({LIST: b""}, {LIST: ["503"] * 5}) as web,
-        pytest.raises(FetchError, match="503"),
-    ):
-        list_crawl(CRAWL, QUICK, web.url)
 
 
 @pytest.mark.process
