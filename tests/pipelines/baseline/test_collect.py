@@ -71,8 +71,8 @@ def test_broken_documents_fail_their_file_by_name_or_are_said(tmp_path, model, c
     rows = [{"text": text, "url": f"https://h{n}.example/"} for n, text in enumerate(texts)]
     for broken, status in ((2, BROKEN), (1, DONE)):
         file = write_text(tmp_path / f"{broken}.jsonl", to_jsonl([*rows, *[{}] * broken]))
-        words = ["--documents", f"en={file}", "--output", tmp_path / f"{broken}", "--pairs", 20]
-        assert main(["baseline", *map(str, words), "--models", str(model)]) == status
+        words = f"baseline --documents en={file} --output {tmp_path}/{broken} --models {model}"
+        assert main([*words.split(), "--pairs", "20"]) == status
         said = capsys.readouterr().err
         if status == BROKEN:
             assert "2.jsonl: CrawlFileError: the file holds too few documents: got 2 of 102" in said

@@ -206,6 +206,9 @@ def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl
     more, fewer = tmp_path / "more", tmp_path / "fewer"
     first = ("--languages", "en", "--pairs", 2_000)
     assert run_baseline(crawl, more, model, *first) == DONE
+    assert "the sample was too small" in capsys.readouterr().err
+    assert description(more)["pairs"] < description(more)["pairs_wanted"] == 2_000
+    assert len(description(more)["source"]["files"]) == 4  # all there are
     assert run_baseline(crawl, more, model, *first, "--max-files", 1) == DONE
     assert "was made from another sample and was deleted" in capsys.readouterr().err
     assert run_baseline(crawl, fewer, model, *first, "--max-files", 1) == DONE
