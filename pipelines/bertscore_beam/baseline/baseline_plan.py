@@ -95,7 +95,7 @@ class BaselinePlan:
     @property
     def identity(self) -> dict[str, str]:
         """What must be equal for two runs to share a folder; files are compared separately."""
-        options, is_given = self.options, self.source.is_given
+        options, is_given = self.options, bool(self.options.sentences)
         words = options.words
         filters = {"words": [words.least, words.most]} if is_given else describe_filters(words)
         return {

@@ -320,7 +320,7 @@ def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
         "models": ", ".join(_show_model(plan, model) for model in plan.models),
         "source": plan.source.shown,
         "files listed": ", ".join(numbers),
-        "files at most": "all" if plan.source.is_given else f"{options.max_files:,}",
+        "files at most": "all" if options.sentences else f"{options.max_files:,}",
         "pairs": f"{options.pairs:,} for every language",
         "words": options.words.shown if options.words else "any number",
         "output": mask_credentials(plan.output),

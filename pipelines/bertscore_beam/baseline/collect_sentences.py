@@ -57,13 +57,13 @@ def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, Sample
     samples = {code: known for code in source.languages if (known := _find_sample(job, code))}
     missing = [code for code in source.languages if code not in samples]
     job.index.refresh()
-    if not missing and source.is_crawl:  # whose files never change
+    if not missing and options.crawl:  # whose files never change
         return samples
     files = source.files()
     _check_same_files(job, files)
     limits = {code: len(files[code].names) for code in missing}
     reading = limits
-    if not source.is_given:  # sentences that are given are all read
+    if not options.sentences:  # sentences that are given are all read
         limits = {code: min(listed, options.max_files) for code, listed in limits.items()}
         reading = {code: min(limit, options.first_files) for code, limit in limits.items()}
     while reading:
@@ -199,7 +199,7 @@ def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> Job
 
 def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
     damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
-    if damaged and job.plan.source.is_crawl:
+    if damaged and job.options.crawl:
         return (
             "Run the same command again to read them again. Files that fail once more are damaged "
             "where they lie: give a larger --max-reject-fraction."
@@ -239,7 +239,7 @@ def _record(
     job: BaselineJob, language: str, files: SourceFiles, number: int, sample: Hashes
 ) -> SampleRecord:
     names, options = files.names[:number], job.options
-    read = job.index.files(language, names)
+    read = job.index.files(language, names).values()
     prefix = f"{language}/" if options.given else ""
     failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
     return SampleRecord(

@@ -137,7 +137,7 @@ def _tables(
     """Yield the sentences of a file, with their languages, in pieces that fit in memory."""
     options = source.options
     seed, words = options.seed, options.words
-    if source.is_given:
+    if options.sentences:
         (language,) = languages
         yield from ((language, rows) for rows in read_sentences(stream, language, seed, words))
         return
@@ -195,15 +195,12 @@ class SentenceIndex:
         """Tell whether a file was read for a language."""
         return (language, name) in self._places
 
-    def files(self, language: str, names: Iterable[str]) -> list[ReadFile]:
-        """Return what came of those of some files that were read for a language, by name."""
-        return [
-            self._records[self._places[language, name]]
-            for name in sorted(names)
-            if self.has(language, name)
-        ]
+    def files(self, language: str, names: Iterable[str]) -> dict[str, ReadFile]:
+        """Return what came of those of some files that were read for a language, by path."""
+        paths = [self._places[language, name] for name in sorted(names) if self.has(language, name)]
+        return {path: self._records[path] for path in paths}
 
     def paths(self, language: str, names: Iterable[str]) -> list[str]:
         """Return the paths of those of some files that have sentences in a language."""
-        paths = {self._places[language, name] for name in names if self.has(language, name)}
-        return sorted(path for path in paths if self._records[path].rows[language])
+        files = self.files(language, names)
+        return sorted(path for path, file in files.items() if file.rows[language])

@@ -272,21 +272,11 @@ class Source:
         )
 
     @property
-    def is_crawl(self) -> bool:
-        """Whether it is a crawl, whose files never change."""
-        return self.options.crawl is not None
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the files hold sentences and not pages."""
-        return bool(self.options.sentences)
-
-    @property
     def cure(self) -> str:
         """What gives more sentences."""
-        if self.is_crawl:
+        if self.options.crawl:
             return "More --max-files, another crawl or more --sentences-per-host give more."
-        if self.is_given:
+        if self.options.sentences:
             return "More sentences give more; fewer --pairs need fewer."
         return f"More files for --{self.options.source} or more --sentences-per-host give more."
 
@@ -309,7 +299,7 @@ class Source:
         options = self.options
         if self.options.given:
             paths_by_language = _given_paths(options)
-            suffixes = SUFFIXES if self.is_given else DOCUMENT_SUFFIXES
+            suffixes = SUFFIXES if self.options.sentences else DOCUMENT_SUFFIXES
             with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
                 return {
                     code: self._in_order(list_files_of(paths, suffixes=suffixes))
@@ -329,10 +319,10 @@ class Source:
         Raises:
             InputError: A file is not there, or a Parquet file has no column of texts.
         """
-        listed = {} if self.is_crawl else self.files()
+        listed = {} if self.options.crawl else self.files()
         if self.options.given:
             paths = {path for files in listed.values() for path in files.paths.values()}
-            check = partial(check_given, has_pages=not self.is_given)
+            check = partial(check_given, has_pages=not self.options.sentences)
             list(in_parallel(check, sorted(path for path in paths if not is_http(path))))
 
     def _list_crawl(self, crawl: str) -> dict[str, str]:
@@ -348,7 +338,7 @@ class Source:
         return SourceFiles(
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
-            digest=_digest_names(paths) if self.is_crawl else _digest_with_versions(paths),
+            digest=_digest_names(paths) if self.options.crawl else _digest_with_versions(paths),
         )
 
 

@@ -61,7 +61,7 @@ def test_file_is_read_once_and_another_that_cannot_be_read_is_noted(folder):
         assert [request.path for request in web.requests].count("/f0000") == 2
     assert list(folder.files("_failed")) == ["f0001.json", "f0002.json"]
     index = index_of(folder)
-    (record,) = index.files("en", ["f0000", "f0001", "f0002"])
+    (record,) = index.files("en", ["f0000", "f0001", "f0002"]).values()
     assert sum(record.rows.values()) <= 5  # a sentence of each page
     assert record.retries[0].startswith("attempt 1: 503")
     assert (record.bytes, record.counts) == (len(good), {"records": 6})
@@ -94,7 +94,7 @@ def test_sentences_come_in_pieces_and_the_same_file_in_two_languages_is_two(
     tables = list(read_rows(folder, files[0].sentences, "en", ["text"]))
     assert [len(table) for table in tables] == [7, 7, 6]
     assert sorted(pa.concat_tables(tables)["text"].to_pylist()) == sorted(texts)
-    assert index.files("en", ["a"])[0].rows == {"en": 20}
+    assert index.files("en", ["a"])[files[0].sentences].rows == {"en": 20}
 
 
 def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, monkeypatch):

@@ -73,7 +73,7 @@ MORE = {"crawl": "max_files sentences_per_host", "sentences": "pairs"}
 def test_advice_names_options_that_the_source_can_use(name):
     options = BaselineOptions(output="out", **SOURCES[name])
     source = Source.of(options)
-    job = SimpleNamespace(plan=SimpleNamespace(source=source))
+    job = SimpleNamespace(options=options)
     damaged, unreached = (
         _advice(job, [{"file": "a", "reason": reason}])
         for reason in ("CrawlFileError: the file is cut off", "FetchError: 503")
