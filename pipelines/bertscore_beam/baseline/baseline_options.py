@@ -9,20 +9,6 @@ from bertscore_beam.crawl import PAGE_WORDS, WordLimits, check_installed
 from bertscore_beam.options import NAMES, ScoringOptions, check_share, check_value
 from bertscore_core.errors import ConfigError
 
-DEFAULT_ROOT = "https://data.commoncrawl.org/"
-"""Where Common Crawl's files can be fetched without an account."""
-DEFAULT_PAIRS = 1_000_000
-"""The number in the paper; the published tables come from half of it."""
-DEFAULT_FIRST_FILES = 32
-"""About 2 GB: more than enough English for a million pairs, and a first measure of the others."""
-DEFAULT_MAX_FILES = 1_000
-"""One file in a hundred of a crawl, about 65 GB."""
-DEFAULT_SENTENCES_PER_PAGE = 8
-DEFAULT_SENTENCES_PER_HOST = 10
-"""Sentences of a host resemble each other: more of them add less than they add to the error."""
-DEFAULT_DOWNLOADS = 4
-"""Common Crawl asks for few requests at a time."""
-
 _SOURCES = ("crawl", "wet", "documents", "sentences")
 _SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
 _OF_PAGES = ("first_files", "max_files", "sentences_per_page", "sentences_per_host")
@@ -90,20 +76,22 @@ class BaselineOptions(ScoringOptions):
     models: tuple[str, ...] = field(default=(), metadata=NAMES)
     languages: tuple[str, ...] = field(default=(), metadata={**NAMES, "metavar": "CODE"})
     crawl: str | None = None
-    crawl_root: str = DEFAULT_ROOT
+    crawl_root: str = "https://data.commoncrawl.org/"  # files can be fetched without an account
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     documents: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     min_words: int | None = None
     max_words: int | None = None
-    pairs: int = DEFAULT_PAIRS
+    pairs: int = 1_000_000  # the number in the paper; the published tables come from half of it
     idf: bool = False
     seed: int = 0
-    first_files: int = DEFAULT_FIRST_FILES
-    max_files: int = DEFAULT_MAX_FILES
-    sentences_per_page: int = DEFAULT_SENTENCES_PER_PAGE
-    sentences_per_host: int = DEFAULT_SENTENCES_PER_HOST
-    downloads: int = DEFAULT_DOWNLOADS
+    # About 2 GB: more than enough English for a million pairs, and a first measure of the others.
+    first_files: int = 32
+    max_files: int = 1_000  # one file in a hundred of a crawl, about 65 GB
+    sentences_per_page: int = 8
+    # Sentences of a host resemble each other: more of them add less than they add to the error.
+    sentences_per_host: int = 10
+    downloads: int = 4  # Common Crawl asks for few requests at a time
     fetch_attempts: int = 6
     fetch_timeout: float = 60.0
     fetch_pause: float = 1.0
