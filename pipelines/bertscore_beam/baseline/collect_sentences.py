@@ -7,6 +7,7 @@ from functools import partial
 
 import apache_beam as beam
 
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
 from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_stage
@@ -193,13 +194,13 @@ def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> Job
         f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
         + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
         + "\n"
-        + _advice(job, notes)
+        + _advice(job.options, notes)
     )
 
 
-def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
+def _advice(options: BaselineOptions, notes: Sequence[Mapping[str, str]]) -> str:
     damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
-    if damaged and job.options.crawl:
+    if damaged and options.crawl:
         return (
             "Run the same command again to read them again. Files that fail once more are damaged "
             "where they lie: give a larger --max-reject-fraction."

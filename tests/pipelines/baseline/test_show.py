@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -72,15 +71,13 @@ MORE = {"crawl": "max_files sentences_per_host", "sentences": "pairs"}
 @pytest.mark.parametrize("name", SOURCES)
 def test_advice_names_options_that_the_source_can_use(name):
     options = BaselineOptions(output="out", **SOURCES[name])
-    source = Source.of(options)
-    job = SimpleNamespace(options=options)
     damaged, unreached = (
-        _advice(job, [{"file": "a", "reason": reason}])
+        _advice(options, [{"file": "a", "reason": reason}])
         for reason in ("CrawlFileError: the file is cut off", "FetchError: 503")
     )
     assert unreached.startswith("Run the same command again")
     expected = (AGAIN.get(name, "overwrite output"), MORE.get(name, f"{name} sentences_per_host"))
-    for advice, flags in zip((damaged, source.cure), expected, strict=True):
+    for advice, flags in zip((damaged, Source.of(options).cure), expected, strict=True):
         found = [flag.replace("-", "_") for flag in re.findall(r"--([a-z-]+)", advice)]
         assert found == flags.split()
         for flag in found:
