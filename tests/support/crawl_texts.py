@@ -11,16 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 HEADER_CODES: Mapping[str, str] = {
-    "ar": "ara",
-    "de": "deu",
-    "en": "eng",
-    "es": "spa",
-    "fr": "fra",
-    "hi": "hin",
-    "ja": "jpn",
-    "ru": "rus",
-    "th": "tha",
-    "zh": "zho",
+    **{"ar": "ara", "de": "deu", "en": "eng", "es": "spa", "fr": "fra"},
+    **{"hi": "hin", "ja": "jpn", "ru": "rus", "th": "tha", "zh": "zho"},
 }
 """What Common Crawl calls each language that texts can be made in."""
 
@@ -35,17 +27,26 @@ GRAMMARS: Mapping[str, Mapping[str, list[str]]] = {
 and what a menu says."""
 
 
+NAMES = ("orders", "when", "who", "does", "where")
+
+
+def written(name: str) -> list[list[str]]:
+    """Return the rows of a file beside the tests of crawls, whose texts are written for them."""
+    file = Path(__file__).parents[1] / "pipelines" / "crawl" / name
+    return [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+
+
 def sentences(language: str, count: int, seed: int) -> list[str]:
     """Return so many distinct sentences, in a random order."""
     grammar = GRAMMARS[language]
-    sizes = [len(grammar[name]) for name in ("orders", "when", "who", "does", "where")]
+    sizes = [len(grammar[name]) for name in NAMES]
     total = math.prod(sizes)
     if count > total:
         raise ValueError(f"there are {total} sentences in {language!r}, not {count}")
     made = []
     for number in random.Random(f"{language} {seed}").sample(range(total), count):
         parts = []
-        for name in ("orders", "when", "who", "does", "where"):
+        for name in NAMES:
             number, place = divmod(number, len(grammar[name]))
             parts.append(grammar[name][place])
         order, when, who, does, where = parts

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,12 @@ def run_baseline(root: object, output: object, model: object, *more: object) -> 
 def read_tables(output: Path, names: Sequence[str] = TABLES) -> dict[str, bytes]:
     """Return the content of the result's files by name."""
     return {name: (output / name).read_bytes() for name in names}
+
+
+def assert_same(output: Path, tables: Mapping[str, bytes], *kinds: str) -> None:
+    """Check that a result has the same files of some kinds, whose retries may differ."""
+    names = [name for name in tables if name.endswith(kinds)]
+    assert read_tables(output, names) == {name: tables[name] for name in names}
 
 
 def run_given(model: object, output: object, *files: object, **changes: object) -> int:

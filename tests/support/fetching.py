@@ -3,6 +3,7 @@
 import tempfile
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -25,10 +26,15 @@ def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched
     return got, content
 
 
-def fail(path: str, folder: Path, policy: FetchPolicy = QUICK) -> FetchError:
+def fail(
+    path: str,
+    folder: Path,
+    policy: FetchPolicy = QUICK,
+    kind: type[Exception] = FetchError,
+) -> Any:
     """Fetch a file that cannot be fetched; return the error."""
     folder.mkdir(exist_ok=True)
-    with copies_in(folder), ExitStack() as stack, pytest.raises(FetchError) as caught:
+    with copies_in(folder), ExitStack() as stack, pytest.raises(kind) as caught:
         stack.enter_context(fetched(path, policy))
     assert list(folder.iterdir()) == [], "nothing may be left behind"
     return caught.value

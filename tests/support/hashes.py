@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bertscore_beam.crawl import SENTENCE_SCHEMA, Hashes, HostedSentences, host_hash, pairing_order
+from bertscore_beam.crawl import HASH_SCHEMA, SENTENCE_SCHEMA, Hashes, host_hash, pairing_order
 
 few_hashes = st.lists(st.integers(0, 12), max_size=30)
 shown = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=40).map(
@@ -21,9 +21,9 @@ def as_hashes(values: Iterable[int]) -> Hashes:
     return np.array(list(values), dtype=np.uint64)
 
 
-def as_hosted(rows: Sequence[tuple[int, int, int]]) -> HostedSentences:
+def as_hosted(rows: Sequence[tuple[int, int, int]]) -> pa.Table:
     """Return rows of priority, order and host as hashes."""
-    return HostedSentences(*(as_hashes(row[side] for row in rows) for side in range(3)))
+    return pa.table([as_hashes(row[side] for row in rows) for side in range(3)], schema=HASH_SCHEMA)
 
 
 def sentences_table(texts: list[str], seed: int = 0) -> pa.Table:

@@ -14,7 +14,6 @@ from .baseline_tables import (
 )
 from .extract import (
     ReadFile as ReadFile,
-    ReadSettings as ReadSettings,
     SentenceIndex as SentenceIndex,
     lanes_of_files as lanes_of_files,
     read_lane as read_lane,
@@ -24,12 +23,12 @@ from .extract import (
 from .job import BASELINE as BASELINE, begin_baseline as begin_baseline
 from .layer_moments import sum_scores as sum_scores
 from .sample import (
-    PairSentences as PairSentences,
-    TakeSample as TakeSample,
     lanes_of as lanes_of,
+    pair_stage as pair_stage,
     read_sample as read_sample,
     rows_by_value as rows_by_value,
     sample_digest as sample_digest,
+    sample_stage as sample_stage,
 )
 from .sources import (
     PairsRecord as PairsRecord,
@@ -38,6 +37,7 @@ from .sources import (
     SourceFiles as SourceFiles,
     pairs_path as pairs_path,
     pairs_record_path as pairs_record_path,
+    write_record as write_record,
 )
 from .table_difference import (
     PUBLISHED as PUBLISHED,

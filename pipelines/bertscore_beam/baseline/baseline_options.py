@@ -9,25 +9,11 @@ from bertscore_beam.crawl import PAGE_WORDS, WordLimits, check_installed
 from bertscore_beam.options import NAMES, ScoringOptions, check_value
 from bertscore_core.errors import ConfigError
 
-DEFAULT_ROOT = "https://data.commoncrawl.org/"
-"""Where Common Crawl's files can be fetched without an account."""
-DEFAULT_PAIRS = 1_000_000
-"""The number in the paper; the published tables come from half of it."""
-DEFAULT_FIRST_FILES = 32
-"""About 2 GB: more than enough English for a million pairs, and a first measure of the others."""
-DEFAULT_MAX_FILES = 1_000
-"""One file in a hundred of a crawl, about 65 GB."""
-DEFAULT_SENTENCES_PER_PAGE = 8
-DEFAULT_SENTENCES_PER_HOST = 10
-"""Sentences of a host resemble each other: more of them add less than they add to the error."""
-DEFAULT_DOWNLOADS = 4
-"""Common Crawl asks for few requests at a time."""
-
 _SOURCES = ("crawl", "wet", "documents", "sentences")
 _SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
-_ABOUT_PAGES = (
-    "crawl_root", "first_files", "max_files", "sentences_per_page", "sentences_per_host",
-)  # fmt: skip
+_OF_PAGES = ("first_files", "max_files", "sentences_per_page", "sentences_per_host")
+_ABOUT_PAGES = ("crawl_root", *_OF_PAGES)
+_AT_LEAST_ONE = ("pairs", "downloads", "min_words", "max_words", *_OF_PAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,20 +76,22 @@ class BaselineOptions(ScoringOptions):
     models: tuple[str, ...] = field(default=(), metadata=NAMES)
     languages: tuple[str, ...] = field(default=(), metadata={**NAMES, "metavar": "CODE"})
     crawl: str | None = None
-    crawl_root: str = DEFAULT_ROOT
+    crawl_root: str = "https://data.commoncrawl.org/"  # files can be fetched without an account
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     documents: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     min_words: int | None = None
     max_words: int | None = None
-    pairs: int = DEFAULT_PAIRS
+    pairs: int = 1_000_000  # the number in the paper; the published tables come from half of it
     idf: bool = False
     seed: int = 0
-    first_files: int = DEFAULT_FIRST_FILES
-    max_files: int = DEFAULT_MAX_FILES
-    sentences_per_page: int = DEFAULT_SENTENCES_PER_PAGE
-    sentences_per_host: int = DEFAULT_SENTENCES_PER_HOST
-    downloads: int = DEFAULT_DOWNLOADS
+    # About 2 GB: more than enough English for a million pairs, and a first measure of the others.
+    first_files: int = 32
+    max_files: int = 1_000  # one file in a hundred of a crawl, about 65 GB
+    sentences_per_page: int = 8
+    # Sentences of a host resemble each other: more of them add less than they add to the error.
+    sentences_per_host: int = 10
+    downloads: int = 4  # Common Crawl asks for few requests at a time
     fetch_attempts: int = 6
     fetch_timeout: float = 60.0
     fetch_pause: float = 1.0
@@ -123,7 +111,7 @@ class BaselineOptions(ScoringOptions):
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Paths with a language each."""
+        """Paths with a language each: of files that are of one language."""
         return (*self.sentences, *self.documents)
 
     @property
@@ -140,33 +128,16 @@ class BaselineOptions(ScoringOptions):
         super().__post_init__()
         self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
         self._check_sources()
-        self._check_unused()
-        self._check_least(
-            pairs=1,
-            seed=0,
-            first_files=1,
-            max_files=1,
-            downloads=1,
-            sentences_per_page=1,
-            sentences_per_host=1,
-            min_words=1,
-            max_words=1,
-        )
-        limits = self.words
+        self._check_least(seed=0, **dict.fromkeys(_AT_LEAST_ONE, 1))
+        least, most = self.words.least, self.words.most
         check_value(
             "max_words",
-            limits.most,
-            fine=limits.least is None or limits.most is None or limits.least <= limits.most,
-            expected=f"at least --min-words, which is {limits.least}",
+            most,
+            fine=least is None or most is None or least <= most,
+            expected=f"at least --min-words, which is {least}",
             cure="Choose a larger one, or lower --min-words.",
         )
-        check_value(
-            "seed",
-            self.seed,
-            fine=self.seed < 2**64,
-            expected="less than 2**64",
-            cure="Choose a smaller one.",
-        )
+        self._check("seed", self.seed < 2**64, "less than 2**64", "Choose a smaller one.")
         self._check_share("max_reject_fraction")
 
     def _check_sources(self) -> None:
@@ -185,25 +156,16 @@ class BaselineOptions(ScoringOptions):
                 expected="LANGUAGE=PATH",
                 cure=f"Write --{self.source} en=PATH.",
             )
-        check_value(
+        self._check(
             "languages",
-            self.languages,
-            fine=bool(self.languages) != bool(self.given),
-            expected="the languages to take from a crawl, and none where each path has its own",
-            cure="Write --languages en de, or leave it out with --sentences and --documents.",
+            bool(self.languages) != bool(self.given),
+            "the languages to take from a crawl, and none where each path has its own",
+            "Write --languages en de, or leave it out with --sentences and --documents.",
         )
-
-    def _check_unused(self) -> None:
-        unused = _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",)
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in unused:
-            check_value(
-                name,
-                getattr(self, name),
-                fine=getattr(self, name) == defaults[name],
-                expected=f"it only without {self.source}, with which it has no effect",
-                cure="Leave it out.",
-            )
+        without_effect = f"it only without {self.source}, with which it has no effect"
+        for name in _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",):
+            is_default = getattr(self, name) == getattr(BaselineOptions, name)
+            self._check(name, is_default, without_effect, "Leave it out.")
 
     def check_packages(self) -> None:
         """Check for those that read pages, if pages are read."""

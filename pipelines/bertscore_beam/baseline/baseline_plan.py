@@ -1,11 +1,14 @@
 """A baseline run as planned, checked before any work, and what its folder holds already."""
 
 import json
+import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.extract import SentenceIndex
 from bertscore_beam.baseline.sources import (
     DATA_FOLDERS,
     FAILED_FOLDER,
@@ -19,10 +22,7 @@ from bertscore_beam.baseline.sources import (
     sample_record_path,
     table_path,
 )
-from bertscore_beam.crawl import (
-    SAMPLING,
-    describe_filters,
-)
+from bertscore_beam.crawl import SAMPLING, describe_filters
 from bertscore_beam.files import HIDDEN_PREFIXES, absolute, reaching
 from bertscore_beam.run import (
     OutputFolder,
@@ -95,19 +95,16 @@ class BaselinePlan:
     @property
     def identity(self) -> dict[str, str]:
         """What must be equal for two runs to share a folder; files are compared separately."""
-        options, is_given = self.options, self.source.is_given
-        if is_given:
-            words = options.words
-            filters = json.dumps({"words": [words.least, words.most]}) if words else "-"
-        else:
-            filters = json.dumps(describe_filters(options.words), sort_keys=True)
+        options, is_given = self.options, bool(self.options.sentences)
+        words = options.words
+        filters = {"words": [words.least, words.most]} if is_given else describe_filters(words)
         return {
             "command": "baseline",
             "layout": LAYOUT,
             "source": options.crawl or options.source,
             "seed": str(options.seed),
             "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
-            "filters": filters,
+            "filters": json.dumps(filters, sort_keys=True) if words else "-",
             "sampling": SAMPLING,
         }
 
@@ -118,9 +115,10 @@ class BaselineJob:
 
     plan: BaselinePlan
     folder: OutputFolder
-    run: str
-    started: float
+    index: SentenceIndex
     say: Say
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    started: float = field(default_factory=time.time)
 
     @property
     def options(self) -> BaselineOptions:
@@ -146,7 +144,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     if not holds_data:
         return {}
     check_same_run(before, plan.identity)
-    described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
+    described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in list_tables(names)}
     for language in plan.source.languages:
         of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
@@ -155,12 +153,8 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     return before or {}
 
 
-def list_tables(folder: OutputFolder) -> list[str]:
-    """Return the tables that have a description, without their suffix."""
-    return _tables(folder.files())
-
-
-def _tables(names: Mapping[str, int]) -> list[str]:
+def list_tables(names: Mapping[str, int]) -> list[str]:
+    """Return the tables among files that have a description, without their suffix."""
     shown = [name for name in names if not name.startswith(HIDDEN_PREFIXES)]
     stems = [name.removesuffix(TABLE_SUFFIX) for name in shown if name.endswith(TABLE_SUFFIX)]
     return [stem for stem in stems if f"{stem}{DESCRIPTION_SUFFIX}" in names]
@@ -168,7 +162,7 @@ def _tables(names: Mapping[str, int]) -> list[str]:
 
 def _holds_data(names: Mapping[str, int]) -> bool:
     folders = {*DATA_FOLDERS} - {FAILED_FOLDER, IDF_FOLDER}
-    return bool(_tables(names)) or any(name.partition("/")[0] in folders for name in names)
+    return bool(list_tables(names)) or any(name.partition("/")[0] in folders for name in names)
 
 
 def _check_pairs(

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -48,19 +48,10 @@ _LARGEST_MEAN_DROP = 0.02
 """Most that F1 is below the mean of precision and recall; published tables have at most 0.009."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Something that holds for a sound baseline; `passed` is None where it was not checked."""
-
-    name: str
-    passed: bool | None
-    found: str
-    expected: str
-
-
-def check_moments(moments: Moments) -> list[Check]:
+def check_moments(moments: Moments) -> list[dict[str, Any]]:
     """Check what holds for the scores of random pairs: each of `CHECKS`, made or not.
 
+    `passed` is None where it was not checked, and else whether what was `found` is as `expected`.
     Random pairs are exchangeable, so precision and recall have one expectation. Their standard
     error is worked out from differences between hosts, so there must be some.
     """
@@ -92,7 +83,11 @@ def check_moments(moments: Moments) -> list[Check]:
     if moments.num_pairs < FEW_PAIRS:
         reason = f"not looked at: too few pairs: {moments.num_pairs:,}"
         results = [(None, reason, f"at least {FEW_PAIRS:,} pairs")] * len(CHECKS)
-    return [Check(name, *result) for name, result in zip(CHECKS, results, strict=True)]
+    names = ("name", "passed", "found", "expected")
+    return [
+        dict(zip(names, (check, *result), strict=True))
+        for check, result in zip(CHECKS, results, strict=True)
+    ]
 
 
 # Describe a table: its errors, its checks, and where it comes from.
@@ -102,51 +97,6 @@ def check_moments(moments: Moments) -> list[Check]:
 FORMAT = 2
 """Version 1 had `jackknife_error`, and its `standard_error` is `naive_error` now."""
 MEASURES = ("precision", "recall", "f1")
-
-
-def _describe_table(
-    plan: BaselinePlan,
-    model: BaselineModel,
-    sample: SampleRecord,
-    pairs: PairsRecord,
-    moments: Moments,
-    idf: IdfTable | None,
-) -> dict[str, Any]:
-    options = plan.options
-    signature = model.signature
-    if idf is not None:
-        signature = replace(signature, idf=idf.fingerprint)
-    return {
-        "format": FORMAT,
-        "language": pairs.language,
-        "model": model.name,
-        "pairs": moments.num_pairs,
-        "pairs_wanted": options.pairs,
-        "pairs_without_tokens": pairs.rows - moments.num_pairs,
-        "signature": signature.format(),
-        "layers": describe_layers(moments),
-        "checks": [asdict(check) for check in check_moments(moments)],
-        "sample": {
-            "seed": options.seed,
-            "sentences": sample.found,
-            "digest": sample.digest,
-            "pairs_digest": pairs.digest,
-            "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
-            "hosts_known": moments.knows_hosts,
-            "effective_hosts": _number(moments.effective_hosts),
-            "same_host_pairs": sum(part.same_host for part in pairs.parts),
-            "sentences_per_page": options.sentences_per_page,
-            "sentences_per_host": sample.host_cap,
-            "min_words": options.words.least,
-            "max_words": options.words.most,
-        },
-        "source": {
-            "name": plan.source.shown,
-            "listing": sample.listing,
-            "filters": None if options.sentences else json.loads(plan.identity["filters"]),
-            **sample.files,
-        },
-    }
 
 
 def describe_layers(moments: Moments) -> list[dict[str, Any]]:
@@ -263,7 +213,7 @@ def draw_distributions(moments: Moments, title: str) -> bytes:
 # Write the tables, and delete those that are out of date.
 #
 # <model>.tsv   LAYER,P,R,F
-# <model>.json  its description, see `_describe_table`
+# <model>.json  its description, see `write_table`
 # <model>.png   how the scores of random pairs are distributed
 
 _PICTURE_SUFFIX = ".png"
@@ -283,7 +233,40 @@ def write_table(
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
     title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
-    description = _describe_table(job.plan, model, sample, pairs, moments, idf)
+    plan, options, signature = job.plan, job.options, model.signature
+    if idf is not None:
+        signature = replace(signature, idf=idf.fingerprint)
+    description = {
+        "format": FORMAT,
+        "language": pairs.language,
+        "model": model.name,
+        "pairs": moments.num_pairs,
+        "pairs_wanted": options.pairs,
+        "pairs_without_tokens": pairs.rows - moments.num_pairs,
+        "signature": signature.format(),
+        "layers": describe_layers(moments),
+        "checks": check_moments(moments),
+        "sample": {
+            "seed": options.seed,
+            "sentences": sample.found,
+            "digest": sample.digest,
+            "pairs_digest": pairs.digest,
+            "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
+            "hosts_known": moments.knows_hosts,
+            "effective_hosts": _number(moments.effective_hosts),
+            "same_host_pairs": sum(part.same_host for part in pairs.parts),
+            "sentences_per_page": options.sentences_per_page,
+            "sentences_per_host": sample.host_cap,
+            "min_words": options.words.least,
+            "max_words": options.words.most,
+        },
+        "source": {
+            "name": plan.source.shown,
+            "listing": sample.listing,
+            "filters": None if options.sentences else json.loads(plan.identity["filters"]),
+            **sample.files,
+        },
+    }
     text = json.dumps(description, indent=1, ensure_ascii=False)
     job.folder.write_all(
         {
@@ -298,7 +281,7 @@ def write_table(
 def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord]) -> list[str]:
     """Delete the tables of languages that have another sample now."""
     stale = []
-    for stem in list_tables(folder):
+    for stem in list_tables(folder.files()):
         sample = samples.get(stem.partition("/")[0])
         if sample is not None:
             said = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
@@ -310,7 +293,7 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
 
 def delete_output(folder: OutputFolder) -> None:
     """Delete all that a baseline job writes, and what others are made of last."""
-    _delete_tables(folder, list_tables(folder))
+    _delete_tables(folder, list_tables(folder.files()))
     for below in reversed(DATA_FOLDERS):
         paths = [f"{below}/{name}" for name in folder.files(below)]
         records = [path for path in paths if path.endswith(".json")]
@@ -337,7 +320,7 @@ def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
         "models": ", ".join(_show_model(plan, model) for model in plan.models),
         "source": plan.source.shown,
         "files listed": ", ".join(numbers),
-        "files at most": "all" if plan.source.is_given else f"{options.max_files:,}",
+        "files at most": "all" if options.sentences else f"{options.max_files:,}",
         "pairs": f"{options.pairs:,} for every language",
         "words": options.words.shown if options.words else "any number",
         "output": mask_credentials(plan.output),
@@ -373,13 +356,12 @@ def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:
         *_about_languages(summary["languages"], cure),
         *_about_tables(summary["tables"]),
         *(f"no table {table['table']}: {table['reason']}" for table in summary["unusable"]),
-        *_about_missing(summary),
     ]
 
 
-def languages_without_pairs(summary: Mapping[str, Any]) -> list[str]:
+def languages_without_pairs(languages: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the languages with fewer than two sentences."""
-    return [code for code, row in summary["languages"].items() if row["sentences"] < 2]
+    return [code for code, row in languages.items() if row["sentences"] < 2]
 
 
 def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterator[str]:
@@ -402,6 +384,12 @@ def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterat
     ]
     if broken:
         yield f"records could not be read and were left out: {', '.join(broken)}."
+    if missing := languages_without_pairs(rows):
+        numbers = ", ".join(f"{code} {rows[code]['sentences']:,}" for code in missing)
+        yield (
+            f"no table for {', '.join(missing)}: got these numbers of sentences: {numbers}; "
+            "expected at least two, a pair."
+        )
 
 
 def _about_tables(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -435,12 +423,3 @@ def _error_of(table: Mapping[str, Any]) -> str:
 
 def _numbers(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in counts.items() if number)
-
-
-def _about_missing(summary: Mapping[str, Any]) -> Iterator[str]:
-    if missing := languages_without_pairs(summary):
-        numbers = [f"{code} {summary['languages'][code]['sentences']:,}" for code in missing]
-        yield (
-            f"no table for {', '.join(missing)}: got these numbers of sentences: "
-            f"{', '.join(numbers)}; expected at least two, a pair."
-        )

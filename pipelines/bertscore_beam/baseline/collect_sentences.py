@@ -1,20 +1,15 @@
 """Read as many files as every language needs, and take its sample."""
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import apache_beam as beam
 
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
-from bertscore_beam.baseline.extract import (
-    ReadSettings,
-    SentenceIndex,
-    lane_name,
-    lanes_of_files,
-    read_lane,
-)
+from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
 from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_stage
 from bertscore_beam.baseline.sources import (
     FAILED_FOLDER,
@@ -25,6 +20,7 @@ from bertscore_beam.baseline.sources import (
     failed_path,
     sample_path,
     sample_record_path,
+    write_record,
 )
 from bertscore_beam.crawl import RECORDS, RECORDS_BROKEN, CrawlFileError, Hashes
 from bertscore_beam.run import (
@@ -47,9 +43,7 @@ _SHOWN = 5
 """Failed files that an error names."""
 
 
-def collect_samples(
-    job: BaselineJob, index: SentenceIndex
-) -> Generator[Stage, None, dict[str, SampleRecord]]:
+def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, SampleRecord]]:
     """Take the sample of every language, from as many files as that needs.
 
     A language's first files are read, then as many more as their yield says, until its sample is
@@ -63,19 +57,19 @@ def collect_samples(
     source, options = job.plan.source, job.options
     samples = {code: known for code in source.languages if (known := _find_sample(job, code))}
     missing = [code for code in source.languages if code not in samples]
-    index.refresh()
-    if not missing and source.is_crawl:  # whose files never change
+    job.index.refresh()
+    if not missing and options.crawl:  # whose files never change
         return samples
     files = source.files()
     _check_same_files(job, files)
     limits = {code: len(files[code].names) for code in missing}
     reading = limits
-    if not source.is_given:  # sentences that are given are all read
+    if not options.sentences:  # sentences that are given are all read
         limits = {code: min(listed, options.max_files) for code, listed in limits.items()}
         reading = {code: min(limit, options.first_files) for code, limit in limits.items()}
     while reading:
-        yield from _read_files(job, files, reading, index)
-        yield _take_samples(job, files, reading, index)
+        yield from _read_files(job, files, reading)
+        yield _take_samples(job, files, reading)
         following = {}
         for code, number in reading.items():
             sample = read_sample(job.folder, code)
@@ -89,9 +83,8 @@ def collect_samples(
                     f"reading {following[code]} files in all."
                 )
             else:
-                record = _record(job, code, files[code], number, index, sample)
-                job.folder.write(sample_record_path(code), record.to_json())
-                samples[code] = record
+                samples[code] = _record(job, code, files[code], number, sample)
+                write_record(job.folder, sample_record_path(code), samples[code])
         reading = following
     return samples
 
@@ -100,19 +93,10 @@ def read_stage(
     job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
 ) -> Stage:
     """Return the stage that reads files; the worker that reads a file of the web fetches it."""
-    options = job.options
-    lanes = lanes_of_files(files, options.downloads)
-    settings = ReadSettings(
-        folder=job.folder,
-        seed=options.seed,
-        page_cap=options.sentences_per_page,
-        words=options.words,
-        policy=job.plan.source.policy,
-        source=options.source,
-    )
+    lanes = lanes_of_files(files, job.options.downloads)
 
     def build(root: beam.Pipeline) -> None:
-        step = Each(partial(read_lane, settings=settings), lane_name)
+        step = Each(partial(read_lane, source=job.plan.source, folder=job.folder), lane_name)
         # A lane is one element, so that no runner can divide it and have more requests at a time.
         # Every worker reads lanes; no text crosses a stage.
         spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
@@ -130,7 +114,7 @@ def read_stage(
 
 def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
     try:
-        record = SampleRecord.from_json(job.folder.read(sample_record_path(language)))
+        record = SampleRecord(**load_json(job.folder.read(sample_record_path(language))))
         if not record.fits(job.options):
             return None
         sample = read_sample(job.folder, language)
@@ -154,27 +138,22 @@ def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> Non
 
 
 def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> int:
-    step = number + job.options.first_files
-    if not sentences:
-        step = max(step, 2 * number)
-    else:
-        step = max(step, math.ceil(number * 2 * job.options.pairs / sentences * _MARGIN))
-    return min(step, limit)
+    asked_for, needed = 2 * job.options.pairs, 2 * number
+    if sentences:
+        needed = math.ceil(number * asked_for / sentences * _MARGIN)
+    return min(max(needed, number + job.options.first_files), limit)
 
 
 def _read_files(
-    job: BaselineJob,
-    files: Mapping[str, SourceFiles],
-    reading: Mapping[str, int],
-    index: SentenceIndex,
-) -> Generator[Stage, None, None]:
+    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
+) -> Iterator[Stage]:
     asked = _asked_files(job, files, reading)
-    lacking = _lacking(index, asked)
+    lacking = _lacking(job, asked)
     if not lacking:
         return
     yield read_stage(job, lacking, tuple(reading))
-    index.refresh()
-    failed = [file.label for file in _lacking(index, lacking)]
+    job.index.refresh()
+    failed = [file.label for file in _lacking(job, lacking)]
     notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
     read = {failed_path(file.label) for file in lacking} - set(map(failed_path, failed))
     job.folder.delete(*sorted(notes & read))
@@ -185,7 +164,7 @@ def _read_files(
 def _asked_files(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
 ) -> list[SentenceFile]:
-    is_given = job.plan.source.is_by_language
+    is_given = bool(job.options.given)
     languages: dict[tuple[str, str], list[str]] = {}
     for code, number in reading.items():
         for name in files[code].names[:number]:
@@ -199,12 +178,13 @@ def _asked_files(
     ]
 
 
-def _lacking(index: SentenceIndex, asked: Sequence[SentenceFile]) -> list[SentenceFile]:
-    lacking = [
-        replace(file, languages=tuple(c for c in file.languages if not index.has(c, file.name)))
-        for file in asked
-    ]
-    return [file for file in lacking if file.languages]
+def _lacking(job: BaselineJob, asked: Sequence[SentenceFile]) -> list[SentenceFile]:
+    lacking = []
+    for file in asked:
+        languages = tuple(code for code in file.languages if not job.index.has(code, file.name))
+        if languages:
+            lacking.append(replace(file, languages=languages))
+    return lacking
 
 
 def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> JobFailedError:
@@ -214,13 +194,13 @@ def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> Job
         f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
         + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
         + "\n"
-        + _advice(job, notes)
+        + _advice(job.options, notes)
     )
 
 
-def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
+def _advice(options: BaselineOptions, notes: Sequence[Mapping[str, str]]) -> str:
     damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
-    if damaged and job.plan.source.is_crawl:
+    if damaged and options.crawl:
         return (
             "Run the same command again to read them again. Files that fail once more are damaged "
             "where they lie: give a larger --max-reject-fraction."
@@ -243,10 +223,7 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
 
 
 def _take_samples(
-    job: BaselineJob,
-    files: Mapping[str, SourceFiles],
-    reading: Mapping[str, int],
-    index: SentenceIndex,
+    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
 ) -> Stage:
     job.folder.delete(
         *(path(code) for code in reading for path in (sample_record_path, sample_path))
@@ -254,22 +231,17 @@ def _take_samples(
     lanes = [
         lane
         for code, number in reading.items()
-        for lane in lanes_of(code, index.paths(code, files[code].names[:number]))
+        for lane in lanes_of(code, job.index.paths(code, files[code].names[:number]))
     ]
     return sample_stage(job, lanes, tuple(reading))
 
 
 def _record(
-    job: BaselineJob,
-    language: str,
-    files: SourceFiles,
-    number: int,
-    index: SentenceIndex,
-    sample: Hashes,
+    job: BaselineJob, language: str, files: SourceFiles, number: int, sample: Hashes
 ) -> SampleRecord:
     names, options = files.names[:number], job.options
-    read = index.files(language, names)
-    prefix = f"{language}/" if job.plan.source.is_by_language else ""
+    read = job.index.files(language, names).values()
+    prefix = f"{language}/" if options.given else ""
     failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
     return SampleRecord(
         language=language,

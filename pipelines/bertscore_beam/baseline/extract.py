@@ -18,13 +18,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, note_failed
+from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, Source, note_failed
 from bertscore_beam.crawl import (
     FILE_SCHEMA,
     CrawlFileError,
     FetchError,
-    FetchPolicy,
-    WordLimits,
     extract_sentences,
     fetched,
     is_http,
@@ -62,18 +60,6 @@ class ReadFile:
     groups: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSettings:
-    """How sentences are taken from files; `source` names the option that gave the files."""
-
-    folder: OutputFolder
-    seed: int
-    page_cap: int
-    words: WordLimits
-    policy: FetchPolicy
-    source: str
-
-
 def lanes_of_files(files: Sequence[SentenceFile], downloads: int) -> list[tuple[SentenceFile, ...]]:
     """Divide files into lanes, whose files are read one after the other.
 
@@ -93,27 +79,27 @@ def lane_name(lane: Sequence[SentenceFile]) -> str:
     return lane[0].label + more
 
 
-def read_lane(lane: Sequence[SentenceFile], settings: ReadSettings) -> Iterator[str]:
+def read_lane(lane: Sequence[SentenceFile], source: Source, folder: OutputFolder) -> Iterator[str]:
     """Read files, write their sentences, and yield the labels of those read.
 
     A file that cannot be read to its end leaves no sentence and a note in `_failed`. What is there
     already is not read again: that would be a lane that is retried.
     """
     for file in lane:
-        if settings.folder.exists(file.sentences):
+        if folder.exists(file.sentences):
             continue
         try:
-            _read_file(file, settings)
+            _read_file(file, source, folder)
         except (FetchError, CrawlFileError) as error:
-            note_failed(file, error, settings.folder)
+            note_failed(file, error, folder)
         else:
             yield file.label
 
 
-def _read_file(file: SentenceFile, settings: ReadSettings) -> None:
+def _read_file(file: SentenceFile, source: Source, folder: OutputFolder) -> None:
     with (
         tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as place,
-        fetched(file.path, settings.policy) as got,
+        fetched(file.path, source.policy) as got,
         open(got.file, "rb") as stream,
     ):
         record = ReadFile(
@@ -124,8 +110,8 @@ def _read_file(file: SentenceFile, settings: ReadSettings) -> None:
             rows=dict.fromkeys(file.languages, 0),
         )
         path = os.path.join(place, "sentences")
-        write_sentences(path, record, _tables(stream, file.languages, settings, record.counts))
-        settings.folder.store(file.sentences, path)
+        write_sentences(path, record, _tables(stream, file.languages, source, record.counts))
+        folder.store(file.sentences, path)
     counters.count(counters.CRAWL_FILES_READ)
     counters.count(counters.CRAWL_BYTES, record.bytes)
     counters.count(counters.SENTENCES_KEPT, sum(record.rows.values()))
@@ -146,21 +132,22 @@ def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.
 
 
 def _tables(
-    stream: BinaryIO, languages: Sequence[str], settings: ReadSettings, counts: Counter[str]
+    stream: BinaryIO, languages: Sequence[str], source: Source, counts: Counter[str]
 ) -> Iterator[tuple[str, pa.Table]]:
     """Yield the sentences of a file, with their languages, in pieces that fit in memory."""
-    seed, words = settings.seed, settings.words
-    if settings.source == "sentences":
+    options = source.options
+    seed, words = options.seed, options.words
+    if options.sentences:
         (language,) = languages
         yield from ((language, rows) for rows in read_sentences(stream, language, seed, words))
         return
-    is_wet = settings.source != "documents"
+    is_wet = not options.documents
     pages = (read_pages if is_wet else read_documents)(stream, counts)
     for page in pages:
         # All pages of a WET file at once: it has far fewer than a file of documents may have.
         together = chain([page], islice(pages, None if is_wet else _PAGES))
         yield from extract_sentences(
-            together, frozenset(languages), seed, settings.page_cap, words
+            together, frozenset(languages), seed, options.sentences_per_page, words
         ).items()
 
 
@@ -208,15 +195,12 @@ class SentenceIndex:
         """Tell whether a file was read for a language."""
         return (language, name) in self._places
 
-    def files(self, language: str, names: Iterable[str]) -> list[ReadFile]:
-        """Return what came of those of some files that were read for a language, by name."""
-        return [
-            self._records[self._places[language, name]]
-            for name in sorted(names)
-            if self.has(language, name)
-        ]
+    def files(self, language: str, names: Iterable[str]) -> dict[str, ReadFile]:
+        """Return what came of those of some files that were read for a language, by path."""
+        paths = [self._places[language, name] for name in sorted(names) if self.has(language, name)]
+        return {path: self._records[path] for path in paths}
 
     def paths(self, language: str, names: Iterable[str]) -> list[str]:
         """Return the paths of those of some files that have sentences in a language."""
-        paths = {self._places[language, name] for name in names if self.has(language, name)}
-        return sorted(path for path in paths if self._records[path].rows[language])
+        files = self.files(language, names)
+        return sorted(path for path, file in files.items() if file.rows[language])

@@ -9,7 +9,6 @@ again.
 
 import json
 import time
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -83,7 +82,7 @@ def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> Baseli
         FolderLostError: The folder belongs to another run by now.
         SignatureError: Another run has worked on it since it was checked.
     """
-    job = BaselineJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
+    job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=say)
     before = check_folder(plan, folder)
     files = before.get("files", {})
     if _must_start_again(plan, before):
@@ -122,11 +121,10 @@ def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
 
 def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     """Yield what is left to do, then write the tables and the summary."""
-    index = SentenceIndex(job.folder)
-    samples = yield from collect_samples(job, index)
+    samples = yield from collect_samples(job)
     for stale in delete_stale_tables(job.folder, samples):
         job.say(f"{stale} was made from another sample and was deleted.")
-    pairs = yield from make_pairs(job, samples, index)
+    pairs = yield from make_pairs(job, samples)
     tables, unusable = [], []
     for model in job.plan.models:
         parts = {
@@ -299,7 +297,7 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
     with worker_errors():
         summary = json.loads(job.folder.read(SUMMARY_FILE))
-    done = not summary["unusable"] and not languages_without_pairs(summary)
+    done = not summary["unusable"] and not languages_without_pairs(summary["languages"])
     if done:
         declare_success(job.folder, job.run)
     return Outcome(
@@ -312,25 +310,21 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
 
 def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]:
     """Yield each stage of a job once, without a plan: its steps do not depend on it."""
-    job = BaselineJob(
-        plan=BaselinePlan(
-            options=options,
-            runner=runner,
-            scoring=Runner.of(options.for_scoring),
-            output=options.output,
-            source=Source(options=options, languages=(), policy=FetchPolicy()),
-        ),
-        folder=OutputFolder(options.output),
-        run="",
-        started=0.0,
-        say=lambda _: None,
+    plan = BaselinePlan(
+        options=options,
+        runner=runner,
+        scoring=Runner.of(options.for_scoring),
+        output=options.output,
+        source=Source(options=options, languages=(), policy=FetchPolicy()),
     )
+    folder = OutputFolder(options.output)
+    job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
     yield read_stage(job)
     yield sample_stage(job)
     yield pair_stage(job)
     if options.idf:
         yield _count_stage(job, ScorerConfig(idf=True))
-    yield _score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=job.folder))
+    yield _score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=folder))
 
 
 BASELINE = JobKind(

@@ -9,7 +9,6 @@ The pairs are Parquet files that every model scores.
 import hashlib
 import io
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
 from bertscore_beam.baseline.baseline_plan import BaselineJob
-from bertscore_beam.baseline.extract import SentenceIndex, read_rows
+from bertscore_beam.baseline.extract import read_rows
 from bertscore_beam.baseline.sources import (
     PAIRS_FOLDER,
     SENTENCES_FOLDER,
@@ -33,14 +32,15 @@ from bertscore_beam.baseline.sources import (
     pairs_record_path,
     sample_path,
     sample_record_path,
+    write_record,
 )
 from bertscore_beam.crawl import (
-    HASH_COLUMNS,
+    HASH_SCHEMA,
     SENTENCE_SCHEMA,
     Hashes,
-    HostedSentences,
     cap_hosts,
     count_overlap,
+    hashes_of,
     is_sampled,
     leading_bits,
     lowest,
@@ -73,48 +73,36 @@ def lanes_of(language: str, paths: Sequence[str]) -> list[Lane]:
 def sample_stage(
     job: BaselineJob, lanes: Sequence[Lane] = (), languages: Sequence[str] = ()
 ) -> Stage:
-    """Return the stage that takes samples."""
-    take = TakeSample(
-        folder=job.folder,
-        count=2 * job.options.pairs,
-        host_cap=job.options.sentences_per_host,
-    )
+    """Return the stage that takes samples from files of sentences.
+
+    The hosts are capped in buckets; what is kept is merged by language, and written. Only hashes
+    cross a stage: 24 bytes a sentence, and 8 once the hosts are capped.
+    """
+    folder, options = job.folder, job.options
+
+    def build(root: beam.Pipeline) -> None:
+        cap = partial(cap_hosts, cap=options.sentences_per_host)
+        take = partial(lowest, count=2 * options.pairs)
+        _ = (
+            root
+            | beam.Create(lanes)
+            | "SpreadLanes" >> beam.Reshuffle()
+            # ((language, bucket of hosts), hashes)
+            | "ReadHashes" >> beam.FlatMap(_read_hashes, folder)
+            | "CapHosts" >> beam.CombinePerKey(cap)
+            # (language, priorities): only the lowest of each bucket can be among the lowest of all.
+            | "DropHosts"
+            >> beam.MapTuple(lambda key, hashes: (key[0], take([hashes["priority"].to_numpy()])))
+            | "TakeLowest" >> beam.CombinePerKey(take)
+            | "WriteSample" >> beam.MapTuple(partial(_write_sample, folder=folder))
+        )
+
     return Stage(
         name="sample",
         runner=job.plan.runner,
-        build=lambda root: root | beam.Create(lanes) | take,
+        build=build,
         words=f"Sampling sentences of {', '.join(languages)}",
     )
-
-
-@dataclass
-class TakeSample(beam.PTransform):
-    """Lanes of files of sentences -> (language, number of sentences sampled), and the samples.
-
-    Only hashes cross a stage: 24 bytes a sentence, and 8 once the hosts are capped.
-    """
-
-    folder: OutputFolder
-    count: int
-    host_cap: int
-
-    def expand(self, lanes: beam.PCollection[Lane]) -> beam.PCollection[tuple[str, int]]:
-        """Cap the hosts in buckets, merge what is kept by language, and write."""
-        return (
-            lanes
-            | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, bucket of hosts), HostedSentences)
-            | "ReadHashes" >> beam.FlatMap(_read_hashes, self.folder)
-            | "CapHosts" >> beam.CombinePerKey(partial(_capped, cap=self.host_cap))
-            # (language, priorities): only the lowest of each bucket can be among the lowest of all.
-            | "DropHosts" >> beam.MapTuple(partial(_drop_hosts, count=self.count))
-            | "TakeLowest" >> beam.CombinePerKey(partial(lowest, count=self.count))
-            | "WriteSample" >> beam.MapTuple(partial(_write_sample, folder=self.folder))
-        )
-
-
-def _capped(several: Iterable[HostedSentences], *, cap: int) -> HostedSentences:
-    return cap_hosts(HostedSentences.join(several), cap)
 
 
 def sample_digest(sample: Hashes) -> str:
@@ -131,13 +119,11 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
     return sample.astype(np.uint64)
 
 
-def _read_hashes(
-    lane: Lane, folder: OutputFolder
-) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
-    for table in _gathered(_read_lane(lane, folder, HASH_COLUMNS), _LANE_HASHES):
-        sentences = HostedSentences.of_table(table)
-        for bucket, rows in rows_by_value(sentences.hosts % np.uint64(_HOST_BUCKETS)):
-            yield (lane[0], bucket), sentences.take(rows)
+def _read_hashes(lane: Lane, folder: OutputFolder) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    for table in _gathered(_read_lane(lane, folder, HASH_SCHEMA.names), _LANE_HASHES):
+        hashes = hashes_of(table)
+        for bucket, rows in rows_by_value(hashes["host"].to_numpy() % np.uint64(_HOST_BUCKETS)):
+            yield (lane[0], bucket), hashes.take(pa.array(rows))
 
 
 def _read_lane(lane: Lane, folder: OutputFolder, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -166,29 +152,21 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def _drop_hosts(
-    key: tuple[str, int], sentences: HostedSentences, *, count: int
-) -> tuple[str, Hashes]:
-    return key[0], lowest([sentences.priorities], count)
-
-
-def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> tuple[str, int]:
+def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> None:
     sink = io.BytesIO()
     np.save(sink, sample.astype("<u8"), allow_pickle=False)
     folder.write(sample_path(language), sink.getvalue())
-    return language, len(sample)
 
 
 # Pair the sampled sentences at random.
 
 _LEFT = "left"
-_LEFT_PART = "part-left"
 _LANE_TEXTS = 1 << 18
 """Sampled sentences of a lane in memory at a time: with texts of 100 bytes, 30 MB."""
 
 
 def make_pairs(
-    job: BaselineJob, samples: Mapping[str, SampleRecord], index: SentenceIndex
+    job: BaselineJob, samples: Mapping[str, SampleRecord]
 ) -> Generator[Stage, None, dict[str, PairsRecord]]:
     """Pair the sample of every language that has one; pairs that are there are kept."""
     folder, pairs = job.folder, {}
@@ -199,7 +177,7 @@ def make_pairs(
             # First the record, without which the parts count for nothing.
             folder.delete(pairs_record_path(code))
             folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
-            yield pair_stage(job, [sample], lanes_of(code, _paths_of(sample, index)))
+            yield pair_stage(job, [sample], lanes_of(code, _paths_of(job, sample)))
             record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
         if record is not None:
             pairs[code] = record
@@ -212,9 +190,9 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
     return record if record is not None and record.sample == sample.digest else None
 
 
-def _paths_of(sample: SampleRecord, index: SentenceIndex) -> list[str]:
+def _paths_of(job: BaselineJob, sample: SampleRecord) -> list[str]:
     names = [str(file["file"]) for file in sample.files["files"]]
-    gone = [name for name in names if not index.has(sample.language, name)]
+    gone = [name for name in names if not job.index.has(sample.language, name)]
     if gone:
         raise InputError(
             f"the sentences of {len(gone):,} files are gone, such as {gone[0]!r}: got a sample of "
@@ -222,64 +200,55 @@ def _paths_of(sample: SampleRecord, index: SentenceIndex) -> list[str]:
             f"{SENTENCES_FOLDER}/. Delete {sample_record_path(sample.language)!r} "
             "and run the same command again: it reads these files once more."
         )
-    return index.paths(sample.language, names)
+    return job.index.paths(sample.language, names)
 
 
 def pair_stage(
     job: BaselineJob, samples: Sequence[SampleRecord] = (), lanes: Sequence[Lane] = ()
 ) -> Stage:
-    """Return the stage that pairs the sentences of samples."""
-    digests = {sample.language: sample.digest for sample in samples}
-    pair = PairSentences(folder=job.folder, seed=job.options.seed, samples=digests)
-    return Stage(
-        name="pair",
-        runner=job.plan.runner,
-        build=lambda root: root | beam.Create(lanes) | pair,
-        words=f"Pairing sentences of {', '.join(digests)}",
-    )
+    """Return the stage that pairs the sentences of samples, and then writes the records.
 
-
-@dataclass
-class PairSentences(beam.PTransform):
-    """Lanes of files of sentences -> languages whose pairs, and then their record, are written.
-
-    `samples` are the digests of the samples by language. The text crosses one shuffle, by the
-    leading bits of the pairing hash: pairing brings sentences of different files together.
+    They are paired in parts, and those left over there at last. The text crosses one shuffle, by
+    the leading bits of the pairing hash: pairing brings sentences of different files together.
     """
+    folder = job.folder
+    digests = {sample.language: sample.digest for sample in samples}
 
-    folder: OutputFolder
-    seed: int
-    samples: dict[str, str]
-
-    def expand(self, lanes: beam.PCollection[Lane]) -> beam.PCollection[str]:
-        """Pair the sampled sentences in parts, then those that are left over there."""
+    def build(root: beam.Pipeline) -> None:
         paired = (
-            lanes
+            root
+            | beam.Create(lanes)
             | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, part), sentences)
+            # ((language, name of a part), sentences)
             | "ReadSampled"
-            >> beam.FlatMap(_read_sampled, folder=self.folder, seed=self.seed, samples=self.samples)
+            >> beam.FlatMap(_read_sampled, folder=folder, seed=job.options.seed, samples=digests)
             | "GroupByPart" >> beam.GroupByKey()
-            | "PairPart" >> beam.ParDo(_PairInPart(self.folder)).with_outputs(_LEFT, main="parts")
+            | "PairPart" >> beam.ParDo(_PairInPart(folder)).with_outputs(_LEFT, main="parts")
         )
         left = (
             paired[_LEFT]
             | "GroupLeft" >> beam.GroupByKey()
-            | "PairLeft" >> beam.FlatMapTuple(partial(_pair_left, folder=self.folder))
+            | "PairLeft" >> beam.ParDo(_PairInPart(folder)).with_outputs(_LEFT, main="parts")
         )
-        return (
-            (paired.parts, left)
+        _ = (
+            (paired.parts, left.parts)
             | "Flatten" >> beam.Flatten()
             | "ByLanguage" >> beam.Map(lambda part: (part.language, part))
             | "GroupByLanguage" >> beam.GroupByKey()
-            | "WriteRecord"
-            >> beam.MapTuple(partial(_write_record, folder=self.folder, samples=self.samples))
+            | "WriteRecord" >> beam.MapTuple(partial(_write_record, folder=folder, samples=digests))
         )
+
+    return Stage(
+        name="pair",
+        runner=job.plan.runner,
+        build=build,
+        words=f"Pairing sentences of {', '.join(digests)}",
+    )
 
 
 def _read_sampled(
     lane: Lane, *, folder: OutputFolder, seed: int, samples: dict[str, str]
-) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+) -> Iterator[tuple[tuple[str, str], pa.Table]]:
     language = lane[0]
     sample = _planned_sample(folder, language, samples[language])
     bits = part_bits(len(sample) // 2)
@@ -288,7 +257,7 @@ def _read_sampled(
     for sentences in _gathered(sampled, _LANE_TEXTS):
         for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
             # Rows that are taken are copied; a slice would be sent with everything around it.
-            yield (language, place), sentences.take(pa.array(rows))
+            yield (language, f"part-{place:05d}"), sentences.take(pa.array(rows))
 
 
 def _sampled(table: pa.Table, sample: Hashes, seed: int, language: str) -> pa.Table:
@@ -317,24 +286,16 @@ class _PairInPart(beam.DoFn):
     def __init__(self, folder: OutputFolder) -> None:
         self._folder = folder
 
-    def process(self, part: tuple[tuple[str, int], Iterable[pa.Table]]) -> Iterator[Any]:
-        (language, place), tables = part
+    def process(self, part: tuple[tuple[str, str], Iterable[pa.Table]]) -> Iterator[Any]:
+        (language, name), tables = part
         pairs, left = pair_neighbours(pa.concat_tables(tables))
         if len(pairs):
-            yield _write_pairs(language, f"part-{place:05d}", pairs, folder=self._folder)
+            yield _write_pairs(language, name, pairs, self._folder)
         if len(left):
-            yield TaggedOutput(_LEFT, (language, left))
+            yield TaggedOutput(_LEFT, ((language, f"part-{_LEFT}"), left))
 
 
-def _pair_left(
-    language: str, tables: Iterable[pa.Table], *, folder: OutputFolder
-) -> Iterator[PairPart]:
-    pairs, _ = pair_neighbours(pa.concat_tables(tables))
-    if len(pairs):
-        yield _write_pairs(language, _LEFT_PART, pairs, folder=folder)
-
-
-def _write_pairs(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -> PairPart:
+def _write_pairs(language: str, name: str, pairs: pa.Table, folder: OutputFolder) -> PairPart:
     folder.write(pairs_path(language, name), write_part(pairs))
     counters.count(counters.PAIRS_MADE, len(pairs))
     candidates, references = (pairs[side].to_pylist() for side in ("candidate", "reference"))
@@ -348,16 +309,8 @@ def _write_pairs(language: str, name: str, pairs: pa.Table, *, folder: OutputFol
 
 
 def _write_record(
-    language: str,
-    parts: Iterable[PairPart],
-    *,
-    folder: OutputFolder,
-    samples: dict[str, str],
-) -> str:
-    record = PairsRecord(
-        language=language,
-        sample=samples[language],
-        parts=tuple(sorted(parts, key=lambda part: part.name)),
-    )
-    folder.write(pairs_record_path(language), record.to_json())
-    return language
+    language: str, parts: Iterable[PairPart], *, folder: OutputFolder, samples: dict[str, str]
+) -> None:
+    in_order = tuple(sorted(parts, key=lambda part: part.name))
+    record = PairsRecord(language=language, sample=samples[language], parts=in_order)
+    write_record(folder, pairs_record_path(language), record)

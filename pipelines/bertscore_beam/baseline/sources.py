@@ -3,9 +3,7 @@
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
@@ -21,11 +19,12 @@ from bertscore_beam.crawl import (
     check_given,
     check_language,
     check_tag,
+    is_http,
     list_crawl,
     list_files_of,
     seeded_order,
 )
-from bertscore_beam.files import IO_THREADS, file_version, mask_credentials, reaching
+from bertscore_beam.files import file_version, in_parallel, mask_credentials, reaching
 from bertscore_beam.run import OutputFolder, counters
 from bertscore_core import InputError
 from bertscore_core.baseline import TABLE_SUFFIX
@@ -133,15 +132,6 @@ class SampleRecord:
     digest: str
     files: Mapping[str, Any]
 
-    @classmethod
-    def from_json(cls, data: bytes) -> "SampleRecord":
-        """Read what `to_json` wrote."""
-        return cls(**load_json(data))
-
-    def to_json(self) -> bytes:
-        """Return the record as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1).encode()
-
     def fits(self, options: BaselineOptions) -> bool:
         """Tell whether a run would take the same sample; files that failed are tried again."""
         files, read = self.files, len(self.files["files"])
@@ -180,13 +170,9 @@ class PairsRecord:
 
     @classmethod
     def from_json(cls, data: bytes) -> "PairsRecord":
-        """Read what `to_json` wrote."""
+        """Read what `write_record` wrote."""
         fields = load_json(data)
         return cls(**fields | {"parts": tuple(PairPart(**part) for part in fields["parts"])})
-
-    def to_json(self) -> bytes:
-        """Return the record as JSON."""
-        return json.dumps(asdict(self), indent=1).encode()
 
     @property
     def digest(self) -> str:
@@ -197,6 +183,12 @@ class PairsRecord:
     def rows(self) -> int:
         """Number of pairs."""
         return sum(part.rows for part in self.parts)
+
+
+def write_record(folder: OutputFolder, path: str, record: SampleRecord | PairsRecord) -> None:
+    """Write a record as JSON."""
+    text = json.dumps(asdict(record), ensure_ascii=False, indent=1)
+    folder.write(path, text.encode())
 
 
 # The files that sentences are read from, as they travel to the workers.
@@ -237,8 +229,6 @@ def note_failed(file: SentenceFile, error: BertScoreError, folder: OutputFolder)
 
 
 # The source of the sentences: a crawl, WET files, documents, or sentences that are given.
-
-_HTTP = re.compile(r"https?://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,26 +271,11 @@ class Source:
         )
 
     @property
-    def is_crawl(self) -> bool:
-        """Whether it is a crawl, whose files never change."""
-        return self.options.crawl is not None
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the files hold sentences and not pages."""
-        return bool(self.options.sentences)
-
-    @property
-    def is_by_language(self) -> bool:
-        """Whether each file is of one language."""
-        return bool(self.options.given)
-
-    @property
     def cure(self) -> str:
         """What gives more sentences."""
-        if self.is_crawl:
+        if self.options.crawl:
             return "More --max-files, another crawl or more --sentences-per-host give more."
-        if self.is_given:
+        if self.options.sentences:
             return "More sentences give more; fewer --pairs need fewer."
         return f"More files for --{self.options.source} or more --sentences-per-host give more."
 
@@ -321,9 +296,9 @@ class Source:
             OSError: The listing cannot be fetched now.
         """
         options = self.options
-        if self.is_by_language:
+        if self.options.given:
             paths_by_language = _given_paths(options)
-            suffixes = SUFFIXES if self.is_given else DOCUMENT_SUFFIXES
+            suffixes = SUFFIXES if self.options.sentences else DOCUMENT_SUFFIXES
             with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
                 return {
                     code: self._in_order(list_files_of(paths, suffixes=suffixes))
@@ -343,14 +318,11 @@ class Source:
         Raises:
             InputError: A file is not there, or a Parquet file has no column of texts.
         """
-        if self.is_crawl:
-            return
-        paths = {path for files in self.files().values() for path in files.paths.values()}
-        if not self.is_by_language:
-            return
-        check = partial(check_given, has_pages=not self.is_given)
-        with ThreadPoolExecutor(IO_THREADS) as pool:
-            list(pool.map(check, sorted(path for path in paths if not _HTTP.match(path))))
+        listed = {} if self.options.crawl else self.files()
+        if self.options.given:
+            paths = {path for files in listed.values() for path in files.paths.values()}
+            check = partial(check_given, has_pages=not self.options.sentences)
+            list(in_parallel(check, sorted(path for path in paths if not is_http(path))))
 
     def _list_crawl(self, crawl: str) -> dict[str, str]:
         try:
@@ -365,7 +337,7 @@ class Source:
         return SourceFiles(
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
-            digest=_digest_names(paths) if self.is_crawl else _digest_with_versions(paths),
+            digest=_digest_names(paths) if self.options.crawl else _digest_with_versions(paths),
         )
 
 
@@ -386,14 +358,13 @@ def _digest_names(names: Iterable[str]) -> str:
 
 def _digest_with_versions(paths: Mapping[str, str]) -> str:
     """Digest a listing with the version of every file, since it may change between two runs."""
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        versions = pool.map(_version, paths.values())
-        return digest_of("\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True)))
+    versions = in_parallel(_version, paths.values())
+    return digest_of("\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True)))
 
 
 def _version(path: str) -> str:
     try:
-        return "" if _HTTP.match(path) else file_version(path)
+        return "" if is_http(path) else file_version(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{mask_credentials(path)!r} cannot be opened: got a name without a file, such as a "

@@ -37,8 +37,9 @@ Key = tuple[str, str]
 class Table:
     """A baseline table and its standard errors, as far as they are known. Shape (L + 1, 3) both.
 
-    `pairs` and `key` (language and model) are those of a description beside it. Errors of given
-    sentences, and of tables by older versions, do not allow for sentences that share a host.
+    `pairs` and `key` (language and model) are those of a description beside it, None without one.
+    Even with one, errors may be undefined (one pair). Errors of given sentences, and of tables by
+    older versions, do not allow for sentences that share a host.
     """
 
     name: str
@@ -47,11 +48,6 @@ class Table:
     pairs: int | None = None
     key: Key | None = None
     knows_hosts: bool = False
-
-    @property
-    def is_described(self) -> bool:
-        """Whether the table has a description; its errors may still be undefined (one pair)."""
-        return self.pairs is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +96,17 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
             f"<language>/<model>.tsv in it, or the word {PUBLISHED!r}. Check the path."
         )
     asked = _key(language or "", model or "")
-    chosen = {key: readers[key] for key in readers if all(map(_fits, asked, key))}
+    chosen = {
+        key: reader
+        for key, reader in readers.items()
+        if all(word in ("", name) for word, name in zip(asked, key, strict=True))
+    }
     if not chosen:
         raise ConfigError(
             f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
             f"{listed(map('/'.join, readers))}. Change --language or --model."
         )
     return Side(name=name, tables=chosen)
-
-
-def _fits(asked: str, name: str) -> bool:
-    return asked in ("", name)
 
 
 def read_table(path: str) -> Table:
@@ -255,7 +251,7 @@ def _errors_of_difference(*tables: Table) -> npt.NDArray[np.float64]:
     pair, the error of the difference is not known either.
     """
     squares = [
-        table.errors**2 if table.is_described else np.nan_to_num(table.errors**2)
+        np.nan_to_num(table.errors**2) if table.pairs is None else table.errors**2
         for table in tables
     ]
     unknown = np.isnan([table.errors for table in tables]).all(axis=0)
@@ -283,7 +279,7 @@ def _verdict(tables: tuple[Table, Table], largest: float, away: npt.NDArray[np.f
     naive = [
         side
         for side, table in zip("AB", tables, strict=True)
-        if table.is_described and not table.knows_hosts
+        if table.pairs is not None and not table.knows_hosts
     ]
     if is_known and naive:
         words += f"; the errors of {' and '.join(naive)} do not allow for sentences of one host"

@@ -35,16 +35,16 @@ from .languages import (
     known_languages as known_languages,
 )
 from .sampling import (
-    HASH_COLUMNS as HASH_COLUMNS,
+    HASH_SCHEMA as HASH_SCHEMA,
     HOST_COLUMNS as HOST_COLUMNS,
     SAMPLING as SAMPLING,
     SENTENCE_SCHEMA as SENTENCE_SCHEMA,
     Hashes as Hashes,
-    HostedSentences as HostedSentences,
     Overlap as Overlap,
     cap_hosts as cap_hosts,
     count_overlap as count_overlap,
     describe_overlap as describe_overlap,
+    hashes_of as hashes_of,
     host_hash as host_hash,
     host_order as host_order,
     is_sampled as is_sampled,
@@ -59,6 +59,7 @@ from .sampling import (
 )
 from .sentences import (
     FILE_SCHEMA as FILE_SCHEMA,
+    FILTER_VERSION as FILTER_VERSION,
     MAX_LINE_CHARACTERS as MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS as MAX_LINE_MARKS,
     describe_filters as describe_filters,

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, fetched
+from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, fetched, is_http
 from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, RECORDS, Page
@@ -46,7 +46,6 @@ WET_SUFFIXES = (".wet.gz", ".wet")
 _CRAWL = re.compile(r"CC-MAIN-(20\d\d)-([0-5]\d)")
 _NAME = re.compile(r"crawl-data/(?:[\w+=-][\w+=.-]*/)*[\w+=-][\w+=.-]*", re.ASCII)
 _CRAWL_DATA = "/crawl-data/CC-MAIN-"
-_WEB = ("http://", "https://")
 
 
 def list_crawl(crawl: str, policy: FetchPolicy, root: str) -> dict[str, str]:
@@ -61,7 +60,7 @@ def list_crawl(crawl: str, policy: FetchPolicy, root: str) -> dict[str, str]:
         CrawlFileError: The list is damaged or empty.
     """
     _check_crawl(crawl)
-    base = (root if root.lower().startswith(_WEB) else absolute(root)).rstrip("/") + "/"
+    base = (root if is_http(root) else absolute(root)).rstrip("/") + "/"
     path = f"{base}crawl-data/{crawl}/wet.paths.gz"
     try:
         with fetched(path, policy) as listing:
@@ -95,10 +94,6 @@ def list_files_of(
         ConfigError: The scheme of a path is not known.
     """
     paths = sorted({path for pattern in patterns for path in _expand(pattern, suffixes)})
-    if not paths:
-        raise InputError(
-            "no input: got no path at all; expected at least one file, glob or address."
-        )
     return dict(sorted(_name_paths(paths).items()))
 
 
@@ -165,7 +160,7 @@ def _name_paths(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
-    if pattern.lower().startswith(_WEB):
+    if is_http(pattern):
         if "*" in pattern:
             raise InputError(
                 f"no pattern can be used on the web: got {mask_credentials(pattern)!r}; expected "
@@ -190,7 +185,6 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
 
 # Read sentences that are given, and documents: web pages of other collections.
 
-NO_LIMITS = WordLimits()
 TEXT_COLUMN = "text"
 SUFFIXES = (".txt", ".txt.gz", ".parquet")
 """Suffixes of the files of sentences that are read in a folder."""
@@ -228,7 +222,7 @@ def check_given(path: str, *, has_pages: bool = False) -> None:
 
 
 def read_sentences(
-    file: BinaryIO, language: str, seed: int, words: WordLimits = NO_LIMITS
+    file: BinaryIO, language: str, seed: int, words: WordLimits
 ) -> Iterator[pa.Table]:
     """Read sentences in blocks. Only white space and the Unicode form are normalized.
 

@@ -23,7 +23,7 @@ same host resemble each other all the same: see `bertscore_core.stats.moments`.
 from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -78,56 +78,32 @@ def _hash(purpose: bytes, seed: int, text: str) -> int:
     return int.from_bytes(digest, "little")
 
 
-HASH_COLUMNS = ("priority", "host_order", "host")
-"""Columns of sentences from a file that hold hashes."""
+HASH_SCHEMA = pa.schema([(name, pa.uint64()) for name in ("priority", "host_order", "host")])
+"""Sentences with the hosts that they were found on, all as hashes: their ranks among all, which
+also identify them, their ranks in their hosts, and the hosts."""
 
 
-class HostedSentences(NamedTuple):
-    """Sentences with the hosts that they were found on, all as hashes. Shape (N,) each.
-
-    `priorities` are their ranks among all, which also identify them; `orders` those in their hosts.
-    """
-
-    priorities: Hashes
-    orders: Hashes
-    hosts: Hashes
-
-    @classmethod
-    def join(cls, several: Iterable["HostedSentences"]) -> "HostedSentences":
-        """Put the rows of several one after the other."""
-        columns = list(zip(*several, strict=True)) or [(np.zeros(0, dtype=np.uint64),)] * 3
-        return cls(*map(np.concatenate, columns))
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> "HostedSentences":
-        """Take the columns of a table that has them. An unknown host has one sentence alone."""
-        priorities, orders, hosts = (table[name] for name in HASH_COLUMNS)
-        hosts = pc.coalesce(hosts, priorities)
-        return cls(*(column.to_numpy() for column in (priorities, orders, hosts)))
-
-    def take(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> "HostedSentences":
-        """Return some of the rows."""
-        return HostedSentences(*(column[rows] for column in self))
+def hashes_of(sentences: pa.Table) -> pa.Table:
+    """Return the hashes of sentences from a file. An unknown host has one sentence alone."""
+    hosts = pc.coalesce(sentences["host"], sentences["priority"])
+    return pa.table([sentences["priority"], sentences["host_order"], hosts], schema=HASH_SCHEMA)
 
 
-def cap_hosts(sentences: HostedSentences, cap: int) -> HostedSentences:
-    """Keep the sentences of lowest `orders` of every host, by host and then order, each once.
+def cap_hosts(several: Iterable[pa.Table], cap: int) -> pa.Table:
+    """Keep the sentences of lowest order of every host, by host and then order, each once.
 
     A sentence found on several hosts counts for each of them, and is kept if one of them keeps it.
     Capping parts and then their union gives the same as capping the union.
     """
+    rows = pa.concat_tables([HASH_SCHEMA.empty_table(), *several])
     # By priority last: two sentences may have one order, and must not count as one.
-    sentences = sentences.take(
-        np.lexsort((sentences.priorities, sentences.orders, sentences.hosts))
-    )
-    same_host = np.zeros(len(sentences.hosts), dtype=np.bool_)
-    same_host[1:] = sentences.hosts[1:] == sentences.hosts[:-1]
-    again = same_host.copy()
-    again[1:] &= sentences.priorities[1:] == sentences.priorities[:-1]
-    sentences, same_host = sentences.take(~again), same_host[~again]
-    places = np.arange(len(sentences.hosts))
-    starts = np.maximum.accumulate(np.where(same_host, 0, places))
-    return sentences.take(places - starts < cap)
+    rows = rows.sort_by([(name, "ascending") for name in reversed(HASH_SCHEMA.names)])
+    hosts, priorities = rows["host"].to_numpy(), rows["priority"].to_numpy()
+    first = np.ones(len(rows), dtype=np.bool_)
+    first[1:] = (hosts[1:] != hosts[:-1]) | (priorities[1:] != priorities[:-1])
+    hosts = hosts[first]
+    places = np.arange(len(hosts)) - np.searchsorted(hosts, hosts)
+    return rows.filter(pa.array(first)).filter(pa.array(places < cap))
 
 
 def lowest(priorities: Iterable[Hashes], count: int | None = None) -> Hashes:
@@ -198,9 +174,9 @@ def pair_neighbours(sentences: pa.Table) -> tuple[pa.Table, pa.Table]:
     once, with its lowest host. Returned are pairs of `PAIR_SCHEMA`, and the sentence left over if
     the number is odd.
     """
-    keys = [("order", "ascending"), ("text", "ascending"), ("host", "ascending")]
-    ordered = sentences.take(pc.sort_indices(sentences, sort_keys=keys)).combine_chunks()
-    ordered = ordered.filter(pa.array(_is_first(ordered)))
+    ordered = sentences.group_by("text").aggregate([("order", "min"), ("host", "min")])
+    ordered = ordered.rename_columns(SENTENCE_SCHEMA.names)
+    ordered = ordered.sort_by([("order", "ascending"), ("text", "ascending")]).combine_chunks()
     even = len(ordered) // 2 * 2
     candidates = ordered.take(pa.array(np.arange(0, even, 2)))
     references = ordered.take(pa.array(np.arange(1, even, 2)))
@@ -221,14 +197,6 @@ def _bucket(hosts: pa.ChunkedArray) -> pa.Array:
     known: Hashes = hosts.fill_null(0).to_numpy()
     buckets = leading_bits(known, HOST_BITS)
     return pa.array(buckets, pa.int16(), mask=hosts.is_null().to_numpy())
-
-
-def _is_first(ordered: pa.Table) -> npt.NDArray[np.bool_]:
-    first = np.ones(len(ordered), dtype=np.bool_)
-    if len(ordered) > 1:
-        texts = ordered["text"]
-        first[1:] = pc.not_equal(texts.slice(1), texts.slice(0, len(ordered) - 1)).to_numpy()
-    return first
 
 
 # How much the sentences of random pairs overlap: corpus BLEU, from sums that add up exactly.

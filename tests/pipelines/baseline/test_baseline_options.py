@@ -29,32 +29,29 @@ def test_options_that_do_not_fit_are_refused_with_a_cure(changes, words):
         BaselineOptions.from_mapping({"models": ["m"], "output": "out"} | changes, "my.yaml")
 
 
+PAGES, GIVEN = {"crawl": CRAWL, "languages": ("en",)}, {"sentences": ("en=a.txt",)}
+
+
 def test_help_says_what_is_wanted_of_each_list_and_what_seed_holds_without_one(capsys):
     with pytest.raises(SystemExit):
         main(["baseline", "--help-all"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "--models NAME [NAME ...]" in said
-    assert "--languages CODE [CODE ...]" in said
-    assert "--sentences LANGUAGE=PATH" in said
-    assert "--wet PATH" in said
-    assert ".txt, .txt.gz or .parquet" in said
-    assert "are sampled (default: 0)" in said
+    lists = ("models NAME [NAME", "languages CODE [CODE", "sentences LANGUAGE=PATH", "wet PATH")
+    for words in (*lists, ".txt, .txt.gz or .parquet", "are sampled (default: 0)"):
+        assert words in said
 
 
-def test_pages_have_limits_of_words_and_given_sentences_have_none():
-    pages = {"output": "out", "crawl": CRAWL, "languages": ("en",)}
-    sources = {"output": "out", "sentences": ("en=a.txt",)}
-    limits = [
-        (options.words.least, options.words.most)
-        for options in (
-            BaselineOptions(**pages),
-            BaselineOptions(**pages, max_words=20),
-            BaselineOptions(**sources),
-            BaselineOptions(**sources, max_words=31),
-        )
-    ]
-    assert limits == [(4, 31), (4, 20), (None, None), (None, 31)]
-    assert not BaselineOptions(**sources).words
+@pytest.mark.parametrize(
+    ("changes", "limits"),
+    [
+        *((PAGES, (4, 31)), (PAGES | {"max_words": 20}, (4, 20))),
+        *((GIVEN, (None, None)), (GIVEN | {"max_words": 31}, (None, 31))),
+    ],
+)
+def test_pages_have_limits_of_words_and_given_sentences_have_none(changes, limits):
+    words = BaselineOptions(output="out", **changes).words
+    assert (words.least, words.most) == limits
+    assert bool(words) == (limits != (None, None))
 
 
 FLINK = ("--runner=FlinkRunner", "--job_endpoint=embed")
@@ -90,7 +87,7 @@ def test_options_for_scoring_alone_are_checked_before_any_work(tmp_path, flag, w
     assert not (tmp_path / "out").exists()
 
 
-def test_without_a_model_each_language_gets_the_one_that_score_takes():
+def test_without_a_model_each_language_gets_the_one_that_score_takes(tmp_path):
     assert usual_models(["en", "zh", "de", "fr"]) == {
         "roberta-large": ["en"],
         "bert-base-chinese": ["zh"],
@@ -98,9 +95,6 @@ def test_without_a_model_each_language_gets_the_one_that_score_takes():
     }
     with pytest.raises(ConfigError, match="got 'xh'; expected --models"):
         usual_models(["xh"])
-
-
-def test_named_models_get_a_table_of_every_language(tmp_path):
-    chosen = options(tmp_path, languages=("en", "de"))
-    (model,) = prepare_baseline(chosen, Runner.of(chosen)).models
+    named = options(tmp_path, languages=("en", "de"))
+    (model,) = prepare_baseline(named, Runner.of(named)).models
     assert model.languages == {"en", "de"}

@@ -6,7 +6,7 @@ import shutil
 from bertscore_beam.cli.main import main
 from bertscore_beam.run import BROKEN, DONE
 from tests.support.crawl_texts import sentences
-from tests.support.crawls import TABLES, description, read_tables, run_baseline
+from tests.support.crawls import assert_same, description, run_baseline
 from tests.support.text_files import to_jsonl, write_text
 from tests.support.web import web_server
 from tests.support.wet import CRAWL
@@ -24,8 +24,7 @@ def test_each_fault_that_passes_costs_a_retry(tmp_path, crawl, model, names, tab
     faults = {f"/{name}": of_file for name, of_file in zip(names, several, strict=True)}
     with web_server(crawl, faults) as web:
         assert run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON) == DONE
-    unchanged = tuple(name for name in TABLES if not name.endswith(".json"))
-    assert read_tables(tmp_path / "out", unchanged) == {name: tables[name] for name in unchanged}
+    assert_same(tmp_path / "out", tables, ".tsv", ".png")
     assert description(tmp_path / "out")["source"]["retries"] == 12
 
 
@@ -41,8 +40,7 @@ def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
         assert "could not be read, more than --max-reject-fraction 0.01 allows" in said
         assert run_baseline(f"{web.url}/", output, model, *flags) == DONE
         paths = [request.path for request in web.requests]
-    unchanged = tuple(name for name in TABLES if name.endswith(".tsv"))
-    assert read_tables(output, unchanged) == {name: tables[name] for name in unchanged}
+    assert_same(output, tables, ".tsv")
     assert paths.count(f"/{names[1]}") == 1  # what was read is not read again
     assert not list((output / "_failed").rglob("*.json"))
 
@@ -71,8 +69,8 @@ def test_broken_documents_fail_their_file_by_name_or_are_said(tmp_path, model, c
     rows = [{"text": text, "url": f"https://h{n}.example/"} for n, text in enumerate(texts)]
     for broken, status in ((2, BROKEN), (1, DONE)):
         file = write_text(tmp_path / f"{broken}.jsonl", to_jsonl([*rows, *[{}] * broken]))
-        words = ["--documents", f"en={file}", "--output", tmp_path / f"{broken}", "--pairs", 20]
-        assert main(["baseline", *map(str, words), "--models", str(model)]) == status
+        words = f"baseline --documents en={file} --output {tmp_path}/{broken} --models {model}"
+        assert main([*words.split(), "--pairs", "20"]) == status
         said = capsys.readouterr().err
         if status == BROKEN:
             assert "2.jsonl: CrawlFileError: the file holds too few documents: got 2 of 102" in said

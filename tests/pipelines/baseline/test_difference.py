@@ -1,6 +1,7 @@
 """Two baseline tables compared: what can be, the numbers and the verdict."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,51 +15,37 @@ from bertscore_core.errors import ConfigError
 from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
 
 
-def test_a_published_table_against_itself_has_no_difference(capsys, tmp_path):
-    path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA)
-    (result,) = compared(capsys, path, "published")
-    assert result["title"] == "en/roberta-large"
-    assert result["names"] == [str(path), "published en/roberta-large"]
-    assert result["verdict"] == "the same numbers"
-    assert result["spearman"] == pytest.approx(1.0)
-    assert len(result["layers"]) == len(ROBERTA) == 25
-    differences = np.array([layer["differences"] for layer in result["layers"]])
-    assert np.abs(differences).max() < 1e-7
-    assert result["pairs"] == [None, None]
-
-
 def test_differences_are_second_minus_first_and_the_largest_is_named(tmp_path, capsys):
     rows = ROBERTA.copy()
     rows[17] += (0.001, -0.002, 0.004)
     path = write_rows(tmp_path / "en" / "roberta-large.tsv", rows)
     (result,) = compared(capsys, "published", path)
     assert result["layers"][17]["differences"] == pytest.approx([0.001, -0.002, 0.004], abs=2e-7)
-    assert result["largest_difference"] | {"difference": 0} == {
-        "layer": 17,
-        "measure": "f1",
-        "difference": 0,
-    }
+    largest = result["largest_difference"]
+    assert (largest["layer"], largest["measure"]) == (17, "f1")
     assert result["verdict"].startswith("no standard errors are known")
     assert not result["is_large"]
 
 
-def test_samples_of_one_distribution_agree_within_error(tmp_path, capsys):
-    first = write_made(tmp_path / "a", moments(1))
-    second = write_made(tmp_path / "b", moments(2))
-    (result,) = compared(capsys, first, second)
+@pytest.fixture
+def made(tmp_path):
+    """Return what writes a table of moments into a folder of its number."""
+    return lambda number, **changes: write_made(tmp_path / str(number), moments(number, **changes))
+
+
+def test_samples_of_one_distribution_agree_within_error(made, capsys):
+    (result,) = compared(capsys, made(1), made(2))
     assert result["verdict"] == "agree within error"
     assert result["pairs"] == [2000, 2000]
-    one, other = moments(1).standard_errors, moments(2).standard_errors
-    for layer in result["layers"]:
-        wanted = np.hypot(one, other)[layer["layer"]]
-        assert layer["errors"] == pytest.approx(wanted)
-        assert layer["in_errors"] == pytest.approx(layer["differences"] / wanted)
+    wanted = np.hypot(moments(1).standard_errors, moments(2).standard_errors)
+    for layer, errors in zip(result["layers"], wanted, strict=True):
+        assert layer["errors"] == pytest.approx(errors)
+        assert layer["in_errors"] == pytest.approx(layer["differences"] / errors)
 
 
-def test_errors_that_do_not_allow_for_hosts_are_said(tmp_path, capsys):
+def test_errors_that_do_not_allow_for_hosts_are_said(made, capsys):
     """As in tables of given sentences, and in those of versions without a `naive_error`."""
-    first = write_made(tmp_path / "a", moments(1))
-    second = write_made(tmp_path / "b", moments(2))
+    first, second = made(1), made(2)
     beside = second.with_suffix(".json")
     said = json.loads(beside.read_text())
     del said["sample"]
@@ -73,20 +60,18 @@ def test_errors_that_do_not_allow_for_hosts_are_said(tmp_path, capsys):
     assert result["verdict"] == "the same numbers"
 
 
-def test_other_text_differs_more_than_sampling_error(tmp_path, capsys):
-    first = write_made(tmp_path / "a", moments(1))
-    second = write_made(tmp_path / "b", moments(2, shift=0.01))
-    (result,) = compared(capsys, first, second)
-    assert result["verdict"].startswith("differ by more than the sampling error: other text")
-    assert not result["is_large"]
-    third = write_made(tmp_path / "c", moments(3, shift=-0.05))
-    (result,) = compared(capsys, first, third)
-    assert result["is_large"]
-    assert "by more than 0.03" in result["verdict"]
+@pytest.mark.parametrize(
+    ("shift", "is_large", "words"),
+    [(0.01, False, "other text"), (-0.05, True, "other text.*by more than 0.03")],
+)
+def test_other_text_differs_more_than_sampling_error(made, capsys, shift, is_large, words):
+    (result,) = compared(capsys, made(1), made(2, shift=shift))
+    assert re.match(f"differ by more than the sampling error: {words}", result["verdict"])
+    assert result["is_large"] == is_large
 
 
-def test_errors_of_one_table_are_used_when_the_other_has_none(tmp_path):
-    known = read_table(str(write_made(tmp_path, moments(1))))
+def test_errors_of_one_table_are_used_when_the_other_has_none(made):
+    known = read_table(str(made(1)))
     unknown = Table(name="b", rows=known.rows + 1e-5, errors=np.full(known.rows.shape, np.nan))
     for result in (compare_tables(known, unknown, "t"), compare_tables(unknown, known, "t")):
         errors = np.array([layer["errors"] for layer in result["layers"]])
@@ -95,18 +80,10 @@ def test_errors_of_one_table_are_used_when_the_other_has_none(tmp_path):
 
 
 @pytest.mark.parametrize("pairs", [1, 2000])
-def test_an_error_that_a_description_leaves_open_is_not_taken_for_none(tmp_path, capsys, pairs):
-    path = write_made(tmp_path, moments(1, pairs=pairs))
-    (result,) = compared(capsys, path, write_made(tmp_path / "b", moments(2, pairs=1)))
-    assert result["layers"][0]["errors"] == [None, None, None]
-    assert result["layers"][0]["in_errors"] == [None, None, None]
+def test_an_error_that_a_description_leaves_open_is_not_taken_for_none(made, capsys, pairs):
+    (result,) = compared(capsys, made(1, pairs=pairs), made(2, pairs=1))
+    assert result["layers"][0]["errors"] == result["layers"][0]["in_errors"] == [None] * 3
     assert result["verdict"].startswith("no standard errors are known")
-
-
-def test_tables_of_different_depth_are_refused(tmp_path):
-    path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA[:13])
-    with pytest.raises(ConfigError, match=r"layers 0 to 12, published .* 0 to 24"):
-        perform(["baseline", "compare", str(path), "published"])
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12))
@@ -120,11 +97,19 @@ def test_rank_correlation_is_that_of_scipy(pairs):
 
 
 @pytest.mark.parametrize("model", ["roberta-large", "microsoft/deberta-base"])
-def test_a_lone_table_is_told_by_its_path(tmp_path, capsys, monkeypatch, model):
+def test_a_published_table_is_told_by_its_path_and_does_not_differ(
+    tmp_path, capsys, monkeypatch, model
+):
     rows = find_baseline("en", model).rows
     path = write_rows(tmp_path / baseline_path("en", model), rows)
     (result,) = compared(capsys, path, "published")
     assert result["title"] == f"en/{model}"
+    assert result["names"] == [str(path), f"published en/{model}"]
+    assert (result["verdict"], result["pairs"]) == ("the same numbers", [None, None])
+    assert result["spearman"] == pytest.approx(1.0)
+    differences = np.array([layer["differences"] for layer in result["layers"]])
+    assert differences.shape == rows.shape
+    assert np.abs(differences).max() < 1e-7
     monkeypatch.chdir(path.parent)
     (result,) = compared(capsys, path.name, "published")
     assert result["title"] == f"en/{model}"
@@ -135,8 +120,6 @@ def test_a_lone_table_is_told_by_flags_or_its_description_before_its_path(tmp_pa
     flags = ["--language", "en", "--model", "FacebookAI/roberta-large"]
     (result,) = compared(capsys, path, "published", *flags)
     assert result["verdict"] == "the same numbers"
-    with pytest.raises(ConfigError, match=r"/mine.*published.*--language and --model"):
-        perform(["baseline", "compare", str(path), "published"])
     path = write_made(tmp_path, moments(1, rows=25))
     for suffix in (".tsv", ".json"):
         path.with_suffix(suffix).rename(tmp_path / f"other{suffix}")
@@ -144,25 +127,42 @@ def test_a_lone_table_is_told_by_flags_or_its_description_before_its_path(tmp_pa
     assert result["title"] == "en/roberta-large"
 
 
-def test_folders_without_a_common_table_are_refused_with_what_each_has(tmp_path):
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Stand in a folder with tables of two languages, one alone, and none."""
+    monkeypatch.chdir(tmp_path)
     write_made(tmp_path / "a", moments(1), "en", "one")
     write_made(tmp_path / "b", moments(1), "de", "two")
-    with pytest.raises(ConfigError, match=r"first has en/one; the second de/two"):
-        perform(["baseline", "compare", str(tmp_path / "a"), str(tmp_path / "b")])
-
-
-def test_a_language_or_model_that_a_folder_lacks_is_refused(tmp_path):
-    write_made(tmp_path, moments(1), "en", "one")
-    with pytest.raises(ConfigError, match=r"no table for de and one: it has en/one"):
-        open_side(str(tmp_path), "de", "one")
-
-
-@pytest.mark.parametrize("name", ["nothing", "empty", "flat"])
-def test_a_place_without_tables_is_refused(tmp_path, name):
+    write_rows(tmp_path / "mine.tsv", ROBERTA)
+    write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA[:13])
     (tmp_path / "empty").mkdir()
     write_rows(tmp_path / "flat" / "model.tsv", ROBERTA)
-    with pytest.raises(ConfigError, match=r"no baseline tables at .*expected a table, a folder"):
-        perform(["baseline", "compare", str(tmp_path / name), "published"])
+    for number, content in enumerate(NO_TABLES):
+        (tmp_path / f"no-{number}.tsv").write_bytes(content)
+
+
+NO_TABLES = (b"", b"LAYER\tP\tR\tF\n", b"\xff\xfe", b"LAYER,P,R,F\n0,1,x,2")
+NOWHERE = "no baseline tables at .*expected a table, a folder"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("a", "b", "first has en/one; the second de/two"),
+        ("mine.tsv", "published", "mine.*published.*--language and --model"),
+        ("en/roberta-large.tsv", "published", r"layers 0 to 12, published .* 0 to 24"),
+        *((place, "published", NOWHERE) for place in ("nothing", "empty", "flat")),
+        *((f"no-{n}.tsv", "published", "tsv is not a baseline table") for n in range(4)),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_what_each_side_has(places, first, second, words):
+    with pytest.raises(ConfigError, match=words):
+        perform(["baseline", "compare", first, second])
+
+
+def test_a_language_or_model_that_a_folder_lacks_is_refused(places):
+    with pytest.raises(ConfigError, match=r"no table for de and one: it has en/one"):
+        open_side("a", "de", "one")
 
 
 def test_credentials_in_an_address_are_not_shown():
@@ -171,26 +171,16 @@ def test_credentials_in_an_address_are_not_shown():
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"LAYER\tP\tR\tF\n", b"\xff\xfe", b"LAYER,P,R,F\n0,1,x,2"]
-)
-def test_a_file_that_is_no_table_is_refused(tmp_path, content):
-    path = tmp_path / "mine.tsv"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"mine\.tsv is not a baseline table"):
-        perform(["baseline", "compare", str(path), "published"])
-
-
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"layers": [{"precision": 1}]}', '"x"'])
-def test_a_damaged_description_is_refused(tmp_path, content):
-    path = write_made(tmp_path, moments(1))
+def test_a_damaged_description_is_refused(made, content):
+    path = made(1)
     path.with_suffix(".json").write_text(content)
     with pytest.raises(ConfigError, match=r"roberta-large\.json does not describe"):
         read_table(str(path))
 
 
-def test_the_description_of_another_table_is_refused(tmp_path):
-    path = write_made(tmp_path, moments(1))
+def test_the_description_of_another_table_is_refused(made):
+    path = made(1)
     write_rows(path, moments(2).means)
     with pytest.raises(ConfigError, match="describes another table"):
         read_table(str(path))

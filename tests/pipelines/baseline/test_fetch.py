@@ -5,22 +5,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.baseline import (
-    ReadSettings,
+    BaselineOptions,
     SentenceFile,
     SentenceIndex,
+    Source,
     extract,
     lanes_of_files,
     read_lane,
     read_rows,
 )
 from bertscore_beam.cli.main import main
-from bertscore_beam.crawl import FetchPolicy, WordLimits
 from bertscore_beam.run import DONE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import baseline, crawl_files, make_crawl, read_tables, run_baseline
 from tests.support.web import web_server
 
-QUICK = FetchPolicy(attempts=2, timeout=1.0, pause=0.01)
+QUICK = {"fetch_attempts": 2, "fetch_timeout": 1.0, "fetch_pause": 0.01}
 
 
 def files_of(number, where="http://host.example/", languages=("en",)):
@@ -39,10 +39,11 @@ def test_no_more_lanes_than_downloads_and_every_file_in_one(files, downloads):
     assert sorted(file.path for lane in lanes[:-9] for file in lane) == [file.path for file in web]
 
 
-def settings_of(folder, source="wet"):
-    return ReadSettings(
-        folder=folder, seed=0, page_cap=8, words=WordLimits(), policy=QUICK, source=source
-    )
+def read(folder, *files, **source):
+    """Read files as those of a source, of WET files unless another is given."""
+    asked = source or {"wet": ("x",), "languages": ("en",), "sentences_per_page": 1}
+    options = BaselineOptions(output="out", **asked, **QUICK)
+    return list(read_lane(files, Source.of(options), folder))
 
 
 def index_of(folder):
@@ -55,12 +56,13 @@ def test_file_is_read_once_and_another_that_cannot_be_read_is_noted(folder):
     good, bad = crawl_files(2, pages=5)
     with web_server({"/f0000": good, "/f0001": bad[:-50]}, {"/f0000": ["503"]}) as web:
         files = files_of(3, f"{web.url}/", ("de", "en", "is"))
-        assert list(read_lane(files, settings_of(folder))) == ["f0000"]
-        assert list(read_lane(files[:1], settings_of(folder))) == []  # as when a lane is retried
+        assert read(folder, *files) == ["f0000"]
+        assert read(folder, files[0]) == []  # as when a lane is retried
         assert [request.path for request in web.requests].count("/f0000") == 2
     assert list(folder.files("_failed")) == ["f0001.json", "f0002.json"]
     index = index_of(folder)
-    (record,) = index.files("en", ["f0000", "f0001", "f0002"])
+    (record,) = index.files("en", ["f0000", "f0001", "f0002"]).values()
+    assert sum(record.rows.values()) <= 5  # a sentence of each page
     assert record.retries[0].startswith("attempt 1: 503")
     assert (record.bytes, record.counts) == (len(good), {"records": 6})
     assert sum(record.rows.values()) > record.rows["en"] > record.rows["is"] == 0
@@ -86,20 +88,20 @@ def test_sentences_come_in_pieces_and_the_same_file_in_two_languages_is_two(
         for code in ("en", "de")
     ]
     for file in files:
-        assert list(read_lane([file], settings_of(folder, "sentences"))) == [file.label]
+        assert read(folder, file, sentences=("en=x",)) == [file.label]
     index = index_of(folder)
     assert index.paths("en", ["a"]) == [files[0].sentences] != [files[1].sentences]
     tables = list(read_rows(folder, files[0].sentences, "en", ["text"]))
     assert [len(table) for table in tables] == [7, 7, 6]
     assert sorted(pa.concat_tables(tables)["text"].to_pylist()) == sorted(texts)
-    assert index.files("en", ["a"])[0].rows == {"en": 20}
+    assert index.files("en", ["a"])[files[0].sentences].rows == {"en": 20}
 
 
 def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, monkeypatch):
     with web_server({"/f0000": crawl_files(1, pages=5)[0]}) as web:
         files = [files_of(1, f"{web.url}/", codes)[0] for codes in (("en",), ("de", "en"))]
         for file in files:
-            list(read_lane([file], settings_of(folder)))
+            read(folder, file)
     index = index_of(folder)
     assert index.paths("en", ["f0000"]) == [min(file.sentences for file in files)]
     folder.delete(files[1].sentences)

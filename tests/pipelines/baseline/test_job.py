@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline import read_sample, sum_scores
+from bertscore_beam.baseline import sum_scores
 from bertscore_beam.crawl import HOST_COLUMNS
-from bertscore_beam.run import DONE, TOO_MANY_REJECTS, OutputFolder
+from bertscore_beam.run import DONE, TOO_MANY_REJECTS
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from bertscore_core.tokens import Work
-from tests.support.crawls import LANGUAGES, description, read_tables, run_baseline
+from tests.support.crawls import read_tables, run_baseline
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -43,42 +43,6 @@ def test_pairs_with_a_text_of_nothing_but_special_tokens_are_left_out(model):
     result = sum_scores(scorer, pairs, Work())
     expected = sum_scores(scorer, pairs.slice(0, 1), Work())
     np.testing.assert_allclose(result.means, expected.means, atol=INVARIANCE_ATOL)
-
-
-def test_no_sentence_is_in_two_pairs_or_from_another_language(finished):
-    seen = []
-    for language in LANGUAGES:
-        for file in (finished / "_pairs" / language).glob("*.parquet"):
-            pairs = pq.read_table(file)
-            seen += pairs["candidate"].to_pylist() + pairs["reference"].to_pylist()
-    assert len(seen) == len(set(seen)) == 480
-
-
-def test_sentences_per_page_and_host_are_bounded(tmp_path, crawl, model):
-    output = tmp_path / "out"
-    caps = ("--sentences-per-page", "2", "--sentences-per-host", "3", "--languages", "en")
-    assert run_baseline(crawl, output, model, *caps) == DONE
-    sample = read_sample(OutputFolder(str(output)), "en")
-    blocks = [pq.read_table(file) for file in (output / "_sentences").glob("*.pq")]
-    rows = pa.concat_tables(blocks).to_pydict()
-    hosts = {}
-    for priority, host in zip(rows["priority"], rows["host"], strict=True):
-        if np.isin(np.uint64(priority), sample):
-            hosts.setdefault(host, set()).add(priority)
-    assert max(map(len, hosts.values())) == 3
-    assert len(sample) < 240
-    assert description(output)["pairs"] == len(sample) // 2
-
-
-def test_crawl_that_is_too_small_is_reported(tmp_path, crawl, model, capsys):
-    output = tmp_path / "out"
-    assert run_baseline(crawl, output, model, "--pairs", 10_000, "--languages", "de") == DONE
-    said = capsys.readouterr().err
-    assert "the sample was too small" in said
-    assert "expected 20,000" in said
-    result = description(output, "de/bert.json")
-    assert result["pairs"] < result["pairs_wanted"] == 10_000
-    assert len(result["source"]["files"]) == 4  # all there are
 
 
 def test_language_that_is_not_there_gets_no_table(tmp_path, crawl, model, capsys):
@@ -115,12 +79,7 @@ def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, ta
 def test_printed_job_names_no_step_after_an_address(tmp_path, crawl, model, capsys):
     assert run_baseline(crawl, tmp_path / "out", model, "--print-job") == DONE
     said = capsys.readouterr().out
-    assert [job["name"] for job in json.loads(said)["jobs"]] == [
-        "read",
-        "sample",
-        "pair",
-        "score",
-    ]
+    assert [job["name"] for job in json.loads(said)["jobs"]] == ["read", "sample", "pair", "score"]
     assert " at 0x" not in said
     assert str(tmp_path) not in said
     assert not (tmp_path / "out").exists()

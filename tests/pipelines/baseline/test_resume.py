@@ -21,7 +21,7 @@ from bertscore_beam.run import DONE, UNUSABLE, FolderLostError, OutputFolder, Ru
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,
-    TABLES,
+    assert_same,
     baseline,
     description,
     read_tables,
@@ -42,8 +42,7 @@ def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl,
             kill_at(landmark, f"{web.url}/", output, model)
         assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
         paths = [request.path for request in web.requests if request.path.endswith(".wet.gz")]
-    unchanged = [name for name in TABLES if not name.endswith(".json")]  # whose retries may differ
-    assert read_tables(output, unchanged) == {name: tables[name] for name in unchanged}
+    assert_same(output, tables, ".tsv", ".png")
     assert len(paths) <= 4 + 3  # each file once, but for those that were under way
     assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
 
@@ -118,37 +117,30 @@ def lose_sentences(output):
 
 
 FEWER = ("--pairs", 100)
-REFUSED = {
-    "other settings": (None, ("--seed", 4), "seed: '3' there, '4' now"),
-    "fewer pairs": (None, FEWER, "got 120 there, 100 now"),
-    "fewer pairs, only shown": (None, (*FEWER, "--dry-run"), "got 120 there, 100 now"),
-    "an older layout": (
-        age,
-        (),
-        "layout: None there, '3' now (of sentences; another version",
-    ),
-    "a damaged file": (damage, (), "damaged"),
-    "lost sentences": (lose_sentences, (), "files are gone, such as 'crawl-data/"),
-}
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_folder_in_which_a_run_cannot_continue_is_refused(
-    output, crawl, model, tables, capsys, kind
+@pytest.mark.parametrize(
+    ("spoil", "more", "words"),
+    [
+        (None, ("--seed", 4), "seed: '3' there, '4' now"),
+        (None, FEWER, "got 120 there, 100 now"),
+        (None, (*FEWER, "--dry-run"), "got 120 there, 100 now"),
+        (age, (), "layout: None there, '3' now (of sentences; another version"),
+        (damage, (), "damaged"),
+        (lose_sentences, (), "files are gone, such as 'crawl-data/"),
+    ],
+)
+def test_folder_in_which_a_run_cannot_continue_is_refused_and_may_be_overwritten(
+    output, crawl, model, tables, capsys, spoil, more, words
 ):
-    spoil, more, words = REFUSED[kind]
     if spoil:
         spoil(output)
     assert run_baseline(crawl, output, model, *more) == UNUSABLE
     assert words in capsys.readouterr().err
     assert read_tables(output) == tables
-
-
-@pytest.mark.parametrize("spoil", [age, damage])
-def test_folder_that_is_refused_can_be_overwritten(output, crawl, model, tables, spoil):
-    spoil(output)
-    assert run_baseline(crawl, output, model, "--overwrite") == DONE
-    assert read_tables(output) == tables
+    if spoil in (age, damage):
+        assert run_baseline(crawl, output, model, "--overwrite") == DONE
+        assert read_tables(output) == tables
 
 
 def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
@@ -177,20 +169,17 @@ def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, caps
 
 
 def test_output_of_another_command_is_never_overwritten(tmp_path, finished, crawl, model, capsys):
-    scored = tmp_path / "scored"
+    scored, rows = tmp_path / "scored", tmp_path / "rows.parquet"
     scored.mkdir()
     (scored / "_run.json").write_text(json.dumps({"identity": {"model": "bert"}}))
-    rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), rows)
     before = (finished / "_run.json").read_bytes()
-    for more in ((), ("--overwrite",)):
-        assert run_baseline(crawl, scored, model, *more) == UNUSABLE
-        (said,) = capsys.readouterr().err.splitlines()
-        assert "holds the output of `score`" in said
-        words = ["score", "--input", rows, "--output", finished, "--model", "all-MiniLM-L6-v2"]
-        assert main([*map(str, words), *more]) == UNUSABLE
-        (said,) = capsys.readouterr().err.splitlines()
-        assert "holds the output of `baseline`" in said
+    score = f"score --input {rows} --output {finished} --model all-MiniLM-L6-v2".split()
+    for more in ([], ["--overwrite"]):
+        for words, command in ((baseline(crawl, scored, model), "score"), (score, "baseline")):
+            assert main([*words, *more]) == UNUSABLE
+            (said,) = capsys.readouterr().err.splitlines()
+            assert f"holds the output of `{command}`" in said
     assert (finished / "_run.json").read_bytes() == before
     assert [path.name for path in scored.iterdir()] == ["_run.json"]
 
@@ -216,6 +205,9 @@ def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl
     more, fewer = tmp_path / "more", tmp_path / "fewer"
     first = ("--languages", "en", "--pairs", 2_000)
     assert run_baseline(crawl, more, model, *first) == DONE
+    assert "the sample was too small" in capsys.readouterr().err
+    assert description(more)["pairs"] < description(more)["pairs_wanted"] == 2_000
+    assert len(description(more)["source"]["files"]) == 4  # all there are
     assert run_baseline(crawl, more, model, *first, "--max-files", 1) == DONE
     assert "was made from another sample and was deleted" in capsys.readouterr().err
     assert run_baseline(crawl, fewer, model, *first, "--max-files", 1) == DONE
@@ -236,11 +228,9 @@ def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, m
 def plan_of(crawl, model, output):
     """Return what plans a run on the folder, whose source has other files by now."""
 
-    def plan(*more):
-        words = baseline(crawl, output, model)[1:]
-        if "--seed" in more:
-            words = words[: words.index("--seed")] + words[words.index("--seed") + 2 :]
-        options = read_options(BaselineOptions, [*words, *more], "baseline")
+    def plan(**changes):
+        options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
+        options = replace(options, **changes)
         files = SourceFiles(names=(), paths={}, digest="another")
         return replace(prepare_baseline(options, Runner.of(options)), files={"en": files})
 
@@ -251,10 +241,10 @@ def begin(plan, output, run):
     begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), run)), print)
 
 
-@pytest.mark.parametrize("more", [(), ("--overwrite",), ("--overwrite", "--seed", "4")])
-def test_start_of_a_baseline_that_lost_its_folder_changes_nothing(output, plan_of, more):
+@pytest.mark.parametrize("changes", [{}, {"overwrite": True}, {"overwrite": True, "seed": 4}])
+def test_start_of_a_baseline_that_lost_its_folder_changes_nothing(output, plan_of, changes):
     (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    plan = plan_of(*more)
+    plan = plan_of(**changes)
     before = files_below(output)
     with pytest.raises(FolderLostError):
         begin(plan, output, "another")
@@ -264,7 +254,7 @@ def test_start_of_a_baseline_that_lost_its_folder_changes_nothing(output, plan_o
 def test_start_of_a_baseline_changes_nothing_after_it_loses_its_folder(
     output, plan_of, monkeypatch
 ):
-    plan = plan_of("--overwrite")
+    plan = plan_of(overwrite=True)
     looks = assert_nothing_changes_after_loss(
         monkeypatch, output, lambda: begin(plan, output, "mine")
     )

@@ -3,32 +3,30 @@
 import random
 from types import SimpleNamespace
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing import test_pipeline
-from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 
 from bertscore_beam.baseline import (
-    PairSentences,
     PairsRecord,
     ReadFile,
-    TakeSample,
     lanes_of,
+    pair_stage,
     pairs_path,
     pairs_record_path,
     read_sample,
     rows_by_value,
     sample as sample_module,
-    sample_digest,
+    sample_stage,
+    write_record,
     write_sentences,
 )
 from bertscore_beam.crawl import (
-    HostedSentences,
     cap_hosts,
+    hashes_of,
     host_hash,
     is_sampled,
     lowest,
@@ -77,17 +75,19 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     assert [path for _, paths in lanes for path in paths] == [*written, *written]
     whole = {code: pa.concat_tables(f[code] for f in written.values()) for code in ("de", "en")}
     samples = {
-        code: lowest([cap_hosts(HostedSentences.of_table(table), 3).priorities], 24)
+        code: lowest([cap_hosts([hashes_of(table)], 3)["priority"].to_numpy()], 24)
         for code, table in whole.items()
     }
     assert len(samples["de"]) == 24
-    with test_pipeline.TestPipeline() as pipeline:
-        result = pipeline | beam.Create(lanes) | TakeSample(folder=folder, count=24, host_cap=3)
-        assert_that(result, equal_to([(code, len(sample)) for code, sample in samples.items()]))
-    digests = {code: sample_digest(sample) for code, sample in samples.items()}
-    with test_pipeline.TestPipeline() as pipeline:
-        pair = PairSentences(folder=folder, seed=1, samples=digests)
-        assert_that(pipeline | beam.Create(lanes) | pair, equal_to(["de", "en"]))
+    options = SimpleNamespace(pairs=12, sentences_per_host=3, seed=1)
+    job = SimpleNamespace(folder=folder, options=options, plan=SimpleNamespace(runner=None))
+    records = [
+        SimpleNamespace(language=code, digest=sample_module.sample_digest(sample))
+        for code, sample in samples.items()
+    ]
+    for stage in (sample_stage(job, lanes), pair_stage(job, records, lanes)):
+        with test_pipeline.TestPipeline() as pipeline:
+            stage.build(pipeline)
     for code, sample in samples.items():
         np.testing.assert_array_equal(read_sample(folder, code), sample)
         record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
@@ -117,6 +117,6 @@ def paired_by_hand(texts, language, bits=2):
 def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
     assert sample_module._find_pairs(folder, SimpleNamespace(language="en")) is None
     record = PairsRecord(language="en", sample="of this sample", parts=())
-    folder.write(pairs_record_path("en"), record.to_json())
+    write_record(folder, pairs_record_path("en"), record)
     kept = sample_module._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
     assert kept == (record if is_kept else None)

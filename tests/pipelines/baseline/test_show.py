@@ -1,8 +1,12 @@
-"""What is said after a baseline run: each thing once, however many languages it is about."""
+"""What is said of a baseline run: each thing once, and with advice that can be followed."""
+
+import re
+from dataclasses import replace
 
 import pytest
 
 from bertscore_beam.baseline import LARGE_ERROR, BaselineOptions, Source, warnings_of
+from bertscore_beam.baseline.collect_sentences import _advice
 
 
 def row(**changes):
@@ -11,77 +15,72 @@ def row(**changes):
 
 
 def table(name, **changes):
-    sound = {
-        "table": name,
-        "pairs": 100,
-        "largest_error": 0.001,
-        "failed_checks": [],
-        "skipped_checks": [],
-        "pairs_without_tokens": 0,
-    }
-    return sound | changes
+    sound = {"table": name, "pairs": 100, "largest_error": 0.001, "pairs_without_tokens": 0}
+    return sound | {"failed_checks": [], "skipped_checks": []} | changes
 
 
-def summary(languages, tables=()):
-    return {"languages": languages, "tables": list(tables), "unusable": []}
-
-
-def test_nothing_is_said_of_a_sound_run():
-    assert warnings_of(summary({"en": row()}, [table("en/m.tsv")]), cure="More.") == []
+def said_of(languages, *tables):
+    summary = {"languages": languages, "tables": tables, "unusable": []}
+    return warnings_of(summary, cure="More files give more.")
 
 
 def test_what_holds_for_twenty_languages_is_said_once():
     codes = [f"{a}{b}" for a in "abcd" for b in "efghi"]
-    languages = {code: row(sentences=20 + i, failed_files=1) for i, code in enumerate(codes)}
-    tables = [
-        table(f"{code}/m.tsv", largest_error=None, failed_checks=["it holds"], skipped_checks=["x"])
-        for code in codes
-    ]
-    said = warnings_of(summary(languages, tables), cure="More files give more.")
-    assert len(said) == 4
+    rows = {code: row(sentences=20 + i, failed_files=1) for i, code in enumerate(codes)}
+    doubtful = {"largest_error": None, "failed_checks": ["it holds"], "skipped_checks": ["x"]}
+    said = said_of(rows, *(table(f"{code}/m.tsv", **doubtful) for code in codes))
     small, failed, errors, checks = said
-    assert small.startswith(
-        "the sample was too small: got these sentences: ae 20 in 4 files, af 21"
-    )
+    begin = "the sample was too small: got these sentences: ae 20 in 4 files, af 21"
+    assert small.startswith(begin)
     assert small.endswith("The tables are made of what there is. More files give more.")
     assert "expected 200 of each language" in small
     assert failed.startswith("files could not be read: ae 1, af 1,")
-    unknown = "one that is not known, since nearly all sentences are from one host, with 100 pairs"
-    assert f"ae/m.tsv {unknown} (1 checks were not made); af/" in errors
+    assert f"ae/m.tsv {UNKNOWN}, with 100 pairs (1 checks were not made); af/" in errors
     assert checks.startswith("ae/m.tsv, af/m.tsv,")
     assert all(code in text for text in said for code in codes)
 
 
-def test_advice_fits_the_source():
-    def cure(**source):
-        languages = {} if "sentences" in source else {"languages": ("en",)}
-        return Source.of(BaselineOptions(output="out", models=("m",), **languages, **source)).cure
-
-    assert "--max-files" in cure(crawl="CC-MAIN-2026-30")
-    wet, given = cure(wet=("a.wet.gz",)), cure(sentences=("en=a.txt",))
-    assert "--wet" in wet
-    for second in (wet, given):
-        assert "--max-files" not in second
-        assert "another crawl" not in second
-
-
 LARGE = "the standard error of F1 is large: got en/m.tsv "
+UNKNOWN = "one that is not known, since nearly all sentences are from one host"
 
 
 @pytest.mark.parametrize(
-    ("language", "of_table", "words"),
+    ("of_table", "words"),
     [
-        ({}, {"largest_error": 2 * LARGE_ERROR}, LARGE + "1.0e-02 with 100 pairs"),
-        (
-            {},
-            {"largest_error": None},
-            LARGE + "one that is not known, since nearly all sentences are from one host, with",
-        ),
-        ({}, {"largest_error": None, "pairs": 1}, LARGE + "one that is not known with 1 pairs"),
-        ({"records_broken": 2}, {}, "records could not be read and were left out: en 2 of 300."),
+        ({"largest_error": 2 * LARGE_ERROR}, f"{LARGE}1.0e-02 with 100 pairs"),
+        ({"largest_error": None}, f"{LARGE}{UNKNOWN}, with 100 pairs"),
+        ({"largest_error": None, "pairs": 1}, f"{LARGE}one that is not known with 1 pairs"),
     ],
 )
-def test_what_is_doubtful_of_one_language_is_said(language, of_table, words):
-    rows = {"en": row(**language), "de": row()}
-    (said,) = warnings_of(summary(rows, [table("en/m.tsv", **of_table)]), cure="More.")
+def test_an_error_that_is_large_or_not_known_is_said(of_table, words):
+    assert said_of({"en": row(), "de": row()}, table("en/m.tsv")) == []
+    (said,) = said_of({"en": row(), "de": row()}, table("en/m.tsv", **of_table))
     assert said.startswith(words)
+
+
+SOURCES = {
+    "crawl": {"crawl": "CC-MAIN-2026-30", "languages": ("en",)},
+    "wet": {"wet": ("a.wet.gz",), "languages": ("en",)},
+    "documents": {"documents": ("en=a",)},
+    "sentences": {"sentences": ("en=a.txt",)},
+}
+AGAIN = {"crawl": "max_reject_fraction"}
+MORE = {"crawl": "max_files sentences_per_host", "sentences": "pairs"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_advice_names_options_that_the_source_can_use(name):
+    options = BaselineOptions(output="out", **SOURCES[name])
+    damaged, unreached = (
+        _advice(options, [{"file": "a", "reason": reason}])
+        for reason in ("CrawlFileError: the file is cut off", "FetchError: 503")
+    )
+    assert unreached.startswith("Run the same command again")
+    expected = (AGAIN.get(name, "overwrite output"), MORE.get(name, f"{name} sentences_per_host"))
+    for advice, flags in zip((damaged, Source.of(options).cure), expected, strict=True):
+        found = [flag.replace("-", "_") for flag in re.findall(r"--([a-z-]+)", advice)]
+        assert found == flags.split()
+        for flag in found:
+            value = getattr(options, flag)
+            # An option without an effect would be refused.
+            replace(options, **{flag: value + 1 if isinstance(value, int) else value})

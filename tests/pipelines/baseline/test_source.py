@@ -42,15 +42,13 @@ def test_documents_give_the_table_of_the_same_pages_of_a_crawl(tmp_path, model, 
     pq.write_table(pa.Table.from_pylist(rows[40:]), tmp_path / "en" / "b.parquet")
     (tmp_path / "en" / "README.md").write_text("no document")
     made = []
-    for name, source in (
-        ("wet", ["--languages", "en", "--wet", tmp_path / "a.wet.gz"]),
-        ("documents", ["--documents", f"en={tmp_path / 'en'}"]),
-    ):
-        words = ["baseline", *source, "--output", tmp_path / name, "--models", model]
-        words += ["--pairs", 40, "--device", "cpu", "--sentences-per-host", 6]
-        assert main([str(word) for word in words]) == DONE
-        made.append((tmp_path / name / "en" / "bert.tsv").read_bytes())
-        said = description(tmp_path / name)
+    documents = f"--documents en={tmp_path}/en"
+    for source in (f"--languages en --wet {tmp_path}/a.wet.gz", documents):
+        output = tmp_path / source.split()[0]
+        words = f"baseline {source} --output {output} --models {model} --pairs 40 --device cpu"
+        assert main([*words.split(), "--sentences-per-host", "6"]) == DONE
+        made.append((output / "en" / "bert.tsv").read_bytes())
+        said = description(output)
         assert said["sample"]["hosts_known"]
     assert made[0] == made[1]
     assert said["source"]["records"] == 70
@@ -133,9 +131,9 @@ def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path,
     for number in (1, 2):
         (folder / str(number)).mkdir(parents=True)
         (folder / str(number) / "s.txt").write_text("\n".join(sentences("en", 200, number)))
-    words = ["baseline", "--output", tmp_path / "out", "--models", model, "--pairs", 1_000]
-    words += ["--sentences", f"EN={folder}/1/s.txt", f"en={folder}/2", f"de={folder}/1/s.txt"]
-    assert main(list(map(str, [*words, "--device", "cpu"]))) == DONE
+    words = f"baseline --output {tmp_path}/out --models {model} --pairs 1000 --device cpu"
+    words += f" --sentences EN={folder}/1/s.txt en={folder}/2 de={folder}/1/s.txt"
+    assert main(words.split()) == DONE
     result = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
     assert [said["sample"]["sentences"] for said in result] == [400, 200]
     said = capsys.readouterr().err

@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.crawl import MAX_LINE, CrawlFileError, WordLimits, crawl_files, read_sentences
+from tests.support.text_files import write_text
 
 NO_LIMITS = WordLimits()
 COMMAND = """
 import sys
-from bertscore_beam.crawl.crawl_files import read_sentences
-blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0)
+from bertscore_beam.crawl import WordLimits, read_sentences
+blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0, WordLimits())
 print([text for block in blocks for text in block['text'].to_pylist()])
 """
 
@@ -47,13 +48,11 @@ def test_a_line_without_end_costs_no_memory_and_is_no_sentence(tmp_path):
 @pytest.mark.parametrize("kind", ["txt", "gz", "parquet"])
 def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(tmp_path, kind):
     lines = ["a" * MAX_LINE, "b" * (MAX_LINE + 1), "c", "", "d" * (5 * MAX_LINE)]
-    path = tmp_path / f"a.{kind}"
+    path = tmp_path / f"a.txt.{kind}"
     if kind == "parquet":
         pq.write_table(pa.table({"text": lines}), path)
     else:
-        opened = gzip.open if kind == "gz" else open
-        with opened(path, "wt", encoding="utf-8") as file:
-            file.write("\r\n".join(lines))
+        write_text(path, "\r\n".join(lines).encode())
     (texts,) = read(path)
     assert [(text[0], len(text)) for text in texts] == [("a", MAX_LINE), ("c", 1)]
 

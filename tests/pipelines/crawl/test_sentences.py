@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 from bertscore_beam.crawl import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
-    describe_filters,
     has_form,
     is_kept,
     normalize,
@@ -16,7 +15,7 @@ from bertscore_beam.crawl import (
     page_sentences,
     split_sentences,
 )
-from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
+from tests.support.crawl_texts import HEADER_CODES, page_text, sentences, written
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]))
 LANGUAGES = ("en", "zh", "th", "km", "hi", "xx")
@@ -40,26 +39,9 @@ def test_line_is_a_paragraph():
     assert split(text, "en") == ["at noon today.", "It is", "late again this week."]
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "pieces"),
-    [
-        ("en", "Mr. Smith left at 5.30 p.m. today. Why? He was tired.", 3),
-        ("de", "Das war am 3. Mai um 12.30 Uhr. Danach kam z. B. niemand mehr.", 2),
-        ("zh", "渡轮中午出发。你知道为什么吗？没有人知道！", 3),
-        ("ja", "船は正午に出ます。どうしてですか。誰も知りません。", 3),
-        ("hi", "नाव दोपहर में जाती है। क्या आप जानते हैं? कोई नहीं जानता।", 3),
-        ("ur", "کشتی دوپہر کو جاتی ہے۔ کیا آپ جانتے ہیں؟ کوئی نہیں جانتا۔", 3),
-        ("el", "Το πλοίο φεύγει το μεσημέρι. Ξέρεις γιατί; Κανείς δεν ξέρει.", 3),
-        ("hy", "Նավը մեկնում է կեսօրին։ Ոչ ոք չգիտի ինչու։", 2),
-        ("am", "ጀልባው እኩለ ቀን ላይ ይሄዳል። ማንም አያውቅም።", 2),
-        ("my", "သင်္ဘောသည်နေ့လယ်တွင်ထွက်သည်။ဘယ်သူမှမသိပါ။", 2),
-        ("km", "ទូកចេញដំណើរនៅពេលថ្ងៃត្រង់។ គ្មាននរណាដឹងទេ។ ហេតុអ្វី?", 3),
-        ("bo", "གྲུ་གཟིངས་ཉིན་གུང་ལ་འགྲོ་གི་རེད།སུས་ཀྱང་ཤེས་ཀྱི་མ་རེད།", 2),
-        ("th", "เรือข้ามฟากออกเดินทางตอนเที่ยงวัน ไม่มีใครรู้ว่าทำไมเรือถึงสาย", 2),
-    ],
-)
-def test_lines_are_split_where_sentences_end(language, text, pieces):
-    assert len(split(text, language)) == pieces
+@pytest.mark.parametrize(("language", "pieces", "text"), written("texts.tsv"))
+def test_lines_are_split_where_sentences_end(language, pieces, text):
+    assert len(split(text, language)) == int(pieces)
     assert normalize("".join(split(text, language)).replace(" ", "")) == text.replace(" ", "")
 
 
@@ -89,20 +71,16 @@ def test_menu_of_a_language_without_marks_is_left_out():
     [
         ("en", "Carrots hold vitamin A_. Oranges hold vitamin C_. Nobody knows why."),
         ("fr", "La carotte a la vitamine A_. Personne ne sait_: pourquoi_? Parce que_!"),
-        ("ru", "В моркови есть витамин A_. Никто не знает почему."),
         ("hi", "गाजर में विटामिन A_. कोई नहीं जानता।"),
-        ("ar", "في الجزر فيتامين A_. لا أحد يعرف."),
         ("zh", "没有人知道为什么。胡萝卜含有维生素 A_."),
-        ("xx", "Carrots hold vitamin A_. Nobody knows why."),
     ],
 )
 def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(language, text, space):
-    wide = text.replace("_", space)
+    wide, plain = text.replace("_", space), text.replace("_", " ")
     with pytest.raises(BaseException, match="is not a char boundary"):
         sentencex.segment(language, wide)
-    result = list(split_sentences(wide, language))
-    assert result == sentencex.segment(language, text.replace("_", " "))
-    assert "".join(result) == text.replace("_", " ")
+    assert list(split_sentences(wide, language)) == sentencex.segment(language, plain)
+    assert "".join(split_sentences(wide, language)) == plain
 
 
 def test_line_at_which_the_splitter_panics_is_left_out(monkeypatch):
@@ -186,11 +164,3 @@ def test_long_lines_cost_little(unit, language):
     started = time.process_time()
     list(page_sentences("\n".join([line] * 20), language))
     assert time.process_time() - started < 2.0
-
-
-def test_filters_are_described():
-    described = describe_filters()
-    assert described.keys() == {"version", "detector", "splitter", "unicode", "words"}
-    assert described["detector"] == "pycld2-0.42"
-    assert described["splitter"] == "sentencex-1.0.32"
-    assert described["words"] == [4, 31]
