@@ -40,4 +40,8 @@ from .show_run import (
     run_warnings as run_warnings,
     show_summary as show_summary,
 )
-from .steps import ScoreSplits as ScoreSplits, ToScore as ToScore, score_run as score_run
+from .steps import (
+    ScoreSplits as ScoreSplits,
+    SplitScorer as SplitScorer,
+    ToScore as ToScore,
+)
