@@ -18,8 +18,8 @@ from bertscore_beam.dump import Rows, check_choosing_columns, check_columns, col
 from bertscore_beam.idf import load_idf, table_fields
 from bertscore_beam.options import RunOptions, ScoreOptions, by_name
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings, check_given_idf, check_groups
-from bertscore_beam.run import KnownWorkers
 from bertscore_beam.score import (
+    UNSEEN,
     LoadedScorers,
     ModelMemory,
     metadata_by_language,
@@ -42,10 +42,6 @@ _OF_JOBS = frozenset(
 
 OPTIONS = tuple(option.name for option in fields(ScoreOptions) if option.name not in _OF_JOBS)
 """Names of the options that `ScoreBatches` takes."""
-
-
-_UNSEEN = KnownWorkers(is_local=False, threads=None)
-"""Processes of an engine, on machines that are not known here."""
 
 
 class ScoreBatches:
@@ -86,7 +82,7 @@ class ScoreBatches:
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
-        self._settings = settle_named(chosen, _UNSEEN).settings(chosen)
+        self._settings = settle_named(chosen, UNSEEN).settings(chosen)
         if self._idf is not None:
             check_groups(self._idf, chosen.idf_group)
             check_given_idf(self._idf, self._settings)

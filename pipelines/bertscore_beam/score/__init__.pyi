@@ -13,11 +13,14 @@ from .job import (
     texts_to_import as texts_to_import,
 )
 from .plan_settings import (
+    UNSEEN as UNSEEN,
     LoadedScorers as LoadedScorers,
     ModelMemory as ModelMemory,
     ScoreSpec as ScoreSpec,
+    row_setting as row_setting,
     settle_each as settle_each,
     settle_named as settle_named,
+    settle_sharing as settle_sharing,
 )
 from .prepare import (
     PLANS_FOLDER as PLANS_FOLDER,
