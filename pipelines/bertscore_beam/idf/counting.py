@@ -9,14 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bertscore_beam.dump import (
-    UNREADABLE,
-    Rows,
-    Split,
-    SplitReader,
-    SplitRun,
-    TableFields,
-)
+from bertscore_beam.dump import UNREADABLE, Rows, Split, SplitReader, SplitRun, TableFields
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf.counts import (
     KeyCount,

@@ -11,15 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump import (
-    NO_CODE,
-    NO_LANGUAGE,
-    Plan,
-    Reason,
-    TableFields,
-    by_name,
-    words_for,
-)
+from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Plan, Reason, TableFields, by_name, words_for
 from bertscore_beam.options import OTHERS, ScoreOptions
 from bertscore_beam.records import (
     EVERY_LANGUAGE,

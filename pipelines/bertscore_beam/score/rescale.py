@@ -297,10 +297,7 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     except UNREADABLE as error:
         raise RuntimeError(mask_credentials(str(error))) from error
     now = replace(
-        record,
-        job_digest=identity_digest(planned.identity),
-        summary=sums,
-        part_bytes=len(data),
+        record, job_digest=identity_digest(planned.identity), summary=sums, part_bytes=len(data)
     )
     beside = {} if piece is None else {rows_file(name): piece}
     # A part without a record is written again; a record vouches for its part.

@@ -13,13 +13,7 @@ from bertscore_beam.dump import (
 )
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.metrics import speed_words
-from bertscore_beam.records import (
-    RowSetting,
-    RunSettings,
-    differences,
-    no_groups_words,
-    read_index,
-)
+from bertscore_beam.records import RowSetting, RunSettings, differences, no_groups_words, read_index
 from bertscore_beam.run import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
