@@ -276,8 +276,8 @@ def count_to_bytes(tables: IdfTables, repeats: Repeats, owned: str) -> bytes:
     return buffer.getvalue()
 
 
-def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
-    """Read what `count_to_bytes` wrote.
+def count_from_bytes(data: bytes) -> tuple[SplitCount, str]:
+    """Read what `count_to_bytes` wrote: the count, and the digest of its choice of rows.
 
     Raises:
         IdfError: It is damaged, or of another version.
@@ -287,6 +287,12 @@ def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
             head = load_json(arrays["head"].tobytes())
             smallest = arrays["smallest"].astype(np.uint64)
             tables = IdfTables.from_bytes(arrays["tables"].tobytes())
-        return tables, Repeats(rows=int(head["rows"]), smallest=smallest), str(head["owned"])
+        by_key = {
+            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
+            for key, table in tables.tables.items()
+        }
+        repeats = Repeats(rows=int(head["rows"]), smallest=smallest)
+        counted = SplitCount(by_key=by_key, repeats=repeats, without_table=tables.without_table)
+        return counted, str(head["owned"])
     except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise IdfError(f"a count is damaged ({type(error).__name__})") from error
