@@ -14,7 +14,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +48,6 @@ from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTab
 from bertscore_core import IdfTable, Scores
 from bertscore_core.baseline import rescale
 from bertscore_core.tokens import Work
-
-if TYPE_CHECKING:
-    from bertscore_core import BertScorer
-    from bertscore_core.tokens import TokenizedPairs
 
 # Scores that rows take from an earlier run, and what a part offers to later runs.
 #
@@ -299,7 +295,12 @@ def _score_subsets(
         if len(rows):
             scorer, work = scorers(subset.setting), progress.begin(len(rows))
             weights = scorer.token_weights(subset.idf)
-            scores = scorer.score_tokenized(_tokenized(scorer, texts, rows), weights, work)
+            positions = rows.tolist()
+            tokenized = scorer.tokenize(
+                [text for row in positions if isinstance(text := texts.candidates[row], str)],
+                [only_strings(texts.references[row]) for row in positions],
+            )
+            scores = scorer.score_tokenized(tokenized, weights, work)
             scored.append(ScoredRows(rows=rows, scores=scores, work=work))
     return ScoredPairs.joined(texts.reasons, scored)
 
@@ -336,13 +337,3 @@ def rows_by_setting(
         return not is_loaded(subset.setting), signature.model, signature.weights
 
     return sorted(subsets, key=turn)
-
-
-def _tokenized(
-    scorer: "BertScorer", texts: PairTexts, rows: npt.NDArray[np.int64]
-) -> "TokenizedPairs":
-    positions = rows.tolist()
-    return scorer.tokenize(
-        [candidate for row in positions if isinstance(candidate := texts.candidates[row], str)],
-        [only_strings(texts.references[row]) for row in positions],
-    )
