@@ -22,9 +22,9 @@ from bertscore_beam.score import (
     ScoredTable,
     ScorePlan,
     ScoreSpec,
+    SplitScorer,
     plan_score,
 )
-from bertscore_beam.score.steps import _score as score_rows
 from bertscore_core.tokens import Work
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.jobs import job_options
@@ -119,6 +119,7 @@ def know(commands: Iterable[Command]) -> None:
 
 _scored: dict[tuple[str, str, RowDigests], ScoredTable] = {}
 _scorers: dict[str, LoadedScorers] = {}
+_score_rows = SplitScorer.score  # as it is outside of a world
 
 
 def score(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
@@ -128,7 +129,9 @@ def score(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
     if key not in _scored:
         scorers = _scorers.setdefault(spec.digest, LoadedScorers())
         # What the clock has measured would differ in each process that replays a seed.
-        _scored[key] = replace(score_rows(split, rows, None, spec, scorers, None), work=Work())
+        _scored[key] = replace(
+            _score_rows(SplitScorer(spec, scorers, None), split, rows, None), work=Work()
+        )
     return _scored[key]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bertscore_beam.run import lock
-from bertscore_beam.score import steps
+from bertscore_beam.score import SplitScorer, steps
 from tests.simulation.disk import open_disk
 from tests.simulation.store import open_store, stored
 from tests.simulation.world import Actor, Process, World
@@ -40,7 +40,7 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lock, "time", time_of(world))
     patch.setattr(lock, "threading", threading_of(world))
     patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    patch.setattr(steps, "_score", lambda split, rows, idf, spec, model, _: model(split, rows))
+    patch.setattr(SplitScorer, "score", lambda one, split, rows, idf: one.scorers(split, rows))
 
     class Looks:
         def __getattr__(self, name: str) -> Any:

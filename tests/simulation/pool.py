@@ -13,7 +13,7 @@ from bertscore_beam.records import (
     RunTotals,
     num_packs,
 )
-from bertscore_beam.score import ScoredTable, ScoreRun, ToScore, finish, score_run
+from bertscore_beam.score import ScoredTable, ScoreRun, SplitScorer, ToScore, finish
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -219,7 +219,7 @@ class Pool:
 
     def _scores(self, run: SplitRun) -> Callable[[Worker], Any]:
         chosen = ToScore(run)
-        return lambda worker: list(score_run(chosen, self.spec, self._model, worker.earlier))
+        return lambda worker: list(SplitScorer(self.spec, self._model, worker.earlier).run(chosen))
 
     def _model(self, split: Split, rows: Rows) -> ScoredTable:
         """Score rows, which takes its time; `places` puts it in the place of the scorers."""

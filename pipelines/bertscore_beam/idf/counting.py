@@ -6,21 +6,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bertscore_beam.dump import (
-    UNREADABLE,
-    Rows,
-    Split,
-    SplitReader,
-    SplitRun,
-    TableFields,
-)
+from bertscore_beam.dump import UNREADABLE, Rows, Split, SplitReader, SplitRun, TableFields
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf.counts import (
     KeyCount,
-    Repeats,
     SplitCount,
     count_from_bytes,
     count_rows,
@@ -103,9 +95,13 @@ class Counting:
     buckets: int = 1
     kept: OutputFolder | None = None
 
-    def rows_of(self, split: Split, reader: SplitReader) -> Rows:
-        """Read the columns of a split that are needed to count it."""
-        return Rows(reader.read(split).table, self.fields)
+    def rows_of(self, split: Split, reader: SplitReader) -> Rows | None:
+        """Read the columns of a split that are needed to count it; None if that cannot be done."""
+        try:
+            return Rows(reader.read(split).table, self.fields)
+        except UNREADABLE as error:
+            logger.warning("not counted: %s", mask_credentials(str(error)))
+            return None
 
     def tables_of(self, count: SplitCount) -> IdfTables:
         """Return a count as tables."""
@@ -164,10 +160,8 @@ def find_keys(run: SplitRun, *, counting: Counting) -> Iterator[list[Found]]:
     """Find the keys of the rows of splits; yield what is found of each split."""
     reader = SplitReader(run.splits, counting.fields.counted)
     for split in run.splits:
-        try:
-            rows = counting.rows_of(split, reader)
-        except UNREADABLE as error:
-            logger.warning("not counted: %s", mask_credentials(str(error)))
+        rows = counting.rows_of(split, reader)
+        if rows is None:
             yield [(run.name, (split.part_name, None))]
             continue
         keyed, alone = keyed_rows(split, run.name, rows)
@@ -190,74 +184,57 @@ class CountSplits:
             language: settled(model_part(vocabulary.config))
             for language, vocabulary in vocabularies.items()
         }
-        return partial(_count_run, counting=self.counting, tokenizers=tokenizers)
+        return SplitCounter(self.counting, tokenizers).run
 
     def name(self, chosen: ToCount) -> str:
         """Return the name of the run."""
         return chosen.run.name
 
 
-def _count_run(
-    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
-) -> Iterator[SplitCount]:
-    reader = SplitReader(chosen.run.splits, counting.fields.counted)
-    for split in chosen.run.splits:
-        owned = None if chosen.owned is None else chosen.owned[split.part_name]
-        if owned is None and chosen.owned is not None:  # its keys could not be read
-            counted = SplitCount(unreadable=1)
-        else:
-            counted = _kept(split, owned, counting) or _counted(
-                split, owned, reader, counting, tokenizers
-            )
-        counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
-        at_work.counted(split.about_rows)
-        yield counted
+@dataclass(frozen=True, slots=True)
+class SplitCounter:
+    """Counts splits with the tokenizers that a process has loaded."""
 
+    counting: Counting
+    tokenizers: Mapping[str, "TextTokenizer"]
 
-def _counted(
-    split: Split,
-    owned: Owned | None,
-    reader: SplitReader,
-    counting: Counting,
-    tokenizers: Mapping[str, "TextTokenizer"],
-) -> SplitCount:
-    try:
+    def run(self, chosen: ToCount) -> Iterator[SplitCount]:
+        """Count splits one after the other, unless an earlier run has kept their counts."""
+        reader = SplitReader(chosen.run.splits, self.counting.fields.counted)
+        for split in chosen.run.splits:
+            owned = None if chosen.owned is None else chosen.owned[split.part_name]
+            if owned is None and chosen.owned is not None:  # its keys could not be read
+                counted = SplitCount(unreadable=1)
+            else:
+                digest = "" if owned is None else owned.digest
+                counted = self._kept(split, digest) or self._counted(split, owned, digest, reader)
+            counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+            at_work.counted(split.about_rows)
+            yield counted
+
+    def _counted(
+        self, split: Split, owned: Owned | None, digest: str, reader: SplitReader
+    ) -> SplitCount:
+        counting = self.counting
         rows = counting.rows_of(split, reader)
-    except UNREADABLE as error:
-        logger.warning("not counted: %s", mask_credentials(str(error)))
-        return SplitCount(unreadable=1)
-    counted = count_rows(tokenizers, rows, owned)
-    if counting.kept is not None and not counted.too_many:
-        kept = count_to_bytes(counting.tables_of(counted), counted.repeats, _digest(owned))
-        counting.kept.write(counting.count_path(split), kept)
-    return counted
+        if rows is None:
+            return SplitCount(unreadable=1)
+        counted = count_rows(self.tokenizers, rows, owned)
+        if counting.kept is not None and not counted.too_many:
+            kept = count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
+            counting.kept.write(counting.count_path(split), kept)
+        return counted
 
-
-def _kept(split: Split, owned: Owned | None, counting: Counting) -> SplitCount | None:
-    """Return the count of the same rows that an earlier run kept; None without one."""
-    if counting.kept is None:
+    def _kept(self, split: Split, digest: str) -> SplitCount | None:
+        """Return the count of the same rows that an earlier run kept; None without one."""
+        if self.counting.kept is None:
+            return None
+        (data,) = self.counting.kept.read_if_there(self.counting.count_path(split))
+        if data is None:
+            return None
+        with suppress(IdfError):  # a damaged one is counted again
+            counted, of_rows = count_from_bytes(data)
+            # With keys, a change of another file can change which rows of this one count.
+            if of_rows == digest:
+                return counted
         return None
-    (data,) = counting.kept.read_if_there(counting.count_path(split))
-    if data is None:
-        return None
-    with suppress(IdfError):  # a damaged one is counted again
-        tables, repeats, digest = count_from_bytes(data)
-        # With keys, a change of another file can change which rows of this one count.
-        if digest == _digest(owned):
-            return _count_of(tables, repeats)
-    return None
-
-
-def _digest(owned: Owned | None) -> str:
-    return "" if owned is None else owned.digest
-
-
-def _count_of(tables: IdfTables, repeats: Repeats) -> SplitCount:
-    return SplitCount(
-        by_key={
-            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
-            for key, table in tables.tables.items()
-        },
-        repeats=repeats,
-        without_table=tables.without_table,
-    )

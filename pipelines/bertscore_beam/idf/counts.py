@@ -94,9 +94,8 @@ def describe_tables(tables: IdfTables) -> dict[str, Any]:
 
     Numbers of rows are None where they are not known: every row counted, in an earlier run.
     """
-    total = CountedRows()
-    for table in tables.tables.values():
-        total += table.counted or CountedRows()
+    counted = (table.counted for table in tables.tables.values())
+    total = sum(filter(None, counted), CountedRows())
     known = bool(tables.group_columns or total.key_columns)
     repeats = tables.repeats
     return {
@@ -122,21 +121,17 @@ def table_warnings(described: Mapping[str, Any]) -> list[str]:
     warnings: list[str] = []
     if not described:
         return warnings
-    conflicts, alone = (
-        described["rows_left_out_with_other_references"],
-        described["rows_without_key"],
-    )
-    if conflicts:
+    key, rows = ", ".join(described["key_columns"]), described["rows"]
+    if conflicts := described["rows_left_out_with_other_references"]:
         warnings.append(
-            f"{conflicts:,} of {described['rows']:,} rows have other references than the row of "
-            f"the same key ({_names(described['key_columns'])}) that idf counts, which is the "
-            "first by name of file and row. Correct the references, or name a finer key with "
-            "--idf-key."
+            f"{conflicts:,} of {rows:,} rows have other references than the row of the same key "
+            f"({key}) that idf counts, which is the first by name of file and row. Correct the "
+            "references, or name a finer key with --idf-key."
         )
-    if alone:
+    if alone := described["rows_without_key"]:
         warnings.append(
-            f"{alone:,} of {described['rows']:,} rows have no value in a key column "
-            f"({_names(described['key_columns'])}): idf counts each of them. Fill the column."
+            f"{alone:,} of {rows:,} rows have no value in a key column ({key}): idf counts each of "
+            "them. Fill the column."
         )
     if described["rows_without_group"]:
         warnings.append(
@@ -144,20 +139,16 @@ def table_warnings(described: Mapping[str, Any]) -> list[str]:
             "not count them, and they cannot be scored. Fill the column."
         )
     counted, different = described["rows_counted"], described["different_references"]
-    if counted is not None and different is not None:
-        words = repeat_words(counted, different, keyed=bool(described["key_columns"]))
+    if None not in (counted, different):
+        words = repeat_words(counted, different, keyed=bool(key))
         warnings += [] if words is None else [words]
     return warnings
 
 
 def _without_table(described: Mapping[str, Any]) -> str:
-    names = _names(described["group_columns"])
+    names = ", ".join(described["group_columns"])
     groups = [f"no value in a group column ({names})"] if names else []
     return " or ".join([*groups, *(["no language code"] if described["by_language"] else [])])
-
-
-def _names(columns: Sequence[str]) -> str:
-    return ", ".join(columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,15 +157,6 @@ class KeyCount:
 
     frequencies: DocumentFrequencies
     rows: CountedRows
-
-    @classmethod
-    def merge(cls, counts: Sequence["KeyCount"]) -> "KeyCount":
-        """Add up counts; any order gives the same."""
-        rows = CountedRows()
-        for count in counts:
-            rows += count.rows
-        frequencies = DocumentFrequencies.merge(count.frequencies for count in counts)
-        return cls(frequencies=frequencies, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +191,13 @@ class SplitCount:
             for key, counted in count.by_key.items():
                 parts.setdefault(key, []).append(counted)
         merged = cls(
-            by_key={key: KeyCount.merge(counted) for key, counted in parts.items()},
+            by_key={
+                key: KeyCount(
+                    frequencies=DocumentFrequencies.merge(one.frequencies for one in counted),
+                    rows=sum((one.rows for one in counted), CountedRows()),
+                )
+                for key, counted in parts.items()
+            },
             repeats=Repeats.merge(count.repeats for count in counts),
             without_table=sum(count.without_table for count in counts),
             unreadable=sum(count.unreadable for count in counts),
@@ -288,8 +276,8 @@ def count_to_bytes(tables: IdfTables, repeats: Repeats, owned: str) -> bytes:
     return buffer.getvalue()
 
 
-def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
-    """Read what `count_to_bytes` wrote.
+def count_from_bytes(data: bytes) -> tuple[SplitCount, str]:
+    """Read what `count_to_bytes` wrote: the count, and the digest of its choice of rows.
 
     Raises:
         IdfError: It is damaged, or of another version.
@@ -299,6 +287,12 @@ def count_from_bytes(data: bytes) -> tuple[IdfTables, Repeats, str]:
             head = load_json(arrays["head"].tobytes())
             smallest = arrays["smallest"].astype(np.uint64)
             tables = IdfTables.from_bytes(arrays["tables"].tobytes())
-        return tables, Repeats(rows=int(head["rows"]), smallest=smallest), str(head["owned"])
+        by_key = {
+            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
+            for key, table in tables.tables.items()
+        }
+        repeats = Repeats(rows=int(head["rows"]), smallest=smallest)
+        counted = SplitCount(by_key=by_key, repeats=repeats, without_table=tables.without_table)
+        return counted, str(head["owned"])
     except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise IdfError(f"a count is damaged ({type(error).__name__})") from error

@@ -8,7 +8,7 @@ So the choice depends on the data alone, not on workers, order or the cut into s
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -152,11 +152,8 @@ class Owned:
     def merge(cls, parts: Iterable["Owned"]) -> "Owned":
         """Put together what different buckets say of one split."""
         owned = list(parts)
-        return cls(
-            rows=_joined([part.rows for part in owned]),
-            conflicts=_joined([part.conflicts for part in owned]),
-            without_key=_joined([part.without_key for part in owned]),
-        )
+        names = (one.name for one in fields(cls))
+        return cls(**{name: _joined([getattr(part, name) for part in owned]) for name in names})
 
     @property
     def digest(self) -> str:

@@ -9,6 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from bertscore_beam.metrics.table import base_of
 from bertscore_core.stats import Doubles
 
 # **Languages.** BLEU takes the tokenizer that sacreBLEU chooses for Chinese, Japanese and Korean,
@@ -23,11 +24,6 @@ _ASIAN = ("ja", "zh")
 # TER adds up the mean length of a row's references. In this unit the means over 1 to 16 references
 # are whole numbers, so that their sums are exact in any order.
 _UNIT = 720_720
-
-
-def base_of(language: str) -> str:
-    """Return the language of a code such as zh-Hans."""
-    return language.lower().replace("_", "-").split("-")[0]
 
 
 def tokenizer_of(language: str) -> str:

@@ -1,7 +1,7 @@
 """The table of metrics, what is checked before a run, and processes that compute them.
 
 A metric is a class with `rows` and `signatures`, and with `corpus` where the score of a corpus is
-not the mean of its rows. To add one, write it, and name it in `_METRICS` here and in `METRICS` of
+not the mean of its rows. To add one, write it, and name it in `metric_of` here and in `METRICS` of
 `dump/columns.py`.
 """
 
@@ -40,22 +40,6 @@ class Metric(Protocol):
         """Return how the score of a corpus, and those of rows, are made."""
 
 
-def _sacre(name: str, language: str) -> Metric:
-    from bertscore_beam.metrics.sacre import SacreMetric  # an extra
-
-    return SacreMetric(name, language)
-
-
-def _rouge(_: str, language: str) -> Metric:
-    from bertscore_beam.metrics.rouge import RougeL  # an extra
-
-    return RougeL(language)
-
-
-_METRICS: Mapping[str, Callable[[str, str], Metric]] = {
-    **dict.fromkeys(("bleu", "chrf", "chrf++", "ter"), _sacre),
-    "rougel": _rouge,
-}
 _PACKAGES = {"sacrebleu": "sacrebleu", "rouge_score": "rouge-score"}
 _CUTTERS = {"ja": ("MeCab", "ja"), "ko": ("mecab_ko", "ko")}
 """The package by which sacreBLEU cuts texts of a language, and the extra of sacreBLEU with it."""
@@ -75,7 +59,18 @@ def metric_of(name: str, language: str = "") -> Metric:
         name: One of `METRICS`.
         language: Code of the language of the texts, by which words are cut; "" if not known.
     """
-    return _METRICS[name](name, language)
+    if name == "rougel":
+        from bertscore_beam.metrics.rouge import RougeL  # an extra
+
+        return RougeL(language)
+    from bertscore_beam.metrics.sacre import SacreMetric  # an extra
+
+    return SacreMetric(name, language)
+
+
+def base_of(language: str) -> str:
+    """Return the language of a code such as zh-Hans."""
+    return language.lower().replace("_", "-").split("-")[0]
 
 
 def check_metrics(
@@ -92,7 +87,7 @@ def check_metrics(
     Raises:
         ConfigError: A package is missing, or ROUGE-L cannot read a language.
     """
-    bases = [language.lower().replace("_", "-").split("-")[0] for language in languages]
+    bases = [base_of(language) for language in languages]
     missing = [package for name, package in _PACKAGES.items() if find_spec(name) is None]
     if names and missing:
         raise ConfigError(

@@ -18,12 +18,7 @@ from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 
 from bertscore_beam.dump import OUTPUT_COLUMNS, Text, UnreadableText, columns, language_of
 from bertscore_beam.idf import IdfTables, key_of_all, keys_of_languages
-from bertscore_beam.pairs.pair_settings import (
-    ByLanguage,
-    ConfigLike,
-    Idf,
-    settle_pairs,
-)
+from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf, settle_pairs
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
 from bertscore_beam.run import counters, ending_with_the_device
 from bertscore_beam.score import LoadedScorers, ModelMemory, PairTexts, ScoredPairs, score_texts

@@ -11,12 +11,11 @@ from typing import TypeAlias
 
 from bertscore_beam.dump import is_code
 from bertscore_beam.idf import IdfTables, load_idf
-from bertscore_beam.records import EVERY_LANGUAGE, RowSetting, RunSettings, check_own_baselines
+from bertscore_beam.records import EVERY_LANGUAGE, RunSettings, check_own_baselines
 from bertscore_beam.run import for_unseen_workers
-from bertscore_beam.score import ModelMemory
-from bertscore_core import BertScoreError, ConfigError, IdfTable, ScorerConfig, Settings, settle
-from bertscore_core.config import share_model
-from bertscore_core.scorer_config import as_config, model_part
+from bertscore_beam.score import ModelMemory, row_setting, settle_sharing
+from bertscore_core import BertScoreError, ConfigError, IdfTable, ScorerConfig, Settings
+from bertscore_core.scorer_config import as_config
 
 ConfigLike: TypeAlias = ScorerConfig | str | None
 """How to score, or the name of a model."""
@@ -79,15 +78,11 @@ class PairSettings:
         Reads the weight files.
         """
         settled = _settled(self.configs)
-        by_language = {
-            language: RowSetting(
-                config=self.configs[language],
-                signature=replace(settings.signature(), backend=self.backends[language]),
-                max_length=settings.tokenizer.max_length,
-                weight_bytes=settings.files.loaded_bytes(),
-            )
-            for language, settings in settled.items()
-        }
+        by_language = {}
+        for language, settings in settled.items():
+            made = row_setting(self.configs[language], settings)
+            signature = replace(made.signature, backend=self.backends[language])
+            by_language[language] = replace(made, signature=signature)
         idf = load_idf(self.idf) if isinstance(self.idf, str) else self.idf
         _check_idf(idf, settled)
         if not self.by_field:
@@ -192,12 +187,8 @@ def _settled(configs: Mapping[str, ScorerConfig]) -> dict[str, Settings]:
     models: dict[ScorerConfig, Settings] = {}
     settled = {}
     for language, config in configs.items():
-        model = model_part(config)
         try:
-            if model in models:
-                settled[language] = share_model(models[model], config)
-            else:
-                settled[language] = models[model] = settle(config)
+            settled[language] = settle_sharing(models, config, None)
         except BertScoreError as error:
             if language == EVERY_LANGUAGE:
                 raise

@@ -16,8 +16,10 @@ from .plan_settings import (
     LoadedScorers as LoadedScorers,
     ModelMemory as ModelMemory,
     ScoreSpec as ScoreSpec,
+    row_setting as row_setting,
     settle_each as settle_each,
     settle_named as settle_named,
+    settle_sharing as settle_sharing,
 )
 from .prepare import (
     PLANS_FOLDER as PLANS_FOLDER,
@@ -40,4 +42,8 @@ from .show_run import (
     run_warnings as run_warnings,
     show_summary as show_summary,
 )
-from .steps import ScoreSplits as ScoreSplits, ToScore as ToScore, score_run as score_run
+from .steps import (
+    ScoreSplits as ScoreSplits,
+    SplitScorer as SplitScorer,
+    ToScore as ToScore,
+)

@@ -350,10 +350,7 @@ class FinishRun(beam.PTransform):
 
 
 def finish_run(
-    spec: ScoreSpec,
-    new: RunTotals,
-    idf: IdfTables | None,
-    groups: Sequence[GroupRow] | None = None,
+    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 

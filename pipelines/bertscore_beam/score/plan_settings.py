@@ -11,15 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump import (
-    NO_CODE,
-    NO_LANGUAGE,
-    Plan,
-    Reason,
-    TableFields,
-    by_name,
-    words_for,
-)
+from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Plan, Reason, TableFields, by_name, words_for
 from bertscore_beam.options import OTHERS, ScoreOptions
 from bertscore_beam.records import (
     EVERY_LANGUAGE,
@@ -152,21 +144,21 @@ def _machine_memory() -> int:
 class SettledLanguages:
     """What some languages were settled to, to be sent from one process to another.
 
-    `first_error` is the first error that was made a reason; "" for none.
+    `missing` has the reason of each language whose error was made one.
     """
 
-    by_language: Mapping[str, RowSetting] = field(default_factory=dict)
-    missing: Mapping[str, Reason] = field(default_factory=dict)
-    baselines: Mapping[str, Baseline | None] = field(default_factory=dict)
-    first_error: str = ""
+    by_language: dict[str, RowSetting] = field(default_factory=dict)
+    missing: dict[str, Reason] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    baselines: dict[str, Baseline | None] = field(default_factory=dict)
 
     def with_others(self, others: "SettledLanguages") -> "SettledLanguages":
         """Add other languages."""
         return SettledLanguages(
-            by_language={**self.by_language, **others.by_language},
-            missing={**self.missing, **others.missing},
-            baselines={**self.baselines, **others.baselines},
-            first_error=self.first_error or others.first_error,
+            by_language=self.by_language | others.by_language,
+            missing=self.missing | others.missing,
+            errors=self.errors + others.errors,
+            baselines=self.baselines | others.baselines,
         )
 
     def settings(self, options: ScoreOptions) -> RunSettings:
@@ -199,7 +191,7 @@ def settle_languages(
     others = [language for language in by_name(rows) if language not in known]
     settled = named.with_others(_settled(options, threads, others))
     if rows and not settled.by_language.keys() & rows.keys():
-        raise _nothing_left(options, rows, settled.first_error)
+        raise _nothing_left(options, rows, settled.errors)
     if not options.allow_shared_baseline:
         check_own_baselines(settled.baselines)
     return settled
@@ -223,59 +215,52 @@ def settle_each(
         BertScoreError: A language is named, and its setting cannot work; or its model cannot be
             used.
     """
-    named = frozenset(options.languages or ())
-    models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
-    by_language: dict[str, RowSetting] = {}
-    baselines: dict[str, Baseline | None] = {}
-    missing: dict[str, Reason] = {}
-    first_error = ""
+    named, settled = frozenset(options.languages or ()), SettledLanguages()
+    models: dict[ScorerConfig, Settings] = {}
     for language in languages:
         alone = options.language_column is None
         chosen = options if alone else options.for_language(language)
         if chosen is None:
-            missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
+            settled.missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
             continue
         try:
-            config, settings = _settle(scorer_config(chosen, threads), threads, models)
+            config = scorer_config(chosen, threads)
+            settings = settle_sharing(models, config, threads)
         except BertScoreError as error:
             if alone:
                 raise
-            reason = _reason_of(error)
+            reason = _REASONS.get(type(error))
             if reason is None or language in named:
                 raise type(error)(f"language {language!r}: {error}") from error
-            missing[language] = reason
-            first_error = first_error or str(error)
+            settled.missing[language] = reason
+            settled.errors.append(str(error))
         else:
-            by_language[language] = _setting(config, settings)
-            baselines[language] = settings.baseline
-    return SettledLanguages(
-        by_language=by_language, missing=missing, baselines=baselines, first_error=first_error
-    )
+            settled.by_language[language] = row_setting(config, settings)
+            settled.baselines[language] = settings.baseline
+    return settled
 
 
-def _settle(
-    config: ScorerConfig,
-    threads: int | None,
-    models: "dict[ScorerConfig, tuple[ScorerConfig, Settings]]",
-) -> "tuple[ScorerConfig, Settings]":
+def settle_sharing(
+    models: "dict[ScorerConfig, Settings]", config: ScorerConfig, threads: int | None
+) -> "Settings":
+    """Settle a configuration; `models` are those that are settled, each for all that share it."""
     from bertscore_core.config import share_model  # here, since it takes seconds
 
     model = model_part(config)
-    if model not in models:
-        models[model] = settle_workers(config, threads)
-        return models[model]
-    worker, settings = models[model]
-    same = replace(config, backend=worker.backend, dtype=worker.dtype)
-    return same, share_model(settings, config)
+    if model in models:
+        return share_model(models[model], config)
+    _, models[model] = settle_workers(config, threads)
+    return models[model]
 
 
-def _setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
+def row_setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
+    """Return the setting of rows for workers, all with the same backend and number format."""
     baseline = None
     if settings.baseline is not None:  # float32 numbers, which Python's floats hold
         precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
         baseline = precision, recall, f1
     return RowSetting(
-        config=config,
+        config=replace(config, backend=settings.backend, dtype=settings.config.dtype),
         signature=settings.signature(),
         max_length=settings.tokenizer.max_length,
         baseline=baseline,
@@ -283,9 +268,11 @@ def _setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
     )
 
 
-def _nothing_left(options: ScoreOptions, rows: Mapping[str, int], first_error: str) -> ConfigError:
+def _nothing_left(
+    options: ScoreOptions, rows: Mapping[str, int], errors: Sequence[str]
+) -> ConfigError:
     shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
-    why = f" The first: {first_error}" if first_error else ""
+    why = f" The first: {errors[0]}" if errors else ""
     return ConfigError(
         f"no language of the column {options.language_column!r} has a setting: got "
         f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
@@ -339,13 +326,11 @@ _SHOWN = 10
 """Languages named in a message."""
 
 
-def _reason_of(error: BertScoreError) -> Reason | None:
-    """Return the reason for rows of a language that nobody named; None if the run cannot work."""
-    if isinstance(error, UnknownLanguageError):
-        return Reason.UNKNOWN_LANGUAGE
-    if isinstance(error, BaselineNotFoundError):
-        return Reason.LANGUAGE_WITHOUT_BASELINE
-    return None
+_REASONS: Mapping[type[BertScoreError], Reason] = {
+    UnknownLanguageError: Reason.UNKNOWN_LANGUAGE,
+    BaselineNotFoundError: Reason.LANGUAGE_WITHOUT_BASELINE,
+}
+"""Errors of a language that nobody named with which a run can work: the reason of its rows."""
 
 
 # The settings of a scoring run for its workers.

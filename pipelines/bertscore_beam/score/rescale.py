@@ -58,7 +58,6 @@ from bertscore_beam.run import (
     Runner,
     Say,
     Shown,
-    Stage,
     check_same_run,
     check_stands_alone,
     declare_success,
@@ -72,7 +71,7 @@ from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
 from bertscore_beam.score.show_run import cancelling_words, show_summary
 from bertscore_core import ScoreSummary, Signature
-from bertscore_core.baseline import Baseline, idf_mismatch
+from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.tokens import FloatArray
 
@@ -114,13 +113,14 @@ class RescalePlan:
     output: str
     signature: Signature
     row: FloatArray
+    language: str | None
     started: float
     notice: str | None
 
     @property
     def group_by(self) -> tuple[str, ...]:
         """The columns of the groups that the run has, and the rescaled run gets as well."""
-        return tuple(self.finished.run.get("options", {}).get("group_by") or ())
+        return tuple(_options_of(self.finished).get("group_by") or ())
 
     @property
     def identity(self) -> dict[str, str]:
@@ -153,13 +153,23 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         runner.check_output(output)
         check_stands_alone(output, list_files(output))
     signature = _sole_signature(finished)
-    baseline = _fitting_baseline(options, finished.run, signature)
+    language = options.language or _options_of(finished).get("language")
+    with reaching("baseline", options.baseline):
+        baseline = read_baseline(
+            options.baseline,
+            language=language,
+            model=lambda: signature.model,
+            idf=signature.idf != "none",
+        )
+    row = baseline.row(int(signature.num_layers))  # fails if the table has too few rows
+    baseline.check_model(signature.weights)
     return RescalePlan(
         options=options,
         finished=finished,
         output=output,
         signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
-        row=baseline.row(int(signature.num_layers)),
+        row=row,
+        language=language,
         started=started,
         notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
@@ -175,20 +185,8 @@ def _sole_signature(finished: FinishedRun) -> Signature:
     )
 
 
-def _fitting_baseline(
-    options: RescaleOptions, run: dict[str, Any], signature: Signature
-) -> Baseline:
-    language = options.language or run.get("options", {}).get("language")
-    with reaching("baseline", options.baseline):
-        baseline = read_baseline(
-            options.baseline,
-            language=language,
-            model=lambda: signature.model,
-            idf=signature.idf != "none",
-        )
-    baseline.row(int(signature.num_layers))  # fails if the table has too few rows
-    baseline.check_model(signature.weights)
-    return baseline
+def _options_of(finished: FinishedRun) -> dict[str, Any]:
+    return finished.run.get("options") or {}
 
 
 def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
@@ -246,14 +244,13 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
         name: planned.finished.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)
     }
     before = Signature.parse(planned.finished.run["signature"])
-    language = planned.options.language or planned.finished.run.get("options", {}).get("language")
     return {
         "run": job.run,
         "identity": planned.identity,
         "signature": replace(before, baseline=planned.signature.baseline).format(),
         "options": {
             **planned.options.describe(),
-            "language": language,
+            "language": planned.language,
             "group_by": list(planned.group_by),
         },
         **kept,
@@ -300,10 +297,7 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     except UNREADABLE as error:
         raise RuntimeError(mask_credentials(str(error))) from error
     now = replace(
-        record,
-        job_digest=identity_digest(planned.identity),
-        summary=sums,
-        part_bytes=len(data),
+        record, job_digest=identity_digest(planned.identity), summary=sums, part_bytes=len(data)
     )
     beside = {} if piece is None else {rows_file(name): piece}
     # A part without a record is written again; a record vouches for its part.
@@ -321,15 +315,11 @@ def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:
     }
 
 
-def _no_stages(*_: object) -> tuple[Stage, ...]:
-    return ()
-
-
 RESCALE = JobKind(
     prepare=plan_rescale,
-    sketch=_no_stages,
+    sketch=lambda options, runner: (),
     show=show_rescale,
     begin=begin_rescale,
-    stages=_no_stages,
+    stages=lambda job: (),
     conclude=conclude_rescale,
 )

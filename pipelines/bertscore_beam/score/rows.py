@@ -14,7 +14,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from bertscore_beam.dump import (
     reference_reason,
     texts_from_column,
 )
-from bertscore_beam.idf import NO_KEY, IdfKey, IdfTables, RowKeys, row_keys
+from bertscore_beam.idf import NO_KEY, IdfTables, RowKeys, row_keys
 from bertscore_beam.metrics import MetricProcesses
 from bertscore_beam.records import (
     VALUES,
@@ -45,13 +45,9 @@ from bertscore_beam.records import (
 )
 from bertscore_beam.score.plan_settings import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
-from bertscore_core import IdfTable, Scores, Signature
+from bertscore_core import IdfTable, Scores
 from bertscore_core.baseline import rescale
 from bertscore_core.tokens import Work
-
-if TYPE_CHECKING:
-    from bertscore_core import BertScorer
-    from bertscore_core.tokens import TokenizedPairs
 
 # Scores that rows take from an earlier run, and what a part offers to later runs.
 #
@@ -64,12 +60,15 @@ if TYPE_CHECKING:
 Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
 """Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
 
+_KEPT = tuple(name for name in VALUES.names or () if name != "reason")
+"""What is kept of a scored row, by its names in `Scores`."""
+
 
 def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
     """Return the score columns of a part as earlier rows; rows that were not encoded have none."""
     found = FoundRows.none(len(scores[columns.F1]))
     raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
-    for name in set(VALUES.names or ()) - {"reason"}:
+    for name in _KEPT:
         column = scores.get(f"bertscore_{name}", raw.get(name))
         if column is not None:  # some are only in parts whose rows may differ in them
             nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
@@ -89,17 +88,8 @@ def taken_rows(
     raw = np.stack([values[f"raw_{name}"] for name in columns.SCORES], axis=-1)
     final = raw if baseline is None else rescale(raw, np.array(baseline, np.float32))
     scores = Scores(
-        precision=final[:, 0],
-        recall=final[:, 1],
-        f1=final[:, 2],
-        raw_precision=raw[:, 0],
-        raw_recall=raw[:, 1],
-        raw_f1=raw[:, 2],
-        best_reference=values["best_reference"].copy(),
-        candidate_tokens=values["candidate_tokens"].copy(),
-        reference_tokens=values["reference_tokens"].copy(),
-        truncated=values["truncated"].copy(),
-        windows=values["windows"].copy(),
+        **dict(zip(columns.SCORES, final.T, strict=True)),
+        **{name: values[name].copy() for name in _KEPT},
         too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
         empty_candidate=words == Reason.EMPTY_CANDIDATE,
         empty_reference=words == Reason.EMPTY_REFERENCE,
@@ -113,9 +103,8 @@ def taken_rows(
 def _offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
     values = np.zeros(len(pairs), dtype=VALUES)
     codes, words = encode_reasons(pairs.reasons)
-    for name in VALUES.names or ():
-        if name != "reason":
-            values[name][pairs.rows] = getattr(pairs.scores, name)
+    for name in _KEPT:
+        values[name][pairs.rows] = getattr(pairs.scores, name)
     values["reason"] = codes
     unscored = np.ones(len(pairs), dtype=np.bool_)
     unscored[pairs.rows[pairs.scores.scored]] = False
@@ -174,19 +163,13 @@ class PairTexts:
         return np.array(rows, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _RowsOfSetting:
     """The positions of rows that are scored with one setting and one idf table, ascending."""
 
     setting: RowSetting
-    key: IdfKey
+    idf: IdfTable | None
     rows: npt.NDArray[np.int64]
-
-    def idf_table(self, tables: IdfTables | None) -> IdfTable | None:
-        return None if tables is None else tables.get(self.key)
-
-    def signature(self, tables: IdfTables | None) -> Signature:
-        return self.setting.final_signature(self.idf_table(tables))
 
 
 class RowProgress:
@@ -240,10 +223,12 @@ def score_table(
     texts, subsets = _chosen_rows(scorers, texts, row_keys(rows), settings, idf)
     of_metrics = None if metrics is None else _begin_metrics(metrics, texts, rows, settings)
     digests = digest_texts(rows.candidates, rows.references)
-    signed = SignedRows.of(len(rows), [(subset.rows, subset.signature(idf)) for subset in subsets])
+    signed = SignedRows.of(
+        len(rows), [(subset.rows, subset.setting.final_signature(subset.idf)) for subset in subsets]
+    )
     found = None if find is None else find(digests, signed)
     reused = np.zeros(len(rows), dtype=np.bool_) if found is None else found.found
-    pairs = _score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
+    pairs = _score_subsets(scorers, texts, subsets, found, progress)
     offered = _offered_rows(pairs, digests, signed)
     more = {} if of_metrics is None else of_metrics()
     return with_scores(
@@ -270,7 +255,7 @@ def score_texts(
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key."""
     texts, subsets = _chosen_rows(scorers, texts, keys, settings, idf)
-    return _score_subsets(scorers, texts, subsets, idf=idf)
+    return _score_subsets(scorers, texts, subsets)
 
 
 def _chosen_rows(
@@ -281,16 +266,17 @@ def _chosen_rows(
     idf: IdfTables | None,
 ) -> tuple[PairTexts, list[_RowsOfSetting]]:
     if idf is not None:
-        texts = _without_table_rejected(texts, keys, idf)
-    return texts, rows_by_setting(texts, keys, settings, scorers.has)
+        without = [code for code, key in enumerate(keys.keys) if idf.get(key) is None]
+        lacking = {NO_KEY: Reason.NO_IDF_GROUP} | dict.fromkeys(without, Reason.NO_IDF_TABLE)
+        of_rows = zip(texts.reasons, keys.codes.tolist(), strict=True)
+        texts = replace(texts, reasons=[reason or lacking.get(code) for reason, code in of_rows])
+    return texts, rows_by_setting(texts, keys, settings, idf, scorers.has)
 
 
 def _score_subsets(
     scorers: LoadedScorers,
     texts: PairTexts,
     subsets: Sequence[_RowsOfSetting],
-    *,
-    idf: IdfTables | None,
     found: FoundRows | None = None,
     progress: RowProgress | None = None,
 ) -> ScoredPairs:
@@ -308,8 +294,13 @@ def _score_subsets(
             scored.append(taken)
         if len(rows):
             scorer, work = scorers(subset.setting), progress.begin(len(rows))
-            weights = scorer.token_weights(subset.idf_table(idf))
-            scores = scorer.score_tokenized(_tokenized(scorer, texts, rows), weights, work)
+            weights = scorer.token_weights(subset.idf)
+            positions = rows.tolist()
+            tokenized = scorer.tokenize(
+                [text for row in positions if isinstance(text := texts.candidates[row], str)],
+                [only_strings(texts.references[row]) for row in positions],
+            )
+            scores = scorer.score_tokenized(tokenized, weights, work)
             scored.append(ScoredRows(rows=rows, scores=scores, work=work))
     return ScoredPairs.joined(texts.reasons, scored)
 
@@ -318,6 +309,7 @@ def rows_by_setting(
     texts: PairTexts,
     keys: RowKeys,
     settings: RunSettings,
+    idf: IdfTables | None,
     is_loaded: Callable[[RowSetting], bool],
 ) -> list[_RowsOfSetting]:
     """Return the rows that can be scored, by the setting and the idf table they are scored with.
@@ -332,36 +324,16 @@ def rows_by_setting(
     bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
     subsets = [
         _RowsOfSetting(
-            setting=settings.by_language[key.language], key=key, rows=usable[order[start:stop]]
+            settings.by_language[key.language],
+            None if idf is None else idf.get(key),
+            usable[order[start:stop]],
         )
-        for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
+        for key, start, stop in sorted(zip(keys.keys, bounds[:-1], bounds[1:], strict=True))
         if stop > start
     ]
 
     def turn(subset: _RowsOfSetting) -> tuple[object, ...]:
         signature = subset.setting.signature
-        return not is_loaded(subset.setting), signature.model, signature.weights, subset.key
+        return not is_loaded(subset.setting), signature.model, signature.weights
 
     return sorted(subsets, key=turn)
-
-
-def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
-    known = [idf.get(key) is not None for key in keys.keys]
-    reasons = list(texts.reasons)
-    for row in texts.usable.tolist():
-        code = keys.codes[row]
-        if code == NO_KEY:
-            reasons[row] = Reason.NO_IDF_GROUP
-        elif not known[code]:
-            reasons[row] = Reason.NO_IDF_TABLE
-    return replace(texts, reasons=reasons)
-
-
-def _tokenized(
-    scorer: "BertScorer", texts: PairTexts, rows: npt.NDArray[np.int64]
-) -> "TokenizedPairs":
-    positions = rows.tolist()
-    return scorer.tokenize(
-        [candidate for row in positions if isinstance(candidate := texts.candidates[row], str)],
-        [only_strings(texts.references[row]) for row in positions],
-    )

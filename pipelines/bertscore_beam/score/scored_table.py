@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bertscore_beam.dump import (
     SIGNATURE_KEY,
@@ -279,16 +280,11 @@ def among_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreCo
 def _signature_column(
     pairs: ScoredPairs, languages: Sequence[str], signatures: Mapping[str, str]
 ) -> pa.DictionaryArray:
-    rows = pairs.rows.tolist()
-    texts = sorted({signatures[languages[row]] for row in rows})
-    number = {text: index for index, text in enumerate(texts)}
-    indices = np.zeros(len(pairs), dtype=np.int32)
-    missing = np.ones(len(pairs), dtype=np.bool_)
-    indices[pairs.rows] = [number[signatures[languages[row]]] for row in rows]
-    missing[pairs.rows] = False
-    return pa.DictionaryArray.from_arrays(
-        pa.array(indices, mask=missing), pa.array(texts, pa.string())
-    ).cast(_SIGNATURE_TYPE)
+    of_rows = np.full(len(pairs), None, dtype=object)
+    of_rows[pairs.rows] = [signatures[languages[row]] for row in pairs.rows.tolist()]
+    column = pa.array(of_rows, pa.string())
+    texts = column.drop_null().unique().sort()
+    return pa.DictionaryArray.from_arrays(pc.index_in(column, texts), texts).cast(_SIGNATURE_TYPE)
 
 
 def _by_language(

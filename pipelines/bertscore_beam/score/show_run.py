@@ -1,6 +1,6 @@
 """Texts about a scoring run: its plan, its summary, its warnings and languages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertscore_beam.dump import (
@@ -13,13 +13,7 @@ from bertscore_beam.dump import (
 )
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.metrics import speed_words
-from bertscore_beam.records import (
-    RowSetting,
-    RunSettings,
-    differences,
-    no_groups_words,
-    read_index,
-)
+from bertscore_beam.records import RowSetting, RunSettings, differences, no_groups_words, read_index
 from bertscore_beam.run import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
@@ -267,40 +261,29 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
     """Return a message for each gate that a run has not passed."""
-    return [_GATES[name](summary, rejects) for name in summary["failed_gates"]]
+    few = few_rows_words(summary["input_rows"], summary["min_rows"])
+    words = {**summary, "few_rows": few, "listed_in": rejects}
+    return [_GATES[name].format_map(words) for name in summary["failed_gates"]]
 
 
-def _gone_words(summary: Mapping[str, Any], _: str) -> str:
-    return (
-        f"the output holds {summary['num_parts_of_inputs_gone']} part(s) of inputs that are not "
-        f"given any more, such as {summary['parts_of_inputs_gone'][0]!r}; expected none. Delete "
-        "them with --overwrite, or use another --output."
-    )
-
-
-def _reject_words(summary: Mapping[str, Any], rejects: str) -> str:
-    return (
-        f"{summary['reject_fraction']:.2%} of the rows or files have no score, more than "
-        f"--max-reject-fraction {summary['max_reject_fraction']:.2%} allows. They are listed in "
-        f"{rejects}."
-    )
-
-
-def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
-    return (
-        f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
-        f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
-        "the texts, score all of them (--long-text windows), or choose a model that takes longer "
-        "ones."
-    )
-
-
-_GATES: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
-    "parts_of_inputs_gone": _gone_words,
-    "min_rows": lambda summary, _: few_rows_words(summary["input_rows"], summary["min_rows"]),
-    "max_reject_fraction": _reject_words,
-    "max_truncated_fraction": _truncation_words,
+_GATES = {
+    "parts_of_inputs_gone": (
+        "the output holds {num_parts_of_inputs_gone} part(s) of inputs that are not given any "
+        "more, such as {parts_of_inputs_gone[0]!r}; expected none. Delete them with --overwrite, "
+        "or use another --output."
+    ),
+    "min_rows": "{few_rows}",
+    "max_reject_fraction": (
+        "{reject_fraction:.2%} of the rows or files have no score, more than "
+        "--max-reject-fraction {max_reject_fraction:.2%} allows. They are listed in {listed_in}."
+    ),
+    "max_truncated_fraction": (
+        "{truncated_fraction:.2%} of the scored rows hold a text that was cut, more than "
+        "--max-truncated-fraction {max_truncated_fraction:.2%} allows. Shorten the texts, score "
+        "all of them (--long-text windows), or choose a model that takes longer ones."
+    ),
 }
+"""What is said of each gate, with the values of the summary."""
 
 
 def _parts_words(summary: Mapping[str, Any]) -> str:

@@ -70,176 +70,155 @@ class ScoreSplits:
         """
         spare_the_collector()  # before models are loaded, which may be dropped later
         spec, sole = self.spec, self.spec.settings.sole
-        scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
+        scorers, metrics = LoadedScorers(spec.model_memory), None
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             scorers(sole)
-        metrics = None
         if spec.metrics:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes)
-        return lambda chosen: score_run(chosen, spec, scorers, earlier, metrics)
+        return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
 
     def name(self, chosen: ToScore) -> str:
         """Return the name of the run of splits."""
         return chosen.run.name
 
 
-def score_run(
-    chosen: ToScore,
-    spec: ScoreSpec,
-    scorers: LoadedScorers,
-    earlier: EarlierRecords,
-    metrics: MetricProcesses | None = None,
-) -> Iterator[SplitResult]:
-    """Score splits one after the other, unless their parts are still valid; yield their results.
+@dataclass(frozen=True, slots=True)
+class SplitScorer:
+    """Scores splits with what a process has loaded."""
 
-    A part whose texts are the same is kept, or written again with its scores. With an incomplete
-    idf table no split is scored, and all earlier parts are kept. A repeated call writes the same
-    bytes, and does not score again what has a record.
-    """
-    splits, idf = chosen.run.splits, chosen.idf
-    reader = SplitReader(splits)
-    # An earlier try of the same splits has ended where the first record is missing.
-    is_again = len(splits) > 1
-    for split in splits:
-        record = None
-        if idf is None or not idf.problem:
-            record = earlier.find(split.part_name, is_likely=is_again)
-            is_again = is_again and record is not None
-        yield _score_split(split, idf, record, reader, spec, scorers, metrics)
+    spec: ScoreSpec
+    scorers: LoadedScorers
+    earlier: EarlierRecords
+    metrics: MetricProcesses | None = None
 
+    def run(self, chosen: ToScore) -> Iterator[SplitResult]:
+        """Score splits one after the other, unless their parts are valid; yield their results.
 
-def _score_split(
-    split: Split,
-    idf: SavedIdf | None,
-    earlier: PartRecord | None,
-    reader: SplitReader,
-    spec: ScoreSpec,
-    scorers: LoadedScorers,
-    metrics: MetricProcesses | None,
-) -> SplitResult:
-    problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
-    labels = spec.settings.labels
-    record = earlier
-    if record is not None and not may_be_valid(split, record, spec.digest, fingerprint, labels):
-        record = None
-    if record is not None and record.is_current(split):
-        return _reused(ReusedPart(record=record, rewritten=False))
-    try:
-        with at_work.doing(record_name(split.part_name), lambda: 0.0):
-            read = reader.read(split)
-            whole = Rows(read.table, spec.fields, read.lines)
-            rows = multiplied(whole)
-    except UNREADABLE as error:
-        return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
-    if problem:
-        return _failed(split, problem)
-    digests = RowDigests.of(whole, utc_times=split.utc_times)
-    if record is not None:
-        part = reuse_part(spec.folder, record, split, rows.table, digests)
-        if part is not None:
-            return _reused(part)
-    tables = None if idf is None else idf.load()
-    started = time.perf_counter()
-    scored = _score(split, rows, tables, spec, scorers, metrics)
-    seconds = time.perf_counter() - started
-    counters.observe(counters.SPLIT_MSEC, seconds * 1000)
-    return _write(
-        split,
-        rows,
-        digests,
-        scored,
-        spec,
-        idf=fingerprint,
-        seconds=seconds,
-        replaces=earlier is not None,
-    )
+        A part whose texts are the same is kept, or written again with its scores. With an
+        incomplete idf table no split is scored, and all earlier parts are kept. A repeated call
+        writes the same bytes, and does not score again what has a record.
+        """
+        splits, idf = chosen.run.splits, chosen.idf
+        reader = SplitReader(splits)
+        # An earlier try of the same splits has ended where the first record is missing.
+        is_again = len(splits) > 1
+        for split in splits:
+            record = None
+            if idf is None or not idf.problem:
+                record = self.earlier.find(split.part_name, is_likely=is_again)
+                is_again = is_again and record is not None
+            yield self._result(split, idf, record, reader)
 
+    def _result(
+        self, split: Split, idf: SavedIdf | None, earlier: PartRecord | None, reader: SplitReader
+    ) -> SplitResult:
+        spec, record = self.spec, earlier
+        problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
+        labels = spec.settings.labels
+        if record is not None and not may_be_valid(split, record, spec.digest, fingerprint, labels):
+            record = None
+        if record is not None and record.is_current(split):
+            return _reused(ReusedPart(record=record, rewritten=False))
+        try:
+            with at_work.doing(record_name(split.part_name), lambda: 0.0):
+                read = reader.read(split)
+                whole = Rows(read.table, spec.fields, read.lines)
+                rows = multiplied(whole)
+        except UNREADABLE as error:
+            return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
+        if problem:
+            return _failed(split, problem)
+        digests = RowDigests.of(whole, utc_times=split.utc_times)
+        if record is not None:
+            part = reuse_part(spec.folder, record, split, rows.table, digests)
+            if part is not None:
+                return _reused(part)
+        tables = None if idf is None else idf.load()
+        started = time.perf_counter()
+        scored = self.score(split, rows, tables)
+        seconds = time.perf_counter() - started
+        counters.observe(counters.SPLIT_MSEC, seconds * 1000)
+        is_new = earlier is None
+        return self._write(split, rows, digests, scored, fingerprint, seconds, is_new=is_new)
 
-def _score(
-    split: Split,
-    rows: Rows,
-    idf: IdfTables | None,
-    spec: ScoreSpec,
-    scorers: LoadedScorers,
-    metrics: MetricProcesses | None,
-) -> ScoredTable:
-    progress, find = RowProgress(len(rows)), None
-    if spec.reuse is not None:
-        earlier = open_earlier(spec.reuse.root, spec.reuse.run)
-        find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
-    with at_work.doing(record_name(split.part_name), lambda: progress.share):
-        scored = score_table(
-            scorers,
-            rows,
-            settings=spec.settings,
+    def score(self, split: Split, rows: Rows, idf: IdfTables | None) -> ScoredTable:
+        """Score the rows of a split, or take their scores from an earlier run."""
+        progress, find, reuse = RowProgress(len(rows)), None, self.spec.reuse
+        if reuse is not None:
+            earlier = open_earlier(reuse.root, reuse.run)
+            find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
+        with at_work.doing(record_name(split.part_name), lambda: progress.share):
+            scored = score_table(
+                self.scorers,
+                rows,
+                settings=self.spec.settings,
+                idf=idf,
+                find=find,
+                progress=progress,
+                metrics=self.metrics,
+            )
+        counters.count_pairs(scored.summary)
+        counters.count_work(scored.work)
+        counters.count(counters.ROWS_REUSED, int(scored.reused.sum()))
+        return scored
+
+    def _write(
+        self,
+        split: Split,
+        rows: Rows,
+        digests: RowDigests,
+        scored: ScoredTable,
+        idf: str,
+        seconds: float,
+        *,
+        is_new: bool,
+    ) -> PartRecord:
+        """Write the rejects, the part and, last of all, its record.
+
+        A part that is replaced stays until then. Another worker may have had the same split and
+        finished it, and whoever deletes a part before the model has run may delete that one's.
+        """
+        data = write_part(scored.table, utc_times=split.utc_times)
+        record = PartRecord.of(
+            split,
+            digests=digests,
+            job_digest=self.spec.digest,
             idf=idf,
-            find=find,
-            progress=progress,
-            metrics=metrics,
+            summary=scored.summary,
+            seconds=seconds,
+            work=scored.work,
+            part_bytes=len(data),
+            dropped={} if rows.lines is None else dict(rows.lines.dropped),
+            reused=int(scored.reused.sum()),
+            reused_rows=packed_rows(scored.reused),
+            languages=scored.languages,
+            other_scripts=scored.other_scripts,
+            input_rows=None if rows.numbers is None else split.num_rows,
         )
-    counters.count_pairs(scored.summary)
-    counters.count_work(scored.work)
-    counters.count(counters.ROWS_REUSED, int(scored.reused.sum()))
-    return scored
-
-
-def _write(
-    split: Split,
-    rows: Rows,
-    digests: RowDigests,
-    scored: ScoredTable,
-    spec: ScoreSpec,
-    *,
-    idf: str,
-    seconds: float,
-    replaces: bool,
-) -> PartRecord:
-    """Write the rejects, the part and, last of all, its record.
-
-    A part that is replaced stays until then. Another worker may have had the same split and
-    finished it, and whoever deletes a part before the model has run may delete that one's.
-    """
-    data = write_part(scored.table, utc_times=split.utc_times)
-    record = PartRecord.of(
-        split,
-        digests=digests,
-        job_digest=spec.digest,
-        idf=idf,
-        summary=scored.summary,
-        seconds=seconds,
-        work=scored.work,
-        part_bytes=len(data),
-        dropped={} if rows.lines is None else dict(rows.lines.dropped),
-        reused=int(scored.reused.sum()),
-        reused_rows=packed_rows(scored.reused),
-        languages=scored.languages,
-        other_scripts=scored.other_scripts,
-        input_rows=None if rows.numbers is None else split.num_rows,
-    )
-    name = split.part_name
-    beside = {rows_file(name): rows_to_bytes(scored.offered)}
-    if scored.rejected:
-        beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows)
-    if replaces:
-        old = (record_path(name), rows_path(name))
-        spec.folder.delete(*(path for path in old if path not in beside))
-    # In this order: a part without a record is scored again, but a record says that its part is
-    # whole.
-    spec.folder.write_all({**beside, name: data, record_path(name): record.to_json()})
-    counters.count(counters.PARTS_WRITTEN)
-    logger.info(
-        event(
-            "part_written",
-            part=split.part_name,
-            rows=record.num_rows,
-            rejected=record.num_rows - record.summary.scored,
-            reused=record.reused,
-            bytes=len(data),
-            seconds=round(record.seconds, 3),
-            device_busy_seconds=round(record.work.busy_seconds, 3),
+        name = split.part_name
+        beside = {rows_file(name): rows_to_bytes(scored.offered)}
+        if scored.rejected:
+            beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows)
+        if not is_new:
+            old = (record_path(name), rows_path(name))
+            self.spec.folder.delete(*(path for path in old if path not in beside))
+        # In this order: a part without a record is scored again, but a record says that its part is
+        # whole.
+        self.spec.folder.write_all({**beside, name: data, record_path(name): record.to_json()})
+        counters.count(counters.PARTS_WRITTEN)
+        logger.info(
+            event(
+                "part_written",
+                part=split.part_name,
+                rows=record.num_rows,
+                rejected=record.num_rows - record.summary.scored,
+                reused=record.reused,
+                bytes=len(data),
+                seconds=round(record.seconds, 3),
+                device_busy_seconds=round(record.work.busy_seconds, 3),
+            )
         )
-    )
-    return record
+        return record
 
 
 def _failed(split: Split, reason: str) -> FailedSplit:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import apache_beam as beam
 import pytest
@@ -30,21 +31,21 @@ pytestmark = pytest.mark.job
 
 
 @pytest.fixture
-def dump(tmp_path: Path) -> Path:
+def dump(tmp_path):
     return write_dump(tmp_path / "dump", [30, 30])
 
 
-def options(dump: Path, table: Path) -> IdfOptions:
-    return IdfOptions(input=(str(dump),), output=str(table), split_rows=10)
+def planned_for(dump, table):
+    options = IdfOptions(input=(str(dump),), output=str(table), split_rows=10)
+    return plan_idf(options, Runner.of(options))
 
 
-def command(dump: Path, table: Path) -> list[str]:
+def command(dump, table):
     return ["idf", "--input", str(dump), "--output", str(table), "--split-rows", "10"]
 
 
-def count_and_stop(chosen: IdfOptions) -> Path:
+def count_and_stop(planned):
     """Count as a run does that is stopped before it puts the table in its place."""
-    planned = plan_idf(chosen, Runner.of(chosen))
     job = begin_idf(planned, own(planned.output), print)
     (stage,) = idf_stages(job)
     pipeline = beam.Pipeline(runner=FnApiRunner())
@@ -57,30 +58,24 @@ def count_and_stop(chosen: IdfOptions) -> Path:
     return Path(planned.output)
 
 
-def lose_a_count(work: Path, dump: Path) -> None:
+def lose_a_count(work):
     next((work / COUNTS_FOLDER).rglob("*.npz")).unlink()
 
 
-def change_a_file(work: Path, dump: Path) -> None:
-    os.utime(dump / "shard-001.parquet", ns=(1, 1))
-
-
-@pytest.mark.parametrize(("change", "again"), [(lose_a_count, 1), (change_a_file, 4)])
-def test_run_that_was_stopped_continues_with_what_is_not_counted(
-    dump, tmp_path, monkeypatch, capsys, change, again
-):
+@pytest.mark.parametrize("again", [1, 4])
+def test_a_stopped_run_counts_what_is_not_counted(dump, tmp_path, monkeypatch, capsys, again):
     table, whole = tmp_path / "table.npz", tmp_path / "whole.npz"
     assert cli.main(command(dump, whole)) == cli.DONE
-    work = count_and_stop(options(dump, table))
+    work = count_and_stop(planned_for(dump, table))
     assert work == tmp_path / ".table.npz.run"
-    change(work, dump)
-    counted = []
-    count = counting.count_rows
-    monkeypatch.setattr(
-        counting, "count_rows", lambda *given: (counted.append(1), count(*given))[1]
-    )
+    if again == 1:
+        lose_a_count(work)
+    else:
+        os.utime(dump / "shard-001.parquet", ns=(1, 1))
+    counted = Mock(wraps=counting.count_rows)
+    monkeypatch.setattr(counting, "count_rows", counted)
     assert cli.main(command(dump, table)) == cli.DONE
-    assert len(counted) == again
+    assert counted.call_count == again
     assert "splits were counted by an earlier run and are reused" in capsys.readouterr().err
     assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()
@@ -106,19 +101,17 @@ def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch
 
 def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_path):
     table = tmp_path / "table.npz"
-    planned = plan_idf(options(dump, table), Runner.of(options(dump, table)))
+    planned = planned_for(dump, table)
     table.write_bytes(b"of another run")
     with pytest.raises(ConfigError, match="is there already"):
         begin_idf(planned, own(planned.output), print)
     assert table.read_bytes() == b"of another run"
 
 
-def test_run_cut_off_behind_its_table_is_finished_and_no_other_table_is_replaced(
-    dump, tmp_path, capsys
-):
+def test_run_cut_off_behind_its_table_replaces_no_other_table(dump, tmp_path, capsys):
     """The folder beside the table says that its run was not done with it."""
     table = tmp_path / "table.npz"
-    work = count_and_stop(options(dump, table))
+    work = count_and_stop(planned_for(dump, table))
     table.write_bytes((work / "table.npz").read_bytes()[:-1])
     assert cli.main(command(dump, table)) == cli.UNUSABLE
     assert "is there already; expected a new file" in capsys.readouterr().err
@@ -131,9 +124,7 @@ def test_run_cut_off_behind_its_table_is_finished_and_no_other_table_is_replaced
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"], ["--overwrite"]])
-def test_places_where_no_table_can_be_written_are_refused_before_any_work(
-    dump, tmp_path, capsys, more
-):
+def test_places_where_no_table_can_be_written_are_refused(dump, tmp_path, capsys, more):
     (tmp_path / "file").write_text("")
     assert cli.main([*command(dump, tmp_path / "file" / "t.npz"), *more]) == cli.UNUSABLE
     assert cli.main([*command(dump, dump), *more]) == cli.UNUSABLE
@@ -141,10 +132,8 @@ def test_places_where_no_table_can_be_written_are_refused_before_any_work(
 
 
 def test_run_that_loses_its_folder_at_the_end_is_to_be_run_again(dump, tmp_path, monkeypatch):
-    def lose(*_):
-        raise FolderLostError("the folder is lost")
-
-    monkeypatch.setattr(RunLock, "check", lose)
+    lost = Mock(side_effect=FolderLostError("the folder is lost"))
+    monkeypatch.setattr(RunLock, "check", lost)
     assert cli.main(command(dump, tmp_path / "table.npz")) == cli.BROKEN
 
 
@@ -173,16 +162,11 @@ def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypat
     work = tmp_path / ".table.npz.run"
     assert len(list((work / INPUT_FOLDER).iterdir())) == 2
     shutil.rmtree(work / INPUT_FOLDER)
-    lose_a_count(work, tmp_path / "dump")
+    lose_a_count(work)
     table.unlink()
-    imported = []
-    convert = text_import.write_rows
-    monkeypatch.setattr(
-        text_import,
-        "write_rows",
-        lambda *given, **named: (imported.append(1), convert(*given, **named))[1],
-    )
+    imported = Mock(wraps=text_import.write_rows)
+    monkeypatch.setattr(text_import, "write_rows", imported)
     assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
-    assert len(imported) == again
+    assert imported.call_count == again
     assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()

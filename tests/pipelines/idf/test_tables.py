@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,8 @@ from bertscore_core import DocumentFrequencies, IdfError, IdfTable
 
 
 def table(number: int = 5, *, tokenizer: str = "t") -> IdfTable:
-    frequencies = DocumentFrequencies(
-        num_documents=9, ids=np.array([number], np.int32), counts=np.array([2], np.int64)
-    )
+    ids, counts = np.array([number], np.int32), np.array([2], np.int64)
+    frequencies = DocumentFrequencies(num_documents=9, ids=ids, counts=counts)
     return IdfTable(frequencies=frequencies, tokenizer=tokenizer, max_length=8, corpus="c")
 
 
@@ -44,9 +44,7 @@ def test_file_of_one_table_is_that_of_the_table_itself():
 def test_file_of_several_tables_gives_them_back_whatever_their_order():
     data = GROUPS.to_bytes()
     assert same(IdfTables.from_bytes(data), GROUPS)
-    turned = IdfTables(
-        tables=dict(reversed(GROUPS.tables.items())), corpus="c", group_columns=("testset",)
-    )
+    turned = replace(GROUPS, tables=dict(reversed(GROUPS.tables.items())))
     assert turned.to_bytes() == data
     assert turned.fingerprint == GROUPS.fingerprint
     with pytest.raises(IdfError, match="expected one for all pairs"):
@@ -54,7 +52,7 @@ def test_file_of_several_tables_gives_them_back_whatever_their_order():
 
 
 def test_file_without_any_table_can_be_read():
-    empty = IdfTables(tables={}, corpus="c", group_columns=("testset",))
+    empty = replace(GROUPS, tables={})
     assert same(IdfTables.from_bytes(empty.to_bytes()), empty)
 
 
@@ -76,9 +74,9 @@ def test_tables_named_by_their_fingerprint_are_read_once_and_never_taken_for_oth
 
 def test_fingerprint_of_several_tables_depends_on_their_keys_and_weights():
     swapped = dict(zip(GROUPS.tables, reversed(GROUPS.tables.values()), strict=True))
-    other = IdfTables(tables=swapped, corpus="c", group_columns=("testset",))
+    other = replace(GROUPS, tables=swapped)
     assert other.fingerprint != GROUPS.fingerprint
-    renamed = IdfTables(tables=GROUPS.tables, corpus="d", group_columns=("other",))
+    renamed = replace(GROUPS, corpus="d", group_columns=("other",))
     assert renamed.fingerprint == GROUPS.fingerprint
 
 
@@ -132,13 +130,9 @@ def test_rows_of_one_group_have_one_key_whatever_the_type_of_its_columns():
     found = keys_of(texts, group=("testset", "year"))
     assert found.keys == (IdfKey(group=("a", "2023")), IdfKey(group=("b", "2024")))
     assert found.codes.tolist() == [0, 1, NO_KEY, 0]
-    years = [
-        pa.array([2023], pa.int16()),
-        pa.array([2023.0]),
-        pa.array(["2023"]),
-        pa.array(["2023"]).dictionary_encode(),
-        pa.array(["2023"], pa.large_string()),
-    ]
+    word = pa.array(["2023"])
+    years = [pa.array([2023], pa.int16()), pa.array([2023.0]), word, word.dictionary_encode()]
+    years.append(word.cast(pa.large_string()))
     keys = {keys_of(pa.table({"y": year}), group=("y",)).keys for year in years}
     assert keys == {(IdfKey(group=("2023",)),)}
 

@@ -62,9 +62,8 @@ def test_scores_of_rows_and_of_a_corpus_are_those_of_sacrebleu(name, language, r
     of_rows, of_corpus = THEIRS[name](cut)
     metric = metric_of(name, language)
     scores, counts = metric.rows(candidates, references)
-    expected = [
-        of_rows.sentence_score(*row).score for row in zip(candidates, references, strict=True)
-    ]
+    rows = zip(candidates, references, strict=True)
+    expected = [of_rows.sentence_score(*row).score for row in rows]
     np.testing.assert_array_equal(scores, expected)
     assert max(expected) > 0
     corpus = of_corpus.corpus_score(candidates, streams_of(references)).score
@@ -150,9 +149,8 @@ def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
     scores = {name: np.where([text is None for text in candidates], np.nan, 0.5) for name in "prf"}
     table = pa.table({**dict(zip(columns.SCORES.values(), scores.values(), strict=True)), **made})
     empty = pa.array([None] * 6, pa.string())
-    table = table.append_column(columns.ERROR, empty).append_column(
-        columns.TRUNCATED, [[False] * 6]
-    )
+    table = table.append_column(columns.ERROR, empty)
+    table = table.append_column(columns.TRUNCATED, [[False] * 6])
     pieces = [statistics_of(table.slice(at, 2), (), None).total for at in (0, 2, 4)]
     pieces.append(statistics_of(table.slice(5), (), None).total)  # of one row, without a score
     total = ScoreStatistics.merge(pieces)
@@ -162,10 +160,7 @@ def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
     assert metrics_of(row)["rougel"]["rows"] == 5
     rouge = np.nanmean(made["metric_rougel"].to_numpy(zero_copy_only=False))
     assert metrics_of(row)["rougel"]["mean"] == pytest.approx(rouge, abs=1e-11)
-    assert shown_metrics(row.values) == {
-        "metric_chrf": "chrf",
-        "metric_rougel_mean": "mean rougel",
-    }
+    assert shown_metrics(row.values) == {"metric_chrf": "chrf", "metric_rougel_mean": "mean rougel"}
 
 
 @pytest.mark.parametrize("name", ["chrf", "ter"])

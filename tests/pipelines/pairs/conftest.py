@@ -1,9 +1,6 @@
 """Fixtures of the tests of pairs in somebody's pipeline."""
 
 import uuid
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -13,12 +10,10 @@ from tests.support.streamed_pairs import Keep, kept_in
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., list[Any]]:
+def run(tmp_path):
     """Run a transform over elements, or a source, and return what comes out."""
 
-    def run_and_collect(
-        transform: Any, elements: Any, *flags: str, runner: Any = None, timed: bool = False
-    ) -> list[Any]:
+    def run_and_collect(transform, elements, *flags, runner=None, timed=False):
         folder = tmp_path / uuid.uuid4().hex
         folder.mkdir()
         created = beam.Create(elements, reshuffle=False) if isinstance(elements, list) else elements

@@ -157,22 +157,26 @@ def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_pat
 
 
 def test_every_option_of_the_job_is_taken_or_refused_by_name():
-    assert set(batches.OPTIONS) == {
-        *("model", "language", "language_column", "languages", "num_layers", "revision"),
-        *("max_length", "long_text", "empty", "idf", "idf_group", "rescale", "baseline"),
-        *("allow_shared_baseline", "model_memory", "dtype", "device", "backend", "registry"),
-        "attention",
-        *("max_batch_tokens", "allow_pickle_weights", "candidate_column", "reference_column"),
-    }
+    taken = (
+        "model language language_column languages num_layers revision max_length long_text empty"
+    )
+    taken += (
+        " idf idf_group rescale baseline allow_shared_baseline model_memory dtype device backend"
+    )
+    taken += " registry attention max_batch_tokens allow_pickle_weights candidate_column"
+    assert set(batches.OPTIONS) == {*taken.split(), "reference_column"}
     for name in {one.name for one in fields(ScoreOptions)} - set(batches.OPTIONS):
         with pytest.raises(ConfigError, match=f"does not take {name!r}"):
             ScoreBatches(**{name: 1})
 
 
+KNOWN = ", ".join(sorted(batches.OPTIONS))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"modle": "x"}, "Did you mean 'model'"),
+        ({"modle": "x"}, f"got 'modle'; expected one of {KNOWN}. Did you mean 'model'"),
         ({"idf": "corpus"}, "no process sees all rows"),
         ({"candidate_column": ("a", "b")}, "rows have one candidate here"),
         ({"language_column": "lang"}, "languages are missing"),

@@ -154,9 +154,7 @@ def check_scores(found, night):
     for name in expected.column_names:
         here, there = found[name], expected[name]
         if name in MEASURES:
-            np.testing.assert_allclose(
-                here.to_numpy(), there.to_numpy(), rtol=0, atol=INVARIANCE_ATOL
-            )
+            np.testing.assert_allclose(here, there, rtol=0, atol=INVARIANCE_ATOL)
         else:
             assert here.to_pylist() == there.to_pylist(), name
 
@@ -177,10 +175,8 @@ def skip_without(engine):
 def test_scores_are_the_jobs_also_when_a_worker_dies(night, tmp_path, engine, code, said):
     skip_without(engine)
     (source,), target = (night / "dump").glob("*.parquet"), tmp_path / "scored.parquet"
-    paths = f"{night}{os.pathsep}{ROOT}"
-    printed = run_script(
-        code, tmp_path, source, target, PYTHONPATH=paths, DEATH=str(tmp_path / "dead")
-    )
+    given = {"PYTHONPATH": f"{night}{os.pathsep}{ROOT}", "DEATH": str(tmp_path / "dead")}
+    printed = run_script(code, tmp_path, source, target, **given)
     assert said in printed
     assert (tmp_path / "dead").exists() == (engine != "datasets")
     check_scores(pq.read_table(target), night)

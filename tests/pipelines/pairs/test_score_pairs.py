@@ -8,8 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.parquetio import WriteToParquet
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.testing import test_stream as streams  # pytest would take TestStream for a test
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
+from bertscore_beam import ByLanguage
 from bertscore_beam.dump import OUTPUT_COLUMNS, TableFields
 from bertscore_beam.pairs import BertScoreModelHandler, ScorePairs
 from bertscore_beam.run import counters
@@ -96,11 +101,8 @@ def test_rows_come_out_with_the_schema_extended(run, tmp_path):
         scored = p | beam.Create([beam.Row(**row) for row in rows]) | ScorePairs(CONFIG)
         fields = dict(named_fields_from_element_type(scored.element_type))
         _ = scored | WriteToParquet(str(tmp_path / "all"))
-        _ = (
-            scored
-            | beam.Select("id", again="bertscore_f1")
-            | "Selected" >> WriteToParquet(str(tmp_path / "selected"))
-        )
+        selected = scored | beam.Select("id", again="bertscore_f1")
+        _ = selected | "Selected" >> WriteToParquet(str(tmp_path / "selected"))
     assert list(fields)[:3] == ["id", "candidate", "reference"]
     assert fields["bertscore_f1"] == Optional[np.float64]  # noqa: UP045
     assert fields["bertscore_truncated"] == Optional[bool]  # noqa: UP045
@@ -127,9 +129,8 @@ def test_long_texts_are_scored_in_windows_or_not_at_all(run):
     pair = {"candidate": "a cat sat on the mat " * 5, "reference": "the cat sat"}
     settings = {"max_length": 16, "device": "cpu"}
     (found,) = run(ScorePairs(ScorerConfig(long_text="windows", **settings)), [pair])
-    expected = BertScorer(ScorerConfig(long_text="windows", empty="zero", **settings)).score(
-        [pair["candidate"]], [pair["reference"]]
-    )
+    scorer = BertScorer(ScorerConfig(long_text="windows", empty="zero", **settings))
+    expected = scorer.score([pair["candidate"]], [pair["reference"]])
     assert found["bertscore_f1"] == expected.f1[0]
     assert found["bertscore_windows"] == expected.windows[0] == 4
     assert list(found)[-2:] == ["bertscore_windows", "bertscore_error"]
@@ -179,18 +180,6 @@ def test_empty_sides_may_be_left_without_scores(run):
     assert (zero["bertscore_f1"], null["bertscore_f1"]) == (0.0, None)
     assert zero["bertscore_error"] == null["bertscore_error"] == "empty_candidate"
     assert null["bertscore_candidate_tokens"] == 2
-
-
-@pytest.mark.parametrize("given_as", ["table", "path"])
-def test_idf_table_weighs_as_it_does_in_the_library(run, tmp_path, given_as):
-    rows = pairs()
-    scorer = BertScorer(ScorerConfig(device="cpu", idf=True))
-    table = scorer.count_idf([row["reference"] for row in rows])
-    path = tmp_path / "table.npz"
-    path.write_bytes(table.to_bytes())
-    scoring = ScorePairs(CONFIG, idf=table if given_as == "table" else str(path))
-    np.testing.assert_array_equal(measured(run(scoring, rows)), library(rows, idf=True))
-    assert scoring.signature().idf == table.fingerprint
 
 
 def test_rescaling_needs_the_baselines_file_on_the_launcher_alone(run, tmp_path):
@@ -260,3 +249,93 @@ def test_unknown_name_of_the_package_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="ScorePears"):
         _ = bertscore_beam.ScorePears
+
+
+# Pairs of windows and streams are scored as they come.
+
+
+def test_windows_are_kept_and_a_batch_bears_the_end_of_its_window(run):
+    in_time = beam.Map(lambda row: TimestampedValue(row, 10 * row["id"]))
+    windowed = in_time | beam.WindowInto(FixedWindows(60)) | ScorePairs(CONFIG)
+    found = run(windowed, pairs(), timed=True)
+    assert sorted((row["id"], end) for row, _, end in found) == [
+        (number, pytest.approx(60 * (number // 6 + 1), abs=1e-3)) for number in range(12)
+    ]
+    assert all(timestamp == end for _, timestamp, end in found)
+
+
+@pytest.mark.parametrize("wait", [None, 5])
+def test_stream_is_scored_as_it_comes(run, wait):
+    """Of Beam's own runners only this one plays test streams."""
+    rows = pairs()
+    timed = [TimestampedValue(row, 10 * row["id"]) for row in rows]
+    stream = streams.TestStream().advance_watermark_to(0).add_elements(timed[:2])
+    stream = stream.advance_processing_time(30).add_elements(timed[2:7]).advance_watermark_to(65)
+    stream = stream.add_elements(timed[7:]).advance_processing_time(30)
+    scoring = beam.WindowInto(FixedWindows(60)) | ScorePairs(CONFIG, max_batch_duration_secs=wait)
+    source = stream.advance_watermark_to_infinity()
+    found = run(scoring, source, "--streaming", runner=BundleBasedDirectRunner(), timed=True)
+    assert sorted((row["id"], round(end)) for row, _, end in found) == [
+        (number, 60 * (number // 6 + 1)) for number in range(12)
+    ]
+    scores = measured([row for row, _, _ in found])
+    np.testing.assert_allclose(scores, library(rows), atol=INVARIANCE_ATOL, rtol=0)
+
+
+# Pairs of several languages in somebody's pipeline.
+
+SHALLOW = ScorerConfig(model="all-MiniLM-L6-v2", num_layers=3, device="cpu")
+DEEP = ScorerConfig(model="all-MiniLM-L6-v2", device="cpu")
+CONFIGS = {"EN": DEEP, "de": SHALLOW}
+LANGUAGES = ["en", "DE", "zh", None, 7, "en"]
+REASONS = [None, None, "language_without_setting", "null_language", "unknown_language", None]
+
+
+def test_each_pair_is_scored_by_its_language():
+    rows = [row | {"lang": lang} for row, lang in zip(pairs(6), LANGUAGES, strict=True)]
+    transform = ScorePairs(ByLanguage(field="lang", configs=CONFIGS))
+    signatures = {name: made.format() for name, made in transform.signatures().items()}
+    expected = []
+    for row, reason in zip(rows, REASONS, strict=True):
+        language = None if reason else row["lang"].lower()
+        layers = {"de": SHALLOW.num_layers}.get(language)
+        score = None if reason else round(float(library([row], num_layers=layers)[2, 0]), 5)
+        expected.append((row["id"], score, reason, signatures.get(language)))
+
+    def shown(row):
+        f1 = row["bertscore_f1"]
+        rounded = None if f1 is None else round(f1, 5)
+        return row["id"], rounded, row["bertscore_error"], row["bertscore_signature"]
+
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        scored = pipeline | beam.Create(rows) | transform | beam.Map(shown)
+        assert_that(scored, equal_to(expected))
+
+
+def test_a_misspelt_field_of_languages_is_an_error():
+    """Else a whole run would have no scores, and `null_language` as the reason of every row."""
+    handler = BertScoreModelHandler(ByLanguage(field="lnag", configs=CONFIGS))
+    model = handler.load_model()
+    batch = [{"candidate": "a cat", "reference": "the cat", "lang": "en"}] * 512
+    found = handler.run_inference(batch, model)
+    assert {one.inference.error for one in found} == {"null_language"}
+    with pytest.raises(InputError, match="no element has the language field 'lnag'"):
+        handler.run_inference(batch, model)
+
+
+def test_a_mapping_is_checked_when_the_transform_is_built(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.1,0.1,0.1\n" for n in range(7)))
+    rescaled = ScorerConfig(model="all-MiniLM-L6-v2", rescale=True, baseline=str(table))
+    wrong = {
+        "same baseline": {"en": rescaled, "de": rescaled},
+        "some languages are rescaled": {"en": rescaled, "de": DEEP},
+        "language 'de'": {"en": DEEP, "de": ScorerConfig(model="no-such-model")},
+        "distinct language codes": {"en": DEEP, "EN": DEEP},
+        "is empty": {},
+    }
+    for words, configs in wrong.items():
+        with pytest.raises(ConfigError, match=words):
+            ScorePairs(ByLanguage(field="lang", configs=configs))
+    shared = {"en": rescaled, "de": rescaled}
+    ScorePairs(ByLanguage(field="lang", configs=shared, allow_shared_baseline=True))

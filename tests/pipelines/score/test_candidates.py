@@ -1,7 +1,9 @@
 """Several candidates a row: scored as a dump that is multiplied out by hand, and what follows."""
 
 import json
+from itertools import permutations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import CANDIDATE, CANDIDATE_FROM
 from bertscore_beam.idf import load_idf
+from bertscore_beam.options import SelectOptions
+from bertscore_core import BertScorer, InputError, ScorerConfig, Signature, SignatureError
 from tests.support.dumps import pair_rows, read_output, sentence
-from tests.support.jobs import run_job, score_arguments, summary_of
+from tests.support.jobs import job_options, run_job, run_options, score_arguments, summary_of
 from tests.support.text_files import to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -19,6 +23,7 @@ pytestmark = pytest.mark.job
 ROWS = 24
 SCORES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 SETTINGS = {"split_rows": 10, "max_reject_fraction": 1.0, "idf": "corpus"}
+SAMPLED = SETTINGS | {"candidate_column": ("samples",)}
 
 
 def samples_of(row):
@@ -34,10 +39,9 @@ def sampled_rows():
 
 
 def multiplied_by_hand(rows):
-    listed = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
     return [
         {"id": row["id"], "candidate": text, "reference": row["reference"], "from": place}
-        for row in listed
+        for row in rows
         for place, text in [(str(n), t) for n, t in enumerate(row["samples"] or [])]
         or [(None, None)]
     ]
@@ -47,15 +51,13 @@ def multiplied_by_hand(rows):
 def folder(tmp_path_factory):
     """Score rows with lists, the same multiplied out by hand, and as lines of JSON."""
     folder = tmp_path_factory.mktemp("candidates")
-    rows, by_hand = sampled_rows(), multiplied_by_hand(sampled_rows())
+    lines = pa.table(sampled_rows()).to_pylist()
     (folder / "in").mkdir()
-    pq.write_table(pa.table(rows), folder / "in" / "a.parquet", row_group_size=7)
-    pq.write_table(pa.Table.from_pylist(by_hand), folder / "by_hand.parquet")
-    lines = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    pq.write_table(pa.table(sampled_rows()), folder / "in" / "a.parquet", row_group_size=7)
+    pq.write_table(pa.Table.from_pylist(multiplied_by_hand(lines)), folder / "by_hand.parquet")
     write_text(folder / "b.jsonl", to_jsonl(lines) + b'{"id": "cut off\n')
-    run_job(folder / "in", output=folder / "out", candidate_column=("samples",), **SETTINGS)
-    by_id = SETTINGS | {"idf_key": ("id",)}
-    run_job(folder / "by_hand.parquet", output=folder / "hand", **by_id)
+    run_job(folder / "in", output=folder / "out", **SAMPLED)
+    run_job(folder / "by_hand.parquet", output=folder / "hand", idf_key=("id",), **SETTINGS)
     return folder
 
 
@@ -94,7 +96,7 @@ def test_what_is_done_stays_and_a_change_beside_the_texts_keeps_the_scores(folde
     (tmp_path / "in").mkdir()
     file, out = tmp_path / "in" / "a.parquet", tmp_path / "out"
     rows = sampled_rows()
-    settings = SETTINGS | {"candidate_column": ("samples",), "output": out}
+    settings = SAMPLED | {"output": out}
     pq.write_table(pa.table(rows), file, row_group_size=7)
     first = run_job(file, **settings)
     parts = {path: path.read_bytes() for path in out.rglob("part-*.parquet")}
@@ -115,16 +117,13 @@ def test_a_later_night_takes_scores_wherever_the_candidates_are(folder, tmp_path
     rows = sampled_rows()
     rows["samples"][0] = rows["samples"][0][::-1]
     pq.write_table(pa.table(rows), tmp_path / "other.parquet", row_group_size=5)
-    night = run_job(
-        tmp_path / "other.parquet", output=tmp_path / "out", candidate_column=("samples",),
-        reuse=str(folder / "out"), **SETTINGS,
-    )  # fmt: skip
+    reused = SAMPLED | {"reuse": str(folder / "out"), "output": tmp_path / "out"}
+    night = run_job(tmp_path / "other.parquet", **reused)
     assert night["reused"] == night["scored"] > 30
 
 
 def test_lines_of_json_give_the_same_rows(folder, tmp_path):
-    lines = SETTINGS | {"candidate_column": ("samples",), "output": tmp_path / "out"}
-    summary = run_job(folder / "b.jsonl", **lines)
+    summary = run_job(folder / "b.jsonl", output=tmp_path / "out", **SAMPLED)
     mine, parquet = read_output(tmp_path / "out"), read_output(folder / "out")
     assert mine["samples"].to_pylist()[:-1] == parquet["samples"].to_pylist()
     assert_same_scores(mine[SCORES[2]][:-1], parquet[SCORES[2]])
@@ -143,46 +142,50 @@ def systems(tmp_path_factory):
     for name in ("a", "b"):
         (folder / name).mkdir()
         pq.write_table(pa.table(rows), folder / name / "x.parquet", row_group_size=7)
-        run_job(
-            folder / name, output=folder / f"out-{name}", candidate_column=names, split_rows=10,
-            group_by=(CANDIDATE_FROM,),
-        )  # fmt: skip
+        given = {"candidate_column": names, "split_rows": 10, "group_by": (CANDIDATE_FROM,)}
+        run_job(folder / name, output=folder / f"out-{name}", **given)
         rows["gpt"][:4] = ["nothing of the kind"] * 4
     return folder
 
 
-def test_several_columns_are_systems(systems, capsys):
-    out = str(systems / "out-a")
-    summary = summary_of(systems / "out-a")
+@pytest.fixture
+def answer(capsys):
+    """Return what runs a command and reads its answer in JSON."""
+
+    def read(*words):
+        assert cli.main([*map(str, words), "--json"]) == cli.DONE
+        return json.loads(capsys.readouterr().out)
+
+    return read
+
+
+def test_several_columns_are_systems(systems, answer):
+    out = systems / "out-a"
+    summary = summary_of(out)
     assert (summary["rows"], summary["input_rows"], summary["success"]) == (2 * ROWS, ROWS, True)
-    rows = read_output(systems / "out-a").to_pydict()
+    rows = read_output(out).to_pydict()
     assert rows[CANDIDATE_FROM] == ["gpt", "claude"] * ROWS
     assert rows[CANDIDATE][1::2] == rows["reference"][1::2]
     means = {"gpt": rows[SCORES[2]][0::2], "claude": rows[SCORES[2]][1::2]}
-    assert cli.main(["groups", out, "--by", CANDIDATE_FROM, "--json"]) == 0
-    groups = json.loads(capsys.readouterr().out)["groups"]
+    groups = answer("groups", out, "--by", CANDIDATE_FROM)["groups"]
     by_name = {row["group"][CANDIDATE_FROM]: row for row in groups if row["group"]}
     for name, values in means.items():
         assert by_name[name]["f1"] == pytest.approx(sum(values) / ROWS, abs=1e-6)
-    assert cli.main(
-        ["compare", out, "--systems", "claude", "gpt", "--system", CANDIDATE_FROM, "--json"]
-    ) == 0  # fmt: skip
-    (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+    named = ("--systems", "claude", "gpt", "--system", CANDIDATE_FROM)
+    (found,) = answer("compare", out, *named)["comparisons"]
     assert found["whole"]["counts"]["pairs"] == ROWS
     difference = (sum(means["claude"]) - sum(means["gpt"])) / ROWS
     assert found["whole"]["result"]["difference"] == pytest.approx(difference, abs=1e-6)
 
 
-def test_two_runs_are_compared_row_by_row_and_candidate_by_candidate(systems, capsys):
-    runs = [str(systems / f"out-{name}") for name in "ab"]
-    assert cli.main(["compare", *runs, "--by", CANDIDATE_FROM, "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+def test_two_runs_are_compared_row_by_row_and_candidate_by_candidate(systems, answer):
+    runs = [systems / f"out-{name}" for name in "ab"]
+    (found,) = answer("compare", *runs, "--by", CANDIDATE_FROM)["comparisons"]
     assert found["whole"]["counts"]["pairs"] == 2 * ROWS
     changed = {group["group"][0]: group["counts"]["up"] for group in found["groups"]}
     assert changed == {"gpt": 4, "claude": 0}
     assert {row["row"] for row in found["moved"]} == {0, 2, 4, 6}
-    assert cli.main(["explain", runs[0], "--row", "x.parquet:3", "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)["explanations"]
+    (shown,) = answer("explain", runs[0], "--row", "x.parquet:3")["explanations"]
     assert (shown["row"], shown["differences"]) == (3, [])
     assert shown["stored"]["f1"] == pytest.approx(1, abs=1e-6)
 
@@ -211,3 +214,123 @@ def test_rows_of_no_language_are_a_share_of_the_rows_of_the_input(tmp_path, caps
     said = capsys.readouterr().err
     assert "1 rows (10.00%)" in said
     assert "at most 6.00%" in said
+
+
+# `select`: the samples of a row scored with each other, against pairs that are scored alone.
+
+FOUR = [sentence(number) for number in range(4)]
+SAMPLES = [
+    FOUR,
+    ["a cat sat", "a dog sat", "a cat sat", "the cat sat there", "a cat sat"],  # three are equal
+    ["alone"],
+    [],
+    [FOUR[0], None, FOUR[1], ""],
+    ["alone", None],
+    None,
+    [FOUR[3], FOUR[3]],
+]
+REASONS = {"no_references": 2, "no_candidates": 2, "null_candidate": 2, "empty_candidate": 1}
+COLUMNS = ("bertscore_utility", "bertscore_best", "bertscore_diversity")
+BASELINE = "LAYER,P,R,F\n" + "".join(f"{layer},.2,.25,.3\n" for layer in range(7))
+
+
+def select(dump, output, **changes):
+    values = {"input": (str(dump),), "output": str(output), "device": "cpu", "split_rows": 6}
+    return run_options(SelectOptions(**values, max_reject_fraction=1.0, **changes))
+
+
+def utilities(rows, **config):
+    """Return utility, best and diversity of each readable text of each row, from single pairs."""
+    scorer = BertScorer(ScorerConfig(empty="zero", device="cpu", **config))
+    found = []
+    for texts in [[text for text in row or () if text is not None] for row in rows]:
+        places = list(permutations(range(len(texts)), 2))
+        if places:
+            pairs = [(texts[a], texts[b]) for a, b in places]
+            f1 = scorer.score(*map(list, zip(*pairs, strict=True))).f1.astype(float)
+            of_first = [[f for f, pair in zip(f1, places, strict=True) if pair[0] == place]
+                        for place in range(len(texts))]  # fmt: skip
+            utility = np.mean(of_first, axis=1).round(6)
+            first = int(utility.argmax())
+            found += [(u, at == first, 1 - f1.mean()) for at, u in enumerate(utility)]
+    return found
+
+
+def assert_selected(table, rows, **config):
+    columns = [table[name].drop_null().to_numpy() for name in COLUMNS]
+    wanted = zip(*utilities(rows, **config), strict=True)
+    for column, values in zip(columns, wanted, strict=True):
+        np.testing.assert_allclose(column, values, atol=2 * INVARIANCE_ATOL, rtol=0)
+    assert len({table[name].null_count for name in COLUMNS}) == 1
+
+
+@pytest.fixture(scope="module")
+def selected(tmp_path_factory):
+    selected = tmp_path_factory.mktemp("select")
+    table = pa.table({"reference": ["a cat"] * len(SAMPLES), "samples": pa.array(SAMPLES)})
+    pq.write_table(table, selected / "a.parquet")
+    select(selected / "a.parquet", selected / "out", candidate_column=("samples",))
+    return selected
+
+
+def test_utilities_are_means_over_single_pairs(selected):
+    table = read_output(selected / "out")
+    assert_selected(table, SAMPLES)
+    assert table[COLUMNS[0]].equals(table["bertscore_f1"])
+    assert table[CANDIDATE_FROM].to_pylist()[4:9] == ["0", "1", "2", "3", "4"]
+    assert table[COLUMNS[1]].to_pylist()[4:9] == [True, False, False, False, False]
+
+
+def test_samples_without_another_one_have_their_reason(selected):
+    reasons = read_output(selected / "out")["bertscore_error"].drop_null().to_pylist()
+    assert {reason: reasons.count(reason) for reason in reasons} == REASONS
+
+
+def test_the_same_again_keeps_all_and_score_is_refused_there(selected):
+    again = select(selected / "a.parquet", selected / "out", candidate_column=("samples",))
+    assert (again["parts_of_earlier_runs"], again["reasons"]) == (again["parts"], REASONS)
+    assert Signature.parse(again["signature"]).references == "mean"
+    with pytest.raises(SignatureError, match=r"references.*mean is what `select` writes"):
+        run_job(selected / "a.parquet", output=selected / "out", candidate_column=("samples",))
+
+
+def test_a_change_beside_the_samples_keeps_their_utilities(selected, tmp_path):
+    for reference in ("a cat", "a dog"):
+        table = pa.table({"reference": [reference] * len(SAMPLES), "samples": pa.array(SAMPLES)})
+        pq.write_table(table, tmp_path / "a.parquet")
+        again = select(tmp_path / "a.parquet", tmp_path / "out", candidate_column=("samples",))
+    assert again["parts_rewritten"] == again["parts"]
+    assert_selected(read_output(tmp_path / "out"), SAMPLES)
+
+
+def test_rescaled_afterwards_is_as_rescaled_at_once(selected, tmp_path):
+    (tmp_path / "en.csv").write_text(BASELINE)
+    given = ["--baseline", str(tmp_path / "en.csv"), "--output", str(tmp_path / "later")]
+    assert cli.main(["rescale", str(selected / "out"), *given]) == cli.DONE
+    later = read_output(tmp_path / "later")
+    assert_selected(later, SAMPLES, rescale=True, baseline=str(tmp_path / "en.csv"))
+    assert cli.main(["explain", str(selected / "out"), "--row", "a.parquet:0"]) == cli.UNUSABLE
+
+
+def test_several_columns_are_the_samples(tmp_path):
+    rows = [FOUR[:3], FOUR[1:]]
+    table = pa.table(dict(zip("xyz", zip(*rows, strict=True), strict=True)))
+    pq.write_table(table, tmp_path / "a.parquet")
+    select(tmp_path / "a.parquet", tmp_path / "out", candidate_column=("x", "y", "z"))
+    table = read_output(tmp_path / "out")
+    assert_selected(table, rows)
+    assert table[CANDIDATE].to_pylist() == [text for row in rows for text in row]
+    assert table[CANDIDATE_FROM].to_pylist() == ["x", "y", "z"] * 2
+
+
+def test_what_makes_no_sense_is_refused(selected, tmp_path, capsys):
+    words = ["select", str(selected / "a.parquet"), "--output", str(tmp_path / "out")]
+    refused = {"reference-column": "reference", "reuse": str(selected), "idf": "corpus"}
+    for name, value in (refused | {"metrics": "chrf", "candidates": "x.txt"}).items():
+        assert cli.main([*words, f"--{name}", value]) == cli.UNUSABLE
+        assert f"--{name}" in capsys.readouterr().err
+    pq.write_table(pa.table({"candidate": ["a", "b"]}), tmp_path / "one.parquet")
+    with pytest.raises(InputError, match=r"'candidate' holds no samples: got type string"):
+        select(tmp_path / "one.parquet", tmp_path / "out")
+    options = job_options(selected / "a.parquet", tmp_path / "out")
+    assert not options.among_samples

@@ -1,5 +1,7 @@
 """What a run leaves behind wherever it is cut off, and what the next makes of it."""
 
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import fsspec
@@ -20,9 +22,9 @@ from bertscore_beam.records import (
     record_path,
     rows_file,
 )
-from bertscore_beam.run import OutputFolder, RunLock
+from bertscore_beam.run import LOCK_FILE, OutputFolder, RunLock, job as job_module, runs_below
 from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
-from bertscore_core import SignatureError
+from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support.dumps import write_dump
 from tests.support.jobs import (
     job_options,
@@ -33,7 +35,7 @@ from tests.support.jobs import (
     start,
     with_folder,
 )
-from tests.support.lost_folder import assert_nothing_changes_after_loss
+from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
 from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
 
@@ -58,10 +60,6 @@ def finished(tmp_path):
     dump = write_dump(tmp_path / "dump", [30, 30])
     assert run_options(job_options(dump, tmp_path / "out"))["success"]
     return dump, tmp_path / "out"
-
-
-def files_below(folder):
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
@@ -160,9 +158,8 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
     summary = run_prepared(job)
     assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (0, 2, False)
     assert not summary["complete"]
-    assert list(summary["failures"].values()) == 2 * [
-        "the idf table leaves out a file that could not be read"
-    ]
+    said = "the idf table leaves out a file that could not be read"
+    assert list(summary["failures"].values()) == [said, said]
     assert parts_of(tmp_path / "out") == before
     assert not (tmp_path / "out" / "_manifest" / "idf.npz").exists()
     assert run_options(chosen)["success"]
@@ -173,7 +170,8 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     flags = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
     assert cli.main(flags) == cli.DONE
-    left = [name for name in files_below(tmp_path / "out") if name.startswith("_manifest")]
+    found = (tmp_path / "out" / "_manifest").rglob("*")
+    left = [str(path.relative_to(tmp_path / "out")) for path in found if path.is_file()]
     part = "shard-000.parquet/part-000000000000.parquet"
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
     assert pq.ParquetFile(tmp_path / "out" / plan).read()["path"].to_pylist() == ["0"]
@@ -185,26 +183,19 @@ def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
     target = f"mounted://{tmp_path}/folder/file"
     write_atomically(target, b"one")
     write_atomically(target, b"two")
-    assert files_below(tmp_path) == {"folder/file": b"two"}
+    assert files_below(tmp_path) == {str(tmp_path / "folder" / "file"): b"two"}
     with pytest.raises(OSError, match="folder"):
         write_atomically(f"mounted://{tmp_path}/folder/file/below", b"three")
-    assert files_below(tmp_path) == {"folder/file": b"two"}
+    assert files_below(tmp_path) == {str(tmp_path / "folder" / "file"): b"two"}
 
 
 @pytest.mark.parametrize("kind", ["local", "mounted", "memory", "s3"])
 def test_exclusive_file_is_written_once(tmp_path, kind):
-    if kind == "s3":
-        with s3_bucket() as bucket:
-            _check_exclusive(f"{bucket}/lock")
-    else:
-        prefix = {"local": "", "mounted": "mounted://", "memory": "memory://"}[kind]
-        _check_exclusive(f"{prefix}{tmp_path}/sub/lock")
-
-
-def _check_exclusive(path):
-    create_exclusively(path, b"one")
-    with pytest.raises(FileExistsError):
-        create_exclusively(path, b"two")
+    prefix = "" if kind == "local" else f"{kind}://"
+    with s3_bucket() if kind == "s3" else nullcontext(f"{prefix}{tmp_path}/sub") as folder:
+        create_exclusively(f"{folder}/lock", b"one")
+        with pytest.raises(FileExistsError):
+            create_exclusively(f"{folder}/lock", b"two")
 
 
 def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
@@ -217,9 +208,8 @@ def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(fini
     dump, output = finished
     (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
     folder = OutputFolder(str(output), RunLock(str(output), "mine"))
-    job = with_folder(
-        prepare_score(job_options(dump, output, num_layers=3, overwrite=True)), folder
-    )
+    options = job_options(dump, output, num_layers=3, overwrite=True)
+    job = with_folder(prepare_score(options), folder)
     looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
     assert looks > 8
 
@@ -236,3 +226,77 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     standing = replace(job.standing, pending=(), unsure=(first, second))
     (stage,) = run_of(replace(job, standing=standing)).stages
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
+
+
+# Output folders that cannot be taken, and what in them belongs to others.
+
+
+def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    (tmp_path / "out" / "sub").mkdir(parents=True)
+    for name in ("mine.parquet", "sub/part-000000000000.parquet"):
+        (tmp_path / "out" / name).write_bytes(b"mine")
+    assert run_options(job_options(dump, tmp_path / "out", overwrite=True))["success"]
+    assert (tmp_path / "out" / "mine.parquet").read_bytes() == b"mine"
+    assert (tmp_path / "out" / "sub" / "part-000000000000.parquet").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("scores/2026-11-20", "scores", "holds the folders of other runs: got '2026-11-20' below"),
+        (
+            "scores",
+            "scores/2026-11-20",
+            "is in the folder of another run: got '.*/scores' above",
+        ),
+    ],
+)
+def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_deleted(
+    tmp_path, capsys, first, second, message, overwrite
+):
+    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run_options(job_options(dump, tmp_path / first))
+    before = files_below(tmp_path)
+    flags = ["--input", str(other), "--output", str(tmp_path / second), "--device", "cpu"]
+    assert cli.main(["score", *flags, *["--overwrite"] * overwrite]) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert "--overwrite" not in said
+    assert "Choose another --output" in said
+    assert files_below(tmp_path) == before
+
+
+def test_output_in_the_folder_of_another_run_is_refused_before_a_lock_is_written(
+    tmp_path, monkeypatch
+):
+    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run_options(job_options(dump, tmp_path / "out"))
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(job_module, "hold", None)
+    for place in ("out/below", "."):
+        flags = ["--input", str(other), "--output", str(tmp_path / place), "--device", "cpu"]
+        assert cli.main(["score", *flags]) == cli.UNUSABLE
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
+    """As one of a command that was killed just after it had taken the folder."""
+    names = ["x/_manifest/lock.json", "y/_manifest/lock.json", "y/_manifest/parts/a.json"]
+    assert runs_below(names) == {"y"}
+    assert runs_below(["_manifest/lock.json", "z/_manifest/parts/b/_manifest/lock.json"]) == {"z"}
+    dump = write_dump(tmp_path / "dump", [5])
+    write_atomically(str(tmp_path / "out" / "x" / LOCK_FILE), b"{}")
+    assert run_options(job_options(dump, tmp_path / "out"))["success"]
+
+
+def test_input_inside_the_output_is_refused(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    with pytest.raises(InputError, match="in the output folder"):
+        prepare_score(job_options(dump / "shard-000.parquet", dump))
+
+
+def test_memory_of_one_process_is_no_place_for_the_output_of_several():
+    with pytest.raises(ConfigError, match="other worker processes cannot reach"):
+        prepare_score(job_options("in", "memory://out", workers=2))

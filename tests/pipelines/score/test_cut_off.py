@@ -1,14 +1,10 @@
 """Jobs over listings that end before the folder does: no row and no file is lost."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files import listing
-from tests.support.cut_off_store import CutOffStore, cut_off_store
+from tests.support.cut_off_store import cut_off_store
 from tests.support.dumps import write_dump
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
@@ -23,22 +19,22 @@ COMMANDS = {
 
 
 @pytest.fixture
-def dump(tmp_path: Path) -> Path:
+def dump(tmp_path):
     return write_dump(tmp_path / "dump", [4, 4, 4])
 
 
 @pytest.fixture
-def store() -> Iterator[CutOffStore]:
+def store():
     with cut_off_store() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def model(tiny_folder) -> dict[str, Any]:
+def model(tiny_folder):
     return {"model": str(tiny_folder("bert")), "num_layers": 2}
 
 
-def run(*words: object) -> int:
+def run(*words):
     return cli.main([str(word) for word in words])
 
 

@@ -53,9 +53,8 @@ def outcome(tmp_path_factory):
     """Run a job of two threads on the device; the device, the summary, and the scores."""
     folder, device = tmp_path_factory.mktemp("busy"), _HeldDevice(1e5)
     texts = [f"cat number {row}" for row in range(SPLITS * ROWS)]
-    pq.write_table(
-        pa.table({"candidate": texts, "reference": texts[::-1]}), folder / "dump.parquet"
-    )
+    table = pa.table({"candidate": texts, "reference": texts[::-1]})
+    pq.write_table(table, folder / "dump.parquet")
     options = job_options(folder / "dump.parquet", folder / "out", split_rows=ROWS, backend="torch")
     flags = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
     with pytest.MonkeyPatch.context() as patch:

@@ -38,17 +38,11 @@ def dump(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, dump, model):
-    """Return the output of a run that nothing befell."""
+def undisturbed(tmp_path_factory, dump, model):
+    """Return the rows of a run that nothing befell."""
     output = tmp_path_factory.mktemp("undisturbed") / "out"
     assert cli.main(score(dump, output, model)) == cli.DONE
-    return output
-
-
-@pytest.fixture(scope="module")
-def undisturbed(finished):
-    """Return its rows."""
-    return read_output(finished)
+    return read_output(output)
 
 
 def score(dump, output, model, *more) -> list[str]:
@@ -63,13 +57,9 @@ def assert_whole(output: Path, expected) -> None:
     found = read_output(output)
     assert found.column_names == expected.column_names
     assert found["id"].to_pylist() == list(range(ROWS))
-    for name in ("precision", "recall", "f1"):
-        np.testing.assert_allclose(
-            found[f"bertscore_{name}"].to_numpy(),
-            expected[f"bertscore_{name}"].to_numpy(),
-            atol=INVARIANCE_ATOL,
-            rtol=0,
-        )
+    for name in ("bertscore_precision", "bertscore_recall", "bertscore_f1"):
+        here, there = found[name].to_numpy(), expected[name].to_numpy()
+        np.testing.assert_allclose(here, there, atol=INVARIANCE_ATOL, rtol=0)
     assert (output / SUCCESS_FILE).exists()
     assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
 

@@ -4,6 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.records import GROUPS_FILE
 from tests.support.dumps import SCHEMA, read_output, write_dump
 from tests.support.jobs import summary_of
 
@@ -15,14 +16,6 @@ CUT_AT = 16
 
 
 @pytest.fixture
-def empty_dump(tmp_path):
-    folder = tmp_path / "dump"
-    folder.mkdir()
-    pq.write_table(SCHEMA.empty_table(), folder / "empty.parquet")
-    return folder
-
-
-@pytest.fixture
 def dump(tmp_path):
     return write_dump(tmp_path / "dump", [30])
 
@@ -31,27 +24,25 @@ def score(dump, out, *more):
     return cli.main(["score", "--input", str(dump), "--output", str(out), *map(str, more)])
 
 
-def cut_rows(out):
-    return sum(read_output(out)["bertscore_truncated"].to_pylist())
-
-
-def test_an_empty_input_is_no_success(empty_dump, tmp_path, capsys):
-    out = tmp_path / "out"
+def test_an_empty_input_is_no_success(tmp_path, capsys):
+    empty_dump, out = tmp_path / "empty.parquet", tmp_path / "out"
+    pq.write_table(SCHEMA.empty_table(), empty_dump)
     assert score(empty_dump, out) == cli.TOO_MANY_REJECTS
     said = capsys.readouterr().err
     assert "the input has 0 rows; expected at least 1 (--min-rows)" in said
     assert "--min-rows 0" in said
     assert summary_of(out)["failed_gates"] == ["min_rows"]
     assert not (out / "_SUCCESS").exists()
-    assert score(empty_dump, out, "--min-rows", 0) == cli.DONE
+    assert score(empty_dump, out, "--min-rows", 0, "--group-by", "id") == cli.DONE
     assert (out / "_SUCCESS").exists()
+    assert pq.read_table(out / GROUPS_FILE)["bertscore_rows"].to_pylist() == [0]
 
 
 def test_cut_texts_are_counted_shown_and_warned_of(dump, tmp_path, capsys):
     out = tmp_path / "out"
     assert score(dump, out, "--max-length", CUT_AT, "--split-rows", 10) == cli.DONE
     shown = capsys.readouterr()
-    cut = cut_rows(out)
+    cut = sum(read_output(out)["bertscore_truncated"].to_pylist())
     assert 0 < cut < 30
     summary = summary_of(out)
     assert (summary["truncated"], summary["truncated_fraction"]) == (cut, cut / 30)

@@ -41,9 +41,8 @@ def test_values_of_every_kind_are_texts_and_those_without_a_value_are_one_group(
     assert found_groups(n=[1.0, 1.5, float("nan"), None]) == [("1",), ("1.5",), (None,), (None,)]
     assert found_groups(n=pa.array([7, -7], pa.int8())) == [("7",), ("-7",)]
     assert found_groups(flag=[True, False, None]) == [("true",), ("false",), (None,)]
-    assert found_groups(word=pa.array(["a", None, "", "a"]).dictionary_encode()) == [
-        *(("a",), (None,), ("",), ("a",))
-    ]
+    words = pa.array(["a", None, "", "a"]).dictionary_encode()
+    assert found_groups(word=words) == [("a",), (None,), ("",), ("a",)]
     raw = pa.array([b"\xff", b"ok"], pa.binary()).view(pa.string())
     assert found_groups(word=raw) == [(None,), ("ok",)]
     assert found_groups(nothing=pa.nulls(2)) == [(None,), (None,)]
@@ -60,10 +59,8 @@ def test_several_columns_make_groups_of_all_their_values():
 
 def test_a_nested_column_is_named_by_its_path_and_a_missing_one_has_no_value():
     table = pa.table({"meta": [{"lang": "en"}, None, {"lang": None}]})
-    assert groups_of(table, ["meta.lang", "nowhere", "meta.x"]).groups == (
-        (None, None, None),
-        ("en", None, None),
-    )
+    found = groups_of(table, ["meta.lang", "nowhere", "meta.x"])
+    assert found.groups == ((None, None, None), ("en", None, None))
 
 
 def test_a_column_that_is_there_twice_is_refused():
@@ -136,9 +133,8 @@ def test_the_table_of_groups_has_the_numbers_of_pandas():
         assert one["bertscore_f1_error"] == pytest.approx(scored["bertscore_f1"].sem(), rel=1e-5)
         assert one["bertscore_f1_low"] < one["bertscore_f1"] < one["bertscore_f1_high"]
         median = scored["bertscore_raw_f1"].quantile(0.5, interpolation="lower")
-        assert one["bertscore_raw_f1_q50"] == pytest.approx(
-            median, abs=0.05 if len(own) < 99 else 1e-3
-        )
+        near = 0.05 if len(own) < 99 else 1e-3
+        assert one["bertscore_raw_f1_q50"] == pytest.approx(median, abs=near)
 
 
 def test_parts_in_any_order_and_number_give_the_same_table():
@@ -198,9 +194,8 @@ def test_which_rows_are_reused_comes_back_from_a_record(share):
     rows = np.random.default_rng(1).random(20_000) < share
     packed = packed_rows(rows)
     assert len(packed) < 3400
-    made = replace(
-        record_of(PLAN.splits[0]), num_rows=20_000, reused=int(rows.sum()), reused_rows=packed
-    )
+    reused = {"reused": int(rows.sum()), "reused_rows": packed}
+    made = replace(record_of(PLAN.splits[0]), num_rows=20_000, **reused)
     assert (made.is_reused == rows).all()
     if packed:  # an earlier version has not noted it
         assert replace(made, reused_rows="").is_reused is None
@@ -264,10 +259,8 @@ def test_too_many_groups_that_come_late_cost_the_groups_and_not_the_run(tmp_path
         assert (out / "_SUCCESS").exists() > (out / GROUPS_FILE).exists()
     assert cli.main([*words, "side"]) == cli.DONE
     assert "there are no groups" not in capsys.readouterr().err
-    assert pq.read_table(out / GROUPS_FILE)["bertscore_rows"].to_pylist() == [
-        rows,
-        *[rows // 2] * 2,
-    ]
+    numbers = pq.read_table(out / GROUPS_FILE)["bertscore_rows"].to_pylist()
+    assert numbers == [rows, rows // 2, rows // 2]
 
 
 @pytest.mark.job

@@ -41,9 +41,8 @@ def write(folder: Path, rows: list[dict[str, Any]], *, by: str | None = "system"
 
 def expected(rows: list[dict[str, Any]]) -> np.ndarray:
     """Return the scores of bert-score. Shape (rows, 3)."""
-    return np.array(
-        [[RUNS[row["test_set"], row["system"]][name][row["id"]] for name in "PRF"] for row in rows]
-    )
+    runs = [(RUNS[row["test_set"], row["system"]], row["id"]) for row in rows]
+    return np.array([[run[name][number] for name in "PRF"] for run, number in runs])
 
 
 def scored(output: Path) -> tuple[list[dict[str, Any]], np.ndarray]:
@@ -70,9 +69,8 @@ def test_systems_in_one_dump_score_as_in_runs_of_their_own(tmp_path):
     # One system fewer: the others keep their table, and so their scores, although splits are cut
     # otherwise.
     fewer = [row for row in rows_of(test_set="news") if row["system"] != SYSTEMS[0]]
-    again = run_job(
-        write(tmp_path / "fewer", fewer), output=tmp_path / "out7", **key | {"split_rows": 50}
-    )
+    less = write(tmp_path / "fewer", fewer)
+    again = run_job(less, output=tmp_path / "out7", **key | {"split_rows": 50})
     assert again["idf"]["fingerprint"] == counted["fingerprint"]
     np.testing.assert_allclose(scored(tmp_path / "out7")[1], found[30:], rtol=0, atol=5e-7)
 

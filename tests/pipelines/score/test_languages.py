@@ -6,16 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.idf import table_warnings
 from bertscore_beam.options import ScoreOptions, read_options
-from bertscore_beam.records import RowSetting
-from bertscore_beam.run import DONE, UNUSABLE
-from bertscore_beam.score import LoadedScorers, ModelMemory
+from bertscore_beam.records import read_index, read_records
+from bertscore_beam.run import DONE, SUMMARY_FILE, UNUSABLE, OutputFolder
+from bertscore_beam.score import LoadedScorers, ModelMemory, row_setting, run_warnings
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
+from bertscore_core.baseline import rescale
 from tests.support.dumps import read_output
 from tests.support.jobs import prepare_score, run_options
 from tests.support.mixed import (
@@ -31,15 +34,12 @@ from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
 
-MEASURES = ("precision", "recall", "f1")
+FINAL = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
+RAW = tuple(name.replace("_", "_raw_") for name in FINAL)
 ODD = {3: None, 8: "", 14: "tlh", 21: "an english text, not a code"}
 """Rows without a usable language."""
-REASONS = {
-    3: "null_language",
-    8: "null_language",
-    14: "language_without_setting",
-    21: "unknown_language",
-}
+WHY = ("null_language", "null_language", "language_without_setting", "unknown_language")
+REASONS = dict(zip(ODD, WHY, strict=True))
 
 
 def alone(dump, output, entry, **changes):
@@ -48,8 +48,12 @@ def alone(dump, output, entry, **changes):
     return ScoreOptions.from_mapping(values | entry | changes, "the test")
 
 
+def options(dump, output, mapping, **changes):
+    return language_options(dump, output, mapping, **{"max_reject_fraction": 0.2} | changes)
+
+
 def measured(table, raw=False):
-    names = [f"bertscore_{'raw_' if raw else ''}{name}" for name in MEASURES]
+    names = RAW if raw else FINAL
     return np.stack([table[name].to_numpy(zero_copy_only=False) for name in names])
 
 
@@ -63,9 +67,7 @@ def mixed(tmp_path_factory, tiny_folder):
     dump = write_mixed(folder / "dump", [table.slice(0, 33), table.slice(33)])
     entries = language_entries(tiny_folder, folder)
     mapping = write_mapping(folder / "languages.yaml", entries)
-    chosen = language_options(
-        dump, folder / "out", mapping, idf="corpus", rescale=True, max_reject_fraction=0.1
-    )
+    chosen = options(dump, folder / "out", mapping, idf="corpus", rescale=True)
     summary = run_options(chosen)
     return folder, table, entries, chosen, summary
 
@@ -79,13 +81,10 @@ def test_a_mixed_run_equals_a_run_for_each_language(mixed):
         own = alone(dump, folder / language / "out", entries[language], idf="corpus", rescale=True)
         expected = run_options(own)
         alone_rows = read_output(folder / language / "out")
-        rows = output.filter(
-            pa.array([i in set(alone_rows["id"].to_pylist()) for i in output["id"].to_pylist()])
-        )
+        rows = output.filter(pc.is_in(output["id"], alone_rows["id"].combine_chunks()))
         for raw in (False, True):
-            np.testing.assert_allclose(
-                measured(rows, raw), measured(alone_rows, raw), rtol=0, atol=2 * INVARIANCE_ATOL
-            )
+            here, there = measured(rows, raw), measured(alone_rows, raw)
+            np.testing.assert_allclose(here, there, rtol=0, atol=2 * INVARIANCE_ATOL)
         # Rows without a language are counted by no run: the idf tables are equal.
         (signature,) = set(rows["bertscore_signature"].to_pylist())
         assert signature == expected["signature"]
@@ -128,14 +127,8 @@ def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
     job = prepare_score(chosen)
     assert (len(job.standing.done), job.standing.work) == (4, ())
     changed = {**entries, "fr": {**entries["fr"], "num_layers": 3}}
-    other = language_options(
-        folder / "dump",
-        folder / "out",
-        write_mapping(folder / "changed.yaml", changed),
-        idf="corpus",
-        rescale=True,
-        max_reject_fraction=0.1,
-    )
+    mapping = write_mapping(folder / "changed.yaml", changed)
+    other = options(folder / "dump", folder / "out", mapping, idf="corpus", rescale=True)
     with pytest.raises(SignatureError, match="language fr"):
         prepare_score(other)
     assert len(prepare_score(replace(other, overwrite=True)).standing.work) == 4
@@ -145,20 +138,13 @@ def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
 def small(tmp_path, tiny_folder):
     """A dump of two languages in files of their own, and their mapping, without baselines."""
     table = mixed_table(40).filter(pa.array([i % 5 < 2 for i in range(40)]))
-    first, second = (
-        table.filter(pa.array([code.lower() == name for code in table["lang"].to_pylist()]))
-        for name in ("en", "de")
-    )
-    dump = write_mixed(tmp_path / "dump", [first, second])
+    codes = pc.utf8_lower(table["lang"])
+    shards = [table.filter(pc.equal(codes, name)) for name in ("en", "de")]
+    dump = write_mixed(tmp_path / "dump", shards)
     entries = language_entries(tiny_folder, tmp_path)
-    return (
-        tmp_path,
-        dump,
-        {
-            name: {key: value for key, value in entries[name].items() if key != "baseline"}
-            for name in ("en", "de")
-        },
-    )
+    for entry in entries.values():
+        del entry["baseline"]
+    return tmp_path, dump, {name: entries[name] for name in ("en", "de")}
 
 
 def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(small):
@@ -231,13 +217,8 @@ def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys)
 def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
     folder, _, entries, _, _ = mixed
     shared = {**entries, "ja": {**entries["ja"], "baseline": entries["en"]["baseline"]}}
-    one = language_options(
-        folder / "dump",
-        folder / "other",
-        write_mapping(folder / "one.yaml", shared),
-        rescale=True,
-        max_reject_fraction=0.1,
-    )
+    mapping = write_mapping(folder / "one.yaml", shared)
+    one = options(folder / "dump", folder / "other", mapping, rescale=True)
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
         prepare_score(one)
     assert prepare_score(replace(one, allow_shared_baseline=True)).standing.work
@@ -298,15 +279,9 @@ def test_a_worker_keeps_models_within_its_memory(tiny_folder):
     from bertscore_core import ScorerConfig, settle
 
     def setting(family, layers):
-        config = ScorerConfig(model=str(tiny_folder(family)), num_layers=layers, device="cpu")
-        config = replace(config, max_length=40)
-        made = settle(config)
-        return RowSetting(
-            config=replace(config, backend=made.backend),
-            signature=made.signature(),
-            max_length=40,
-            weight_bytes=100,
-        )
+        model = {"model": str(tiny_folder(family)), "num_layers": layers, "max_length": 40}
+        config = ScorerConfig(device="cpu", **model)
+        return replace(row_setting(config, settle(config)), weight_bytes=100)
 
     first, second, third = setting("bert", 1), setting("bert", 2), setting("roberta", 1)
     scorers = LoadedScorers(ModelMemory(limit=250))
@@ -320,3 +295,106 @@ def test_a_worker_keeps_models_within_its_memory(tiny_folder):
     tight(first)
     tight(second)
     assert [tight.has(one) for one in (first, second)] == [False, True]
+
+
+# Rows of several languages take the scores of an earlier run, each under its own setting.
+
+
+def odd_table(table):
+    """Return a table with texts that are scored with a reason, or not at all."""
+    columns = table.to_pydict()
+    columns["candidate"][5] = ""
+    columns["reference"][11] = None
+    columns["candidate"][22] = "word " * 100
+    columns["lang"][13] = None
+    # The same texts in two languages.
+    for name in ("candidate", "reference"):
+        columns[name][31] = columns[name][30]
+    return pa.table(columns, schema=table.schema)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory, tiny_folder):
+    """A first night with idf and baselines: its folder, its table, its entries."""
+    folder = tmp_path_factory.mktemp("nights")
+    table = odd_table(mixed_table(40))
+    dump = write_mixed(folder / "dump", [table.slice(0, 25), table.slice(25)])
+    entries = language_entries(tiny_folder, folder)
+    mapping = write_mapping(folder / "languages.yaml", entries)
+    run_options(options(dump, folder / "n1", mapping, idf="corpus", rescale=True))
+    return folder, table, entries
+
+
+def test_rows_take_the_scores_of_their_language_and_its_own_baseline(night):
+    folder, table, entries = night
+    order = np.random.default_rng(2).permutation(len(table))
+    moved = write_mixed(folder / "moved", [table.take(order)])
+    (moved / "shard-000.parquet").rename(moved / "other.parquet")
+    # Every language has the baseline of another one now.
+    names = zip(LANGUAGES, (*LANGUAGES[1:], LANGUAGES[0]), strict=True)
+    others = {own: entries[own] | {"baseline": entries[of]["baseline"]} for own, of in names}
+    mapping, counted = write_mapping(folder / "others.yaml", others), "n1/_manifest/idf.npz"
+    given = {"idf": str(folder / counted), "rescale": True, "reuse": str(folder / "n1")}
+    summary = run_options(options(moved, folder / "n2", mapping, **given))
+    assert (summary["rows"], summary["scored"], summary["reused"]) == (40, 38, 38)
+    assert (summary["rejected"], summary["batches"]) == (2, 0)
+    assert summary["rejected_reasons"] == {"null_language": 1, "null_reference": 1}
+    assert summary["reasons"] == {**summary["rejected_reasons"], "empty_candidate": 1}
+    assert sum(one["rows"] for one in summary["languages"].values()) == 40
+    assert sum(one["scored"] for one in summary["languages"].values()) == 38
+    before, after = (read_output(folder / name).sort_by("id") for name in ("n1", "n2"))
+    assert before.column_names == after.column_names
+    for name in set(before.column_names) - {*FINAL, "bertscore_signature"}:
+        assert before[name].to_pylist() == after[name].to_pylist()
+    languages = [code and code.lower() for code in after["lang"].to_pylist()]
+    raw, final = (measured(after, is_raw).T for is_raw in (True, False))
+    for number, language in enumerate(LANGUAGES):
+        rows = [row for row, code in enumerate(languages) if code == language]
+        row = np.float32([float(f"0.{(number + 1) % 5 + 1}{n}") for n in (1, 2, 3)])
+        expected = rescale(raw[rows].astype(np.float32), row)
+        assert final[rows].astype(np.float32).tobytes() == expected.tobytes()
+
+
+def test_what_the_first_night_lacks_is_said_in_words_of_languages(night, tmp_path, capsys):
+    folder, _, entries = night
+    summary = json.loads((folder / "n1" / SUMMARY_FILE).read_text())
+    (words,) = [said for said in table_warnings(summary["idf"]) if "cannot be scored" in said]
+    assert words.startswith("1 rows have no language code: idf does not count them")
+    given = ["--baseline", entries["en"]["baseline"], "--output", str(tmp_path / "out")]
+    assert cli.main(["rescale", str(folder / "n1"), *given]) == cli.UNUSABLE
+    assert "got no signature that all of its scores share" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_tables_reuse_nothing_and_the_warning_says_so(night):
+    folder, table, entries = night
+    dump = write_mixed(folder / "less", [table.slice(0, 11)])
+    # A language that the earlier run does not know does not hide those that it knows.
+    more = {"aa": {"model": entries["en"]["model"], "num_layers": 3}, "en": dict(entries["en"])}
+    del more["en"]["baseline"]
+    mapping = write_mapping(folder / "more.yaml", more)
+    changes = {"reuse": str(folder / "n1"), "max_reject_fraction": 1.0}
+    chosen = options(dump, folder / "n3", mapping, idf="corpus", **changes)
+    job = prepare_score(chosen)
+    summary = run_options(chosen)
+    assert (summary["scored"], summary["reused"]) == (3, 0)
+    assert any("its idf table is another one" in said for said in run_warnings(summary, job.spec))
+
+
+def test_index_follows_a_setting_that_is_replaced(night):
+    """The texts are the same, and so is the digest of the run: only a language has changed."""
+    folder, table, entries = night
+    dump = write_mixed(folder / "small", [table.slice(0, 2)])
+    small = {name: {"model": entries[name]["model"]} for name in ("en", "de")}
+    small["de"]["num_layers"] = 2
+    out = folder / "small-out"
+    run_options(options(dump, out, write_mapping(folder / "a.yaml", small)))
+    first = read_index(OutputFolder(str(out)))
+    small["de"]["num_layers"] = 1
+    changed = write_mapping(folder / "b.yaml", small)
+    run_options(options(dump, out, changed, overwrite=True))
+    second = read_index(OutputFolder(str(out)))
+    assert sum(second.rows) == 2
+    (new,) = set(second.signatures) - set(first.signatures)
+    assert "num_layers:1" in new
+    assert len(read_records(OutputFolder(str(out)))) == 1

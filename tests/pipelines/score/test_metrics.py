@@ -11,8 +11,9 @@ from sacrebleu.significance import PairedTest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import METRIC_COLUMNS
-from bertscore_beam.run import SUMMARY_FILE
 from bertscore_core.baseline import Baseline, format_baseline
+from tests.support.dumps import read_output
+from tests.support.jobs import summary_of
 
 pytestmark = [pytest.mark.model, pytest.mark.job]
 
@@ -37,18 +38,12 @@ def write_rows(folder, rows):
 
 
 def score(dump, out, *more):
-    words = ("score", "--input", dump, "--output", out, "--device", "cpu", "--backend", "torch")
-    chosen = (*words, "--max-reject-fraction", 1, *more)
-    return cli.main([str(word) for word in chosen])
+    flags = ("--device", "cpu", "--backend", "torch", "--max-reject-fraction", 1, *more)
+    return run("score", "--input", dump, "--output", out, *flags)
 
 
-def table_of(out):
-    parts = sorted(out.glob("*.parquet/*.parquet"))
-    return pa.concat_tables(pq.read_table(part, partitioning=None) for part in parts)
-
-
-def summary_of(out):
-    return json.loads((out / SUMMARY_FILE).read_bytes())
+def run(*words):
+    return cli.main([str(word) for word in words])
 
 
 def expected(rows, name):
@@ -66,7 +61,7 @@ def night(tmp_path_factory):
 
 
 def test_a_run_has_the_scores_of_rows_and_of_the_corpus(night, capsys):
-    table, summary = table_of(night / "scores"), summary_of(night / "scores")
+    table, summary = read_output(night / "scores"), summary_of(night / "scores")
     rows = table.to_pylist()
     sentence = BLEU(effective_order=True)
     for row in rows:
@@ -91,8 +86,7 @@ def test_a_run_has_the_scores_of_rows_and_of_the_corpus(night, capsys):
             assert group[f"metric_{name}"] == expected(own, name)
         assert group["metric_rougel_rows"] == group["scored"]
     page = night / "page.html"
-    words = ("report", night / "scores", "--by", "system", "--output", page)
-    assert cli.main([str(word) for word in words]) == cli.DONE
+    assert run("report", night / "scores", "--by", "system", "--output", page) == cli.DONE
     for group in (summary["metrics"]["ter"]["corpus"], *(group["metric_ter"] for group in groups)):
         assert f">{group:.4f}<" in page.read_text()
 
@@ -107,8 +101,8 @@ def test_other_splits_groups_and_reuse_give_the_same_and_compute_again(night):
     for name in CORPUS:
         assert summary["metrics"][name]["corpus"] == expected(changed, name)
     assert summary["groups"]["shown"][0]["metric_bleu"] == expected(changed[::2], "bleu")
-    columns = [name for name in METRIC_COLUMNS if name in table_of(out).column_names]
-    first, second = table_of(night / "scores"), table_of(out)
+    columns = [name for name in METRIC_COLUMNS if name in read_output(out).column_names]
+    first, second = read_output(night / "scores"), read_output(out)
     assert first.select(columns).slice(1).equals(second.select(columns).slice(1))
 
 
@@ -116,10 +110,10 @@ def test_parts_that_are_kept_or_written_again_keep_their_metrics(night):
     out = night / "kept"
     dump = write_rows(night / "again", ROWS)
     assert score(dump, out, "--split-rows", 7, "--metrics", *NAMES) == cli.DONE
-    before = table_of(out)
+    before = read_output(out)
     write_rows(dump, [{**row, "note": 1} for row in ROWS])
     assert score(dump, out, "--split-rows", 7, "--metrics", *NAMES) == cli.DONE
-    after, summary = table_of(out), summary_of(out)
+    after, summary = read_output(out), summary_of(out)
     assert summary["parts_rewritten"] == 4
     assert summary["metrics"] == summary_of(night / "scores")["metrics"]
     assert after["note"].to_pylist() == [1] * 24
@@ -129,9 +123,8 @@ def test_parts_that_are_kept_or_written_again_keep_their_metrics(night):
 def test_a_rescaled_run_keeps_its_metrics(night):
     table, out = night / "table.tsv", night / "rescaled"
     table.write_text(format_baseline(Baseline(name="custom", rows=np.full((7, 3), 0.3))))
-    words = ("rescale", night / "scores", "--baseline", table, "--output", out)
-    assert cli.main([str(word) for word in words]) == cli.DONE
-    first, second = table_of(night / "scores"), table_of(out)
+    assert run("rescale", night / "scores", "--baseline", table, "--output", out) == cli.DONE
+    first, second = read_output(night / "scores"), read_output(out)
     columns = [name for name in METRIC_COLUMNS if name in first.column_names]
     assert len(columns) == 7
     assert first.select(columns).equals(second.select(columns))
@@ -145,7 +138,7 @@ def test_a_folder_holds_one_choice_of_metrics(night, capsys):
     assert "names of bleu, chrf, chrf++, ter, rougel" in capsys.readouterr().err
     assert not (night / "plain").exists()
     assert score(night / "dump", night / "plain") == cli.DONE
-    assert not set(METRIC_COLUMNS) & set(table_of(night / "plain").column_names)
+    assert not set(METRIC_COLUMNS) & set(read_output(night / "plain").column_names)
     assert "metrics" not in summary_of(night / "plain")
 
 
@@ -156,10 +149,8 @@ def moved(row):
 
 
 def test_runs_are_compared_by_metrics_and_columns_as_by_sacrebleu(night, capsys):
-    changed = [
-        {**row, "candidate": row["candidate"] and moved(row), "note": at % 3}
-        for at, row in enumerate(ROWS)
-    ]
+    texts = [row["candidate"] and moved(row) for row in ROWS]
+    changed = [{**row, "candidate": texts[at], "note": at % 3} for at, row in enumerate(ROWS)]
     out = night / "changed-scores"
     dump = write_rows(night / "changed-dump", changed)
     assert score(dump, out, "--metrics", *NAMES) == cli.DONE
@@ -167,31 +158,28 @@ def test_runs_are_compared_by_metrics_and_columns_as_by_sacrebleu(night, capsys)
     words = [str(word) for word in ("compare", out, night / "scores", "--json", "--measure")]
     assert cli.main([*words, *NAMES, "note"]) == cli.DONE
     found = {one["measure"]: one for one in json.loads(capsys.readouterr().out)["comparisons"]}
-    first, second = (
-        [row["candidate"] for row in rows if row["candidate"]] for rows in (ROWS, changed)
-    )
+    first = [row["candidate"] for row in ROWS if row["candidate"]]
+    second = [text for text in texts if text]
     references = [[row["reference"] for row in ROWS if row["candidate"]]]
     for name, metric in CORPUS.items():
         sign = -1 if name == "ter" else 1
         corpus = found[name]["whole"]["corpus"]
         assert corpus["score"] == sign * metric.corpus_score(second, references).score
+        systems = [("a", first), ("b", second)]
         for kind, p_value, samples in (
-            ("ar", "randomization_p", 10_000),
-            ("bs", "bootstrap_p", 1_000),
+            ("ar", "randomization_p", 10**4),
+            ("bs", "bootstrap_p", 10**3),
         ):
-            systems = [("a", first), ("b", second)]
             test = PairedTest(systems, {name: metric}, references, test_type=kind)
-            (theirs,) = [
-                results[1].p_value for key, results in test()[1].items() if key != "System"
-            ]
+            (own,) = (results for key, results in test()[1].items() if key != "System")
+            theirs = own[1].p_value
             assert 0.01 < theirs < 0.99
             error = np.sqrt(max(theirs * (1 - theirs), 1 / samples) / samples)
             assert corpus[p_value] == pytest.approx(theirs, abs=6 * error)
-    table, before = table_of(out), table_of(night / "scores")
+    table, before = read_output(out), read_output(night / "scores")
     for name, column in (("chrf", "metric_chrf"), ("rougel", "metric_rougel"), ("note", "note")):
-        change = np.array(table[column].to_pylist(), float) - np.array(
-            before[column].to_pylist(), float
-        )
+        now, then = (np.array(one[column].to_pylist(), float) for one in (table, before))
+        change = now - then
         own = change[~np.isnan(change)].mean()
         assert found[name]["whole"]["result"]["difference"] == pytest.approx(own, rel=1e-12)
         assert found[name]["settings"]["noise"] == 0

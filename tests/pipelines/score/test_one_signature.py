@@ -1,6 +1,6 @@
 """Equal signatures mean equal scores: library, job and ScorePairs, on every tiny family."""
 
-import json
+from operator import itemgetter
 
 import apache_beam as beam
 import pyarrow as pa
@@ -13,6 +13,7 @@ from bertscore_core import BertScorer, ScorerConfig, Signature
 from tests.support.dumps import read_output
 from tests.support.jobs import run_job
 from tests.support.scoring import score_all_rows
+from tests.support.streamed_pairs import Keep, kept_in
 from tests.support.tiny_models import FAMILIES
 
 PAIRS = [
@@ -33,6 +34,8 @@ PAIRS = [
 ]
 CANDIDATES = [candidate for candidate, _ in PAIRS]
 REFERENCES = [references for _, references in PAIRS]
+TABLE = pa.table({"candidate": CANDIDATES, "reference": REFERENCES})
+MODEL = {"num_layers": 2, "max_length": 48, "backend": "torch"}
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 NAMES = ("precision", "recall", "f1", "best_reference", "candidate_tokens", "truncated")
 
@@ -61,26 +64,11 @@ def ways(tiny_folder, baseline):
     def config(family, rule, idf, rescaled):
         if family == "xlm":
             pytest.importorskip("sacremoses")
-        return ScorerConfig(
-            model=str(tiny_folder(family)),
-            num_layers=2,
-            max_length=48,
-            device="cpu",
-            backend="torch",
-            empty=rule,
-            idf=idf,
-            rescale=rescaled,
-            baseline=baseline if rescaled else None,
-        )
+        rescaling = {"rescale": rescaled, "baseline": baseline if rescaled else None}
+        model = {"model": str(tiny_folder(family)), **MODEL}
+        return ScorerConfig(**model, device="cpu", empty=rule, idf=idf, **rescaling)
 
     return config
-
-
-def dump(path):
-    pq.write_table(
-        pa.table({"candidate": CANDIDATES, "reference": REFERENCES}), path / "pairs.parquet"
-    )
-    return path / "pairs.parquet"
 
 
 def of_library(scorer, table):
@@ -109,28 +97,14 @@ def test_library_table_and_handler_agree_to_the_bit(family, ways, tmp_path):
         expected = of_library(scorer, table)
         signature = scorer.signature(table)
         assert signature.empty == rule
-        pairs = pa.table({"candidate": CANDIDATES, "reference": REFERENCES})
-        found = score_all_rows(scorer, pairs, FIELDS, idf=table).table
+        found = score_all_rows(scorer, TABLE, FIELDS, idf=table).table
         assert of_columns(found) == expected
         assert found.schema.metadata[b"bertscore.signature"].decode() == signature.format()
         handler = BertScoreModelHandler(config, idf=table)
-        results = handler.run_inference(
-            [{"candidate": c, "reference": r} for c, r in PAIRS], handler.load_model()
-        )
+        results = handler.run_inference(TABLE.to_pylist(), handler.load_model())
         assert {result.model_id for result in results} == {signature.format()}
         for name in NAMES:
             assert [getattr(result.inference, name) for result in results] == expected[name]
-
-
-class Keep(beam.DoFn):
-    """Append each element to a file of JSON lines."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def process(self, element):
-        with self.path.open("a") as file:
-            file.write(json.dumps(element) + "\n")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -144,26 +118,18 @@ def test_job_and_score_pairs_give_the_librarys_scores_under_its_signature(
     saved.write_bytes(table.to_bytes())
     expected = of_library(scorer, table)
     signature = scorer.signature(table)
-    summary = run_job(
-        dump(tmp_path),
-        output=tmp_path / "out",
-        model=config.model,
-        num_layers=2,
-        max_length=48,
-        backend="torch",
-        idf=str(saved),
-        rescale=True,
-        baseline=baseline,
-    )
+    pq.write_table(TABLE, tmp_path / "pairs.parquet")
+    given = {"model": config.model, "idf": str(saved), "rescale": True, "baseline": baseline}
+    summary = run_job(tmp_path / "pairs.parquet", output=tmp_path / "out", **MODEL, **given)
     assert Signature.parse(summary["signature"]) == signature
     assert of_columns(read_output(tmp_path / "out")) == expected
     scoring = ScorePairs(ways(family, None, idf=True, rescaled=True), idf=str(saved))
     assert scoring.signature() == signature
-    rows = [{"id": n, "candidate": c, "reference": r} for n, (c, r) in enumerate(PAIRS)]
+    (tmp_path / "kept").mkdir()
+    rows = [{"id": number, **row} for number, row in enumerate(TABLE.to_pylist())]
     with beam.Pipeline(runner="FnApiRunner") as p:
         created = p | beam.Create(rows, reshuffle=False)
-        _ = created | scoring | beam.ParDo(Keep(tmp_path / "scored.jsonl"))
-    kept = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
-    kept.sort(key=lambda row: row["id"])
+        _ = created | scoring | beam.ParDo(Keep(tmp_path / "kept"))
+    kept = sorted((row for row, _, _ in kept_in(tmp_path / "kept")), key=itemgetter("id"))
     for name in NAMES:
         assert [row[f"bertscore_{name}"] for row in kept] == expected[name]

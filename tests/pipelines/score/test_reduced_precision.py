@@ -47,15 +47,9 @@ def test_batches_that_did_not_fit_are_in_the_records_and_in_the_summary(
         return start(self, ids, lengths)
 
     monkeypatch.setattr(Encoder, "start", narrow)
-    summary = run_job(
-        write_dump(tmp_path / "dump", [40]),
-        output=tmp_path / "out",
-        model=str(tiny_folder("bert")),
-        num_layers=1,
-        dtype="bfloat16",
-        backend="torch",
-        split_rows=20,
-    )
+    dump, model = write_dump(tmp_path / "dump", [40]), str(tiny_folder("bert"))
+    given = {"num_layers": 1, "dtype": "bfloat16", "backend": "torch", "split_rows": 20}
+    summary = run_job(dump, output=tmp_path / "out", model=model, **given)
     unpack(tmp_path / "out")
     records = sorted((tmp_path / "out" / "_manifest" / "parts").rglob("*.json"))
     works = [json.loads(record.read_text())["work"] for record in records]
@@ -78,20 +72,12 @@ def test_batches_that_did_not_fit_are_in_the_records_and_in_the_summary(
 def test_workers_are_given_the_format_that_auto_stands_for(tmp_path, tiny_folder, device, formats):
     """So all of them score as the signature says. The last language has the model of another."""
     families = dict(zip(["en", "de", "fr", "it"], [*formats, "deberta"], strict=True))
-    chosen = options(
-        tmp_path,
-        dtype="auto",
-        device=device,
-        beam=DATAFLOW,
-        language_column="language",
-        languages=language_map(
-            {
-                language: {"model": str(tiny_folder(family)), "num_layers": 1, "max_length": 40}
-                for language, family in families.items()
-            },
-            "the test",
-        ),
-    )
+    models = {
+        language: {"model": str(tiny_folder(family)), "num_layers": 1, "max_length": 40}
+        for language, family in families.items()
+    }
+    by = {"language_column": "language", "languages": language_map(models, "the test")}
+    chosen = options(tmp_path, dtype="auto", device=device, beam=DATAFLOW, **by)
     settled = settle_named(chosen, Runner.of(chosen).threads).by_language
     for language, family in families.items():
         setting = settled[language]

@@ -5,7 +5,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -26,7 +25,6 @@ pytestmark = [pytest.mark.job, pytest.mark.process]
 
 
 EMBEDDED = "--job_endpoint=embed"
-LAUNCH = "import sys; from bertscore_beam.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +46,12 @@ def service():
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None:
+
+    def answers():
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            break
-        time.sleep(0.2)
+            return True
+
+    wait_until(answers, process=process)
     yield f"--job_endpoint=localhost:{port}"
     kill_session(process.pid)
     process.wait()
@@ -63,10 +62,6 @@ def arguments(dump, output, pool, *beam, flags=()):
     workers = ("--environment_type=EXTERNAL", f"--environment_config={pool}")
     remote = ("--runner=PortableRunner", *workers, *beam)
     return [*given, "--split-rows", "20", *flags, "--", *remote]
-
-
-def wait_for(path):
-    wait_until(path.exists)
 
 
 def test_a_job_of_another_service_is_waited_for(tmp_path, pool, capfd):
@@ -83,12 +78,11 @@ def test_a_job_that_is_only_submitted_goes_on_when_its_launcher_has_ended(tmp_pa
     out = tmp_path / "out"
     command = arguments(dump, out, pool, service, "--no_wait_until_finish")
     for _ in range(2):  # the second finds nothing to score, and submits a job all the same
-        done = subprocess.run(
-            [sys.executable, "-c", LAUNCH, *command], capture_output=True, text=True, timeout=300
-        )
+        words = [sys.executable, "-m", "bertscore_beam", *command]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
         assert done.returncode == cli.DONE, done.stderr
         assert "was submitted and runs without this command" in done.stderr
-        wait_for(out / "_SUCCESS")
+        wait_until((out / "_SUCCESS").exists)
         # What needs no one to wait for leaves the folder as tidy as a command that waits.
         wait_until(lambda: not (out / LOCK_FILE).exists())
         assert not list((out / "_manifest").glob("*.pq"))
@@ -166,11 +160,9 @@ def test_a_runner_that_is_not_there_is_refused_before_anything_is_written(
 
 def test_a_job_that_nobody_waits_for_fails_with_the_run(tmp_path):
     """Its state is all that a scheduler sees."""
-    dump = tmp_path / "dump"
-    dump.mkdir()
     table = pa.table({"candidate": ["a cat", None], "reference": ["the cat", "the dog"]})
-    pq.write_table(table, dump / "pairs.parquet")
-    options = job_options(dump, tmp_path / "out", max_reject_fraction=0.0)
+    pq.write_table(table, tmp_path / "pairs.parquet")
+    options = job_options(tmp_path / "pairs.parquet", tmp_path / "out", max_reject_fraction=0.0)
     job = prepare_score(options)
     job = start(replace(job, spec=replace(job.spec, detached=True)))
     with pytest.raises(RuntimeError, match=r"the run is not a success: see .*_summary\.json"):

@@ -1,7 +1,6 @@
 """How many requests a run takes of an object store, counted at the server."""
 
 from collections import Counter
-from pathlib import Path
 
 import fsspec
 import pytest
@@ -26,12 +25,12 @@ LOCK = ("GET lock", "PUT lock")
 class Store:
     """A bucket with a dump of files of two rows, and the requests that it gets."""
 
-    def __init__(self, url: str, faults: Faults, dump: Path) -> None:
+    def __init__(self, url, faults, dump):
         self.input, self.output = f"{url}/in", f"{url}/out"
         self._faults = faults
         fsspec.filesystem("s3").put(f"{dump}/", f"{self.input}/", recursive=True)
 
-    def requests(self, *words: object, status: int = cli.DONE) -> Counter[str]:
+    def requests(self, *words, status=cli.DONE):
         """Run a command; return its requests, by what they are about."""
         self._faults.requests = found = []
         assert cli.main([*map(str, words)]) == status
@@ -39,7 +38,7 @@ class Store:
         return Counter(f"{method} {_kind(path)}" for method, path in found)
 
 
-def _kind(path: str) -> str:
+def _kind(path):
     """Return what an object is: an input, a part, a record, or anything else of the run."""
     _, _, below = path.lstrip("/").partition("/")
     for kind, is_one in {
@@ -80,7 +79,7 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         assert list(packs) == ["00000002-00000.jsonl.gz"]
 
 
-def test_records_that_are_not_there_take_no_request_each() -> None:
+def test_records_that_are_not_there_take_no_request_each():
     disturbed: list[Faults] = []
     with s3_bucket(disturbed) as url:
         names = [f"a.parquet/part-{number:012d}.parquet" for number in range(9)]

@@ -44,28 +44,20 @@ def measured(table: pa.Table) -> np.ndarray:
 @pytest.mark.parametrize(
     ("shards", "idf", "rescale"),
     [
-        ([60], False, False),
-        ([25, 1, 34], True, False),
-        ([10, 10, 10, 10, 10, 5, 5], True, True),
-        ([59, 0, 1], False, True),
+        ([60], "none", False),
+        ([25, 1, 34], "corpus", False),
+        ([10, 10, 10, 10, 10, 5, 5], "corpus", True),
+        ([59, 0, 1], "none", True),
     ],
 )
 def test_pipeline_matches_direct_scoring(tmp_path, shards, idf, rescale):
-    table = tmp_path / "baseline.csv"
-    table.write_text(BASELINE)
+    (tmp_path / "baseline.csv").write_text(BASELINE)
     dump = write_dump(tmp_path / "dump", shards)
-    chosen = options(
-        dump,
-        tmp_path / "out",
-        idf="corpus" if idf else "none",
-        rescale=rescale,
-        baseline=str(table) if rescale else None,
-        max_batch_tokens=64 * len(shards),
-    )
-    summary = run(chosen)
+    rescaled = {"rescale": True, "baseline": str(tmp_path / "baseline.csv")} if rescale else {}
+    batches = {"max_batch_tokens": 64 * len(shards)}
+    summary = run(options(dump, tmp_path / "out", idf=idf, **rescaled, **batches))
     output = read_output(tmp_path / "out")
-    config = ScorerConfig(idf=idf, rescale=rescale, baseline=str(table) if rescale else None)
-    expected = direct(60, config)
+    expected = direct(60, ScorerConfig(idf=idf == "corpus", **rescaled))
     assert output["id"].to_pylist() == list(range(60))
     np.testing.assert_allclose(measured(output), expected, atol=INVARIANCE_ATOL * 2, rtol=0)
     assert np.ptp(expected[2]) > 0.1
@@ -95,13 +87,10 @@ def test_other_processes_give_the_same_parts(tmp_path, in_memory):
 
 
 def test_columns_pass_through_and_several_references_are_scored(tmp_path):
-    dump = tmp_path / "dump"
-    dump.mkdir()
-    table = rich_table()
-    pq.write_table(table, dump / "rich.parquet")
-    run(options(dump, tmp_path / "out"))
+    pq.write_table(rich_table(), tmp_path / "rich.parquet")
+    run(options(tmp_path / "rich.parquet", tmp_path / "out"))
     output = read_output(tmp_path / "out")
-    given = pq.ParquetFile(dump / "rich.parquet").read()
+    given = pq.ParquetFile(tmp_path / "rich.parquet").read()
     assert output.select(given.column_names).equals(given)
     assert output.schema.field("system").type == given.schema.field("system").type
     metadata = output.schema.metadata
@@ -109,16 +98,9 @@ def test_columns_pass_through_and_several_references_are_scored(tmp_path):
     signature = Signature.parse(metadata[b"bertscore.signature"].decode())
     assert signature.model == "all-MiniLM-L6-v2"
     assert metadata[b"bertscore.hash"].decode() == signature.upstream_hash()
-    assert output.column_names[len(given.column_names) :] == [
-        "bertscore_precision",
-        "bertscore_recall",
-        "bertscore_f1",
-        "bertscore_best_reference",
-        "bertscore_candidate_tokens",
-        "bertscore_reference_tokens",
-        "bertscore_truncated",
-        "bertscore_error",
-    ]
+    names = (*MEASURES, "best_reference", "candidate_tokens", "reference_tokens", "truncated")
+    added = output.column_names[len(given.column_names) :]
+    assert added == [f"bertscore_{name}" for name in (*names, "error")]
     assert output.schema.field("bertscore_f1").type == pa.float32()
     assert set(output["bertscore_best_reference"].to_pylist()) == {0}
 
@@ -139,16 +121,10 @@ AWKWARD = [
 
 @pytest.mark.parametrize("empty", ["zero", "null"])
 def test_awkward_rows_stay_with_a_reason(tmp_path, empty):
-    dump = tmp_path / "dump"
-    dump.mkdir()
-    table = pa.table(
-        {
-            "candidate": pa.array([row[0] for row in AWKWARD], pa.string()),
-            "reference": pa.array([row[1] for row in AWKWARD], pa.list_(pa.string())),
-        }
-    )
-    pq.write_table(table, dump / "awkward.parquet")
-    summary = run(options(dump, tmp_path / "out", empty=empty, max_reject_fraction=1.0))
+    file = tmp_path / "awkward.parquet"
+    texts = {"candidate": [row[0] for row in AWKWARD], "reference": [row[1] for row in AWKWARD]}
+    pq.write_table(pa.table(texts), file)
+    summary = run(options(file, tmp_path / "out", empty=empty, max_reject_fraction=1.0))
     output = read_output(tmp_path / "out")
     assert output["bertscore_error"].to_pylist() == [row[2] for row in AWKWARD]
     has_scores = [row[3] if empty == "zero" else row[4] for row in AWKWARD]
@@ -162,12 +138,9 @@ def test_awkward_rows_stay_with_a_reason(tmp_path, empty):
 
 
 def test_row_without_weighted_token_has_no_score(tmp_path):
-    dump = tmp_path / "dump"
-    dump.mkdir()
-    pq.write_table(
-        pa.table({"candidate": ["a cat"], "reference": ["the cat"]}), dump / "one.parquet"
-    )
-    summary = run(options(dump, tmp_path / "out", idf="corpus"))
+    table = pa.table({"candidate": ["a cat"], "reference": ["the cat"]})
+    pq.write_table(table, tmp_path / "one.parquet")
+    summary = run(options(tmp_path / "one.parquet", tmp_path / "out", idf="corpus"))
     output = read_output(tmp_path / "out")
     assert output["bertscore_error"].to_pylist() == ["no_weighted_token"]
     assert output["bertscore_f1"].to_pylist() == [None]
@@ -176,13 +149,11 @@ def test_row_without_weighted_token_has_no_score(tmp_path):
 
 
 def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    chosen = {"device": "cuda:77", "output": str(tmp_path / "out"), "input": (str(dump),)}
-    assert (
-        prepare_score(ScoreOptions(**chosen, beam=("--runner=DataflowRunner",))).spec.goal.rows == 5
-    )
+    chosen = options(write_dump(tmp_path / "dump", [5]), tmp_path / "out", device="cuda:77")
+    remote = replace(chosen, beam=("--runner=DataflowRunner",))
+    assert prepare_score(remote).spec.goal.rows == 5
     with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
-        prepare_score(ScoreOptions(**chosen))
+        prepare_score(chosen)
 
 
 def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(

@@ -7,7 +7,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import SplitReader, SplitRun
 from bertscore_beam.records import EarlierRecords, PartRecord, ReusedPart
-from bertscore_beam.score import LoadedScorers, ScoreSplits, ToScore, score_run
+from bertscore_beam.score import LoadedScorers, ScoreSplits, SplitScorer, ToScore
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score, run_options, start
 
@@ -31,16 +31,20 @@ def begun(dump, output):
     return job, run
 
 
+def scorer_of(job):
+    return SplitScorer(job.spec, LoadedScorers(), EarlierRecords(job.spec.folder))
+
+
 def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path):
     summary = run_options(job_options(dump, tmp_path / "out", split_rows=10))
     assert (summary["rows"], summary["parts"], summary["success"]) == (65, 7, True)
     job, run = begun(dump, tmp_path / "alone")
-    scorers, earlier = LoadedScorers(), EarlierRecords(job.spec.folder)
+    scorer = scorer_of(job)
     for split in job.standing.work:
-        list(score_run(ToScore(SplitRun((split,))), job.spec, scorers, earlier))
+        list(scorer.run(ToScore(SplitRun((split,)))))
     job, run = begun(dump, tmp_path / "together")
     for chosen in (run, SplitRun(job.standing.work[6:])):
-        list(score_run(ToScore(chosen), job.spec, scorers, EarlierRecords(job.spec.folder)))
+        list(scorer_of(job).run(ToScore(chosen)))
     scored = {name: data for name, data in parts(tmp_path / "out").items() if name[0] != "_"}
     assert len(scored) == 7
     for other in ("alone", "together"):
@@ -50,15 +54,15 @@ def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path
 
 def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkeypatch):
     job, run = begun(dump, tmp_path / "out")
-    scorers, read, reads = LoadedScorers(), [], SplitReader.read
+    read, reads = [], SplitReader.read
     monkeypatch.setattr(
         SplitReader, "read", lambda one, split: (read.append(split), reads(one, split))[1]
     )
-    first = score_run(ToScore(run), job.spec, scorers, EarlierRecords(job.spec.folder))
+    first = scorer_of(job).run(ToScore(run))
     assert [type(next(first)) for _ in range(4)] == 4 * [PartRecord]
     first.close()  # the worker dies
     written = parts(tmp_path / "out")
-    again = list(score_run(ToScore(run), job.spec, scorers, EarlierRecords(job.spec.folder)))
+    again = list(scorer_of(job).run(ToScore(run)))
     assert [type(one) for one in again] == 4 * [ReusedPart] + 2 * [PartRecord]
     assert read == list(run.splits)
     assert written.items() <= parts(tmp_path / "out").items()

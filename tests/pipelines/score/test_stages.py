@@ -1,4 +1,6 @@
-"""What flows between the stages and steps of the scoring pipeline, and what is counted there."""
+"""What flows between the stages and steps of the scoring pipeline, and who builds its index."""
+
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
@@ -6,8 +8,27 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.records import (
+    GROUPS_FILE,
+    INDEX_FILE,
+    INDEX_FOLDER,
+    group_part,
+    index as index_module,
+    read_index,
+)
+from bertscore_beam.run import SUMMARY_FILE, OutputFolder
+from bertscore_beam.score import build_score_pipeline, finish
+from bertscore_core import ScoreSummary
+from bertscore_core.tokens import Work
 from tests.support.dumps import write_dump
-from tests.support.jobs import add_score_pipeline, job_options as options, prepare_score, start
+from tests.support.jobs import (
+    add_score_pipeline,
+    job_options as options,
+    prepare_score,
+    run_job,
+    start,
+)
 
 pytestmark = pytest.mark.job
 
@@ -64,14 +85,58 @@ def steps_with_side_inputs(pipeline):
     }
 
 
-def test_counters_tell_what_was_done(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20, 20])
-    chosen = options(dump, tmp_path / "out", idf="corpus")
-    job = start(prepare_score(chosen))
+# The index of a run: built by all workers of a pipeline or by one process, or left out.
+
+
+@pytest.fixture
+def dump(tmp_path):
+    return write_dump(tmp_path / "dump", [12, 9, 6])
+
+
+def index_of(output):
+    """Return the files of the index of a run."""
+    folder = OutputFolder(str(output))
+    names = [INDEX_FILE, *(f"{INDEX_FOLDER}/{name}" for name in folder.files(INDEX_FOLDER))]
+    return {name: folder.read(name) for name in names if folder.exists(name)}
+
+
+def group_small_record(record, **given):
+    """Group a part by its record behind the shuffle, which only small ones must cross."""
+    assert record == replace(record, summary=ScoreSummary(), work=Work(), languages={}, dropped={})
+    return group_part(record, **given)
+
+
+def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder, monkeypatch):
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", 5)
+    given = {"model": str(tiny_folder("bert")), "num_layers": 2, "split_rows": 4}
+    run_job(dump, output=tmp_path / "one", **given)
+    job = start(prepare_score(options(dump, tmp_path / "all", group_by=("id",), **given)))
+    # No process builds it here: the pipeline alone does.
+    monkeypatch.setattr(index_module, "_build", None)
+    monkeypatch.setattr(finish, "group_part", group_small_record)
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    add_score_pipeline(pipeline, job)
-    found = pipeline.run().metrics().query()
-    counters = {item.key.metric.name: item.committed for item in found["counters"]}
-    assert counters["pairs_scored"] == 40
-    assert counters["parts_written"] == 2
-    assert counters["documents_counted"] == 40
+    build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True), idf=job.idf)
+    pipeline.run().wait_until_finish()
+    job.spec.folder.release()
+    assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
+    assert sum(read_index(job.spec.folder).rows) > 5
+    assert job.spec.folder.exists(GROUPS_FILE)
+    assert len(index_of(tmp_path / "one")) > 5
+    assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
+
+
+def test_no_index_leaves_none_and_files_of_one_name_are_reused(tmp_path, dump, tiny_folder):
+    words = ["score", "--input", dump, "--device", "cpu", "--model", tiny_folder("bert")]
+    words += ["--num-layers", 2, "--quiet", "--output"]
+
+    def score(*more):
+        return cli.main([*map(str, (*words, *more))])
+
+    assert score(tmp_path / "a") == cli.DONE
+    assert len(index_of(tmp_path / "a")) == 3
+    assert score(tmp_path / "a", "--no-index") == cli.DONE
+    assert index_of(tmp_path / "a") == {}
+    assert score(tmp_path / "b", "--reuse", tmp_path / "a") == cli.DONE
+    assert OutputFolder(str(tmp_path / "b")).read_json(SUMMARY_FILE)["reused"] == 27
+    assert score(tmp_path / "a") == cli.DONE  # without the option it is written again
+    assert index_of(tmp_path / "a") == index_of(tmp_path / "b")
