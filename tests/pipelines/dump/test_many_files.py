@@ -4,11 +4,12 @@ import threading
 from collections import Counter
 from typing import Any
 
+import fsspec
 import pytest
 
 from bertscore_beam.dump import Plan, Resources
-from tests.support.dumps import write_small_files
 from tests.support.faults import Faults
+from tests.support.hostile import pairs, parquet_bytes
 from tests.support.s3 import s3_bucket
 from tests.support.tables import plan_pairs
 
@@ -53,7 +54,8 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
-        write_small_files(f"{bucket}/dump", files)
+        data = parquet_bytes(pairs())
+        fsspec.filesystem("s3").pipe({f"{bucket}/dump/{n}.parquet": data for n in range(files)})
         requests = faults[0].watch = Requests(IN_FLIGHT)
         got = plan(f"{bucket}/dump")
         assert len(got.splits) == files
