@@ -1,12 +1,11 @@
 """Finished scoring runs made from tables: as `score` leaves them, but no model has run.
 
-A run of 10 million rows takes half a minute. It can be opened, read and compared; it has no index,
-so it cannot be reused.
+Such a run can be opened, read and compared; it has no index, so it cannot be reused.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,7 +104,7 @@ def scored(
 
 def made_run(
     folder: Path,
-    inputs: Mapping[str, pa.Table | Iterable[pa.Table]],
+    inputs: Mapping[str, pa.Table],
     *,
     signature: Signature | Mapping[str, Signature] = SIGNATURE,
     part_rows: int = PART_ROWS,
@@ -115,8 +114,7 @@ def made_run(
 
     Args:
         folder: The folder, which is made.
-        inputs: The scored rows of each input file, by its name; tables are written as they come,
-            so that a large run needs no more memory than one table.
+        inputs: The scored rows of each input file, by its name.
         signature: How all rows were scored; or, by language, how those whose column `language` is
             that language were.
         part_rows: Most rows of a part.
@@ -130,12 +128,10 @@ def made_run(
     stated = None if by_language else first.format()
     signatures = {language: one.format() for language, one in by_language.items()}
     records = []
-    for input_name, tables in inputs.items():
-        row = 0
-        for table in _pieces(tables, part_rows):
-            part = part_name(input_name, row)
-            records.append(_write_part(folder, part, table, signatures or stated, identity))
-            row += len(table)
+    for input_name, table in inputs.items():
+        for row in range(0, max(1, len(table)), part_rows):
+            rows, part = table.slice(row, part_rows), part_name(input_name, row)
+            records.append(_write_part(folder, part, rows, signatures or stated, identity))
     totals = RunTotals.sum(map(RunTotals.of_record, records))
     goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
     summary = judge(replace(goal, max_reject_fraction=1.0), totals, stated, missing=(), doubled=())
@@ -161,12 +157,6 @@ def made_run(
     _write(folder / SUMMARY_FILE, json.dumps(summary).encode())
     _write(folder / SUCCESS_FILE, json.dumps({"run": run["run"]}).encode())
     return folder
-
-
-def _pieces(tables: pa.Table | Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    for table in [tables] if isinstance(tables, pa.Table) else tables:
-        for start in range(0, max(1, len(table)), rows):
-            yield table.slice(start, rows)
 
 
 def _write_part(
@@ -246,9 +236,8 @@ def many_rows(
     systems: int = 4,
     languages: tuple[str, ...] = ("de", "en", "zh"),
     shift: float = 0.0,
-    step: int = PART_ROWS,
-) -> Iterator[pa.Table]:
-    """Yield made-up rows of a run of any size, a part at a time.
+) -> pa.Table:
+    """Return made-up rows of a run.
 
     Every system answers the same segments; ten segments in a row share a document. `seed` decides
     on the noise of the candidates only, so that two runs can be compared row by row.
@@ -259,21 +248,15 @@ def many_rows(
         systems: Number of systems, `system-0` and so on.
         languages: Segments take them in turns.
         shift: What is added to the F1 of `system-1`.
-        step: Rows of a table.
     """
-    names = pa.array([f"system-{number}" for number in range(systems)])
-    codes = pa.array(languages)
-    for start in range(0, rows, step):
-        number = np.arange(start, min(rows, start + step))
-        segment, system = np.divmod(number, systems)
-        hardness = np.random.default_rng([1, start]).normal(0.8, 0.06, len(number))
-        noise = np.random.default_rng([2, seed, start]).normal(0, 0.02, len(number))
-        f1 = np.clip(hardness + noise + shift * (system == 1), 0, 1)
-        yield scored(
-            f1,
-            id=pa.array(number),
-            segment=pa.array(segment),
-            document=pa.array(segment // 10),
-            system=names.take(pa.array(system)),
-            language=codes.take(pa.array(segment % len(languages))),
-        )
+    segment, system = np.divmod(np.arange(rows), systems)
+    hardness = np.random.default_rng(1).normal(0.8, 0.06, rows)
+    noise = np.random.default_rng([2, seed]).normal(0, 0.02, rows)
+    return scored(
+        np.clip(hardness + noise + shift * (system == 1), 0, 1),
+        id=pa.array(range(rows)),
+        segment=pa.array(segment),
+        document=pa.array(segment // 10),
+        system=pa.array([f"system-{number}" for number in system]),
+        language=pa.array(languages).take(pa.array(segment % len(languages))),
+    )
