@@ -37,7 +37,7 @@ PARTS: dict[str, tuple[str, int]] = {
     "rates": ("speed", 70),
     "sweep": ("speed", 130),
     "threads": ("jobs", 90),
-    "faults": ("jobs", 70),
+    "faults": ("jobs", 110),
 }
 """The parts: a function of a module, and the seconds that it may take, start of the process
 included."""
