@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bertscore_beam.dump import (
-    SIGNATURE_KEY,
-    SIGNATURES_KEY,
     RowDigests,
     Rows,
     TableFields,
@@ -32,7 +31,7 @@ from bertscore_beam.records import (
     summary_of_languages,
 )
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
-from bertscore_beam.score import SCHEMA_VERSION
+from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.stats import cancelling
 from bertscore_core.tokens import Work
@@ -120,34 +119,33 @@ def made_run(
         part_rows: Most rows of a part.
         started: When it began, in seconds since the epoch.
     """
-    by_language = {} if isinstance(signature, Signature) else dict(signature)
-    first = next(iter(by_language.values())) if by_language else signature
-    identity = {**first.fields(), "candidate_column": "candidate", "reference_column": "reference"}
-    if by_language:
-        identity["language_column"] = "language"
-    stated = None if by_language else first.format()
-    signatures = {language: one.format() for language, one in by_language.items()}
+    names = {"candidate_column": "candidate", "reference_column": "reference"}
+    if isinstance(signature, Signature):
+        stated, signatures, first = signature.format(), {}, signature
+        notes = part_metadata(signature)
+    else:
+        signatures = {language: one.format() for language, one in signature.items()}
+        stated, first = None, next(iter(signature.values()))
+        notes = metadata_by_language(signatures)
+        names["language_column"] = "language"
+    identity = {**first.fields(), **names}
     records = []
     for input_name, table in inputs.items():
         for row in range(0, max(1, len(table)), part_rows):
             rows, part = table.slice(row, part_rows), part_name(input_name, row)
-            records.append(_write_part(folder, part, rows, signatures or stated, identity))
+            records.append(_write_part(folder, part, rows, notes, identity))
     totals = RunTotals.sum(map(RunTotals.of_record, records))
     goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
     summary = judge(replace(goal, max_reject_fraction=1.0), totals, stated, missing=(), doubled=())
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
-    if by_language:
+    if signatures:
         summary["languages"] = summary_of_languages(totals, signatures)
     run = {
         "run": f"made-{folder.name}",
         "identity": identity,
         "signature": stated,
-        **({"signatures": signatures} if by_language else {}),
-        "options": {
-            "candidate_column": "candidate",
-            "reference_column": "reference",
-            "language_column": "language" if by_language else None,
-        },
+        **({"signatures": signatures} if signatures else {}),
+        "options": {"language_column": None} | names,
         "rows": totals.summary.rows,
         "parts": len(records),
         "started": started,
@@ -163,26 +161,16 @@ def _write_part(
     folder: Path,
     name: str,
     table: pa.Table,
-    signature: str | Mapping[str, str] | None,
+    notes: Mapping[str, str],
     identity: Mapping[str, str],
 ) -> PartRecord:
     """Write a part with its record."""
-    key, text = (
-        (SIGNATURE_KEY, signature)
-        if isinstance(signature, str)
-        else (SIGNATURES_KEY, json.dumps(signature))
-    )
-    notes = {"bertscore.schema_version": SCHEMA_VERSION, key: text}
-    data = write_part(table.replace_schema_metadata(notes))
+    data = write_part(table.replace_schema_metadata(dict(notes)))
     languages = {}
-    if not isinstance(signature, str):
-        found = np.array(table["language"].to_pylist(), dtype=object)
-        languages = {
-            language: LanguageRows(
-                label=language, summary=_summary(table.filter(found == language))
-            )
-            for language in sorted(set(found.tolist()))
-        }
+    if "language_column" in identity:
+        for language in sorted(set(table["language"].to_pylist())):
+            summary = _summary(table.filter(pc.equal(table["language"], language)))
+            languages[language] = LanguageRows(label=language, summary=summary)
     input_name, _, start = name.rpartition("/part-")
     record = PartRecord(
         part_name=name,
