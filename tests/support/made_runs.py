@@ -5,7 +5,7 @@ Such a run can be opened, read and compared; it has no index, so it cannot be re
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def scored(
 
 def made_run(
     folder: Path,
-    inputs: Mapping[str, pa.Table],
+    inputs: Mapping[str, pa.Table | Sequence[pa.Table]],
     *,
     signature: Signature | Mapping[str, Signature] = SIGNATURE,
     part_rows: int = PART_ROWS,
@@ -113,7 +113,8 @@ def made_run(
 
     Args:
         folder: The folder, which is made.
-        inputs: The scored rows of each input file, by its name.
+        inputs: The scored rows of each input file, by its name; of several tables each has parts of
+            its own.
         signature: How all rows were scored; or, by language, how those whose column `language` is
             that language were.
         part_rows: Most rows of a part.
@@ -130,10 +131,13 @@ def made_run(
         names["language_column"] = "language"
     identity = {**first.fields(), **names}
     records = []
-    for input_name, table in inputs.items():
-        for row in range(0, max(1, len(table)), part_rows):
-            rows, part = table.slice(row, part_rows), part_name(input_name, row)
-            records.append(_write_part(folder, part, rows, notes, identity))
+    for input_name, tables in inputs.items():
+        row = 0
+        for table in [tables] if isinstance(tables, pa.Table) else tables:
+            for start in range(0, max(1, len(table)), part_rows):
+                rows, part = table.slice(start, part_rows), part_name(input_name, row)
+                records.append(_write_part(folder, part, rows, notes, identity))
+                row += len(rows)
     totals = RunTotals.sum(map(RunTotals.of_record, records))
     goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
     summary = judge(replace(goal, max_reject_fraction=1.0), totals, stated, missing=(), doubled=())
