@@ -2,72 +2,45 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from bertscore_core.model import openvino_runtime
-from tests.benchmarks.harness import Recorder
 
 CPU_SHAPES = ((1024, 384, 1536), (1024, 1024, 4096), (2048, 2048, 2048))
 """Rows, inner length and columns of the products."""
 CHAIN = 8
 """Products in a row in OpenVINO, which lays out each one's weights when it compiles them."""
-CUDA_SHAPES = ((8192, 8192, 8192),)
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+CUDA_SHAPE = (8192, 8192, 8192)
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """Best rates of one number format, in FLOP/s; 0 where a path does not exist.
-
-    Attributes:
-        matmul: torch.matmul.
-        packed: oneDNN with the weights laid out beforehand.
-        chain: A chain of products in OpenVINO.
-    """
-
-    matmul: float
-    packed: float
-    chain: float
-
-    @property
-    def best(self) -> float:
-        """The fastest path."""
-        return max(self.matmul, self.packed, self.chain)
-
-
-def gemm(recorder: Recorder, *, device: str = "cpu", seconds: float = 0.4) -> None:
-    """The product limit of this machine: its fastest matrix product, in each number format.
+def measure(dtype: str, device: str = "cpu", seconds: float = 0.4) -> float:
+    """Return the FLOP/s of the fastest matrix product in one number format.
 
     Useful work a second as a share of it is what carries over from one processor to another. On a
     CPU three paths are timed: torch.matmul, oneDNN with the weights laid out beforehand, and a
     chain of products in OpenVINO. Which is the fastest depends on the processor, so the limit is
     the best of all over a few shapes, the smaller ones like those of an encoder. On CUDA it is one
     large torch.matmul.
-    """
-    for dtype in ("float32", "bfloat16"):
-        peak = measure(dtype, device, seconds)
-        rates = {"matmul": peak.matmul, "packed": peak.packed, "chain": peak.chain}
-        rates["peak"] = peak.best
-        gflops = {f"{name}_gflops": round(rate / 1e9, 1) for name, rate in rates.items()}
-        recorder.add(what=dtype, n=1, **gflops, threads=torch.get_num_threads())
-
-
-def measure(dtype: str, device: str = "cpu", seconds: float = 0.4) -> Peak:
-    """Measure the peak of one number format.
 
     Args:
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu` or `cuda`.
         seconds: Time spent on each path and shape.
     """
-    shapes = CPU_SHAPES if device == "cpu" else CUDA_SHAPES
-    plain = [_matmul_rate(shape, DTYPES[dtype], device, seconds) for shape in shapes]
-    packed = [_packed_rate(shape, DTYPES[dtype], seconds) for shape in shapes if device == "cpu"]
-    chain = [_chain_rate(shape, dtype, seconds) for shape in shapes if device == "cpu"]
-    return Peak(max(plain), max(packed, default=0.0), max(chain, default=0.0))
+    kind = getattr(torch, dtype)
+    if device != "cpu":
+        return _matmul_rate(CUDA_SHAPE, kind, device, seconds)
+    return max(
+        rate
+        for shape in CPU_SHAPES
+        for rate in (
+            _matmul_rate(shape, kind, device, seconds),
+            _packed_rate(shape, kind, seconds),
+            _chain_rate(shape, dtype, seconds),
+        )
+    )
 
 
 @torch.inference_mode()

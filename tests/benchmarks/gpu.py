@@ -1,4 +1,4 @@
-"""First contact with a new GPU: nine parts in two calls of less than ten minutes each.
+"""First contact with a new GPU: seven parts in two calls of less than ten minutes each.
 
     python -m tests.benchmarks.gpu --first-contact --only first
     python -m tests.benchmarks.gpu --first-contact --only second
@@ -6,8 +6,8 @@
 Every part passes or fails, from the facts of the card to what a job does when the GPU fails. Each
 runs in its own process, with its own time limit. They need torch with CUDA, transformers,
 safetensors, numpy and this checkout; see `first_contact.kit` for a machine without network. The
-findings are printed, and are in `first_contact.json` in the folder that `--out` names; a table
-of the rates, measured and predicted, and sentences for the docs come last.
+findings are printed, and are in a file for each part in the folder that `--out` names, as the
+results of all benchmarks are; a table of the rates, measured and predicted, comes last.
 
 `python -m tests.benchmarks peer --model roberta-large --device cuda` compares with bert-score.
 """
@@ -21,39 +21,28 @@ import sys
 import time
 import tomllib
 import zipfile
-from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.kit import KIT, ROOT
-from tests.benchmarks.first_contact.report import (
-    FAIL,
-    Checks,
-    Finding,
-    conclusion,
-    read_findings,
-    verdict,
-)
-from tests.benchmarks.harness import BUILD, machine
+from tests.benchmarks.harness import BUILD, FAIL, Recorder, in_words, verdict
+from tests.benchmarks.table import read_results, to_markdown
 
 PARTS: dict[str, tuple[str, int]] = {
-    "card": ("works", 40),
-    "gpu_tests": ("gpu_tests", 110),
-    "families": ("works", 80),
+    "card": ("speed", 40),
+    "gpu_tests": ("gpu_tests", 190),
     "profiled": ("speed", 60),
     "rates": ("speed", 70),
     "sweep": ("speed", 130),
     "threads": ("jobs", 90),
     "faults": ("jobs", 110),
-    "compiled": ("speed", 150),
 }
 """The parts: a function of a module, and the seconds that it may take, start of the process
 included."""
 
-HALVES = {"first": list(PARTS)[:5], "second": list(PARTS)[5:]}
+HALVES = {"first": list(PARTS)[:4], "second": list(PARTS)[4:]}
 """Parts that together stay below ten minutes, by the name that `--only` takes."""
 
 
@@ -72,24 +61,21 @@ def main() -> int:
         "--time-factor", type=float, default=1.0, help="stretches every part's time"
     )
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
-    parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
     flags = parser.parse_args()
-    return run(flags) if flags.part is None else run_here(flags)
+    if flags.part is None:
+        return run(flags)
+    module, _ = PARTS[flags.part]
+    recorder = Recorder(flags.part, flags.out / f"{flags.part}.jsonl")
+    with recorder.guarded("runs to its end"):
+        part = getattr(import_module(f"tests.benchmarks.first_contact.{module}"), flags.part)
+        part(recorder, given_of(flags, flags.part))
+    return int(verdict(recorder.lines) == FAIL)
 
 
-def given_of(flags: argparse.Namespace) -> Given:
+def given_of(flags: argparse.Namespace, part: str) -> Given:
     """Return what a part is given."""
     paths = flags.kit.resolve(), flags.out.resolve()
-    return Given(flags.device, *paths, flags.quick, flags.seconds)
-
-
-def run_here(flags: argparse.Namespace) -> int:
-    """Run a part in this process."""
-    checks = Checks(flags.part, flags.out / f"{flags.part}.jsonl")
-    with checks.guarded("runs to its end"):
-        module = import_module(f"tests.benchmarks.first_contact.{PARTS[flags.part][0]}")
-        getattr(module, flags.part)(checks, given_of(flags))
-    return int(verdict(checks.findings) == FAIL)
+    return Given(flags.device, *paths, flags.quick, PARTS[part][1] * flags.time_factor)
 
 
 def run(flags: argparse.Namespace) -> int:
@@ -98,56 +84,39 @@ def run(flags: argparse.Namespace) -> int:
     What earlier calls have found is kept beside, unless a part is run again.
     """
     flags.out.mkdir(parents=True, exist_ok=True)
-    flags.seconds = 0.0
     environment = _environment(flags.kit, flags.out)
-    results = flags.out / "first_contact.json"
-    earlier = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
-    document: dict[str, Any] = {
-        "machine": dict(machine()),
-        "device": flags.device,
-        "parts": earlier.get("parts", {}),
-    }
     chosen = [part for name in flags.only for part in HALVES.get(name, [name])]
-    models = given_of(flags)
+    models = given_of(flags, "card")
     models.minilm(), models.large()  # built before any clock starts
-    started = time.monotonic()
-    for number, name in enumerate(PARTS, start=1):
-        if name not in chosen:
-            continue
-        limit = PARTS[name][1] * flags.time_factor
-        print(f"{number}. {name} (at most {limit:.0f} s)", flush=True)
+    statuses = {}
+    for name in filter(chosen.__contains__, PARTS):
+        print(f"{name} (at most {PARTS[name][1] * flags.time_factor:.0f} s)", flush=True)
         begun = time.monotonic()
-        findings = _run_part(name, flags, environment, limit)
-        seconds = round(time.monotonic() - begun, 1)
-        status = verdict(findings)
-        print(f"{status} {name}, {seconds} s", flush=True)
-        document["parts"][name] = {
-            "status": status,
-            "seconds": seconds,
-            "findings": [asdict(finding) for finding in findings],
-        }
-        document["seconds"] = round(time.monotonic() - started, 1)
-        results.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
-    statuses = {name: document["parts"][name]["status"] for name in chosen}
-    print(conclusion(document["parts"]))
+        lines = _run_part(name, flags, environment)
+        statuses[name] = verdict(lines)
+        print(*(f"  {in_words(line)}" for line in lines), sep="\n")
+        print(f"{statuses[name]} {name}, {time.monotonic() - begun:.1f} s", flush=True)
+    found = read_results(flags.out.glob("*.jsonl"))
+    print(to_markdown([line for line in found if "predicted" in line]))
     print("  ".join(f"{name}={status}" for name, status in statuses.items()))
-    print(f"{document['seconds']} s; the figures are in {results}")
+    print(f"the figures are in {flags.out}")
     return int(FAIL in statuses.values())
 
 
 def _run_part(
-    name: str, flags: argparse.Namespace, environment: dict[str, str], limit: float
-) -> list[Finding]:
-    lines = flags.out / f"{name}.jsonl"
-    lines.unlink(missing_ok=True)
+    name: str, flags: argparse.Namespace, environment: dict[str, str]
+) -> list[dict[str, object]]:
+    """Run a part, and return its lines."""
+    out, limit = flags.out / f"{name}.jsonl", PARTS[name][1] * flags.time_factor
+    out.unlink(missing_ok=True)
     command = [sys.executable, "-m", "tests.benchmarks.gpu", "--first-contact", "--part", name]
     command += ["--device", flags.device, "--kit", str(flags.kit.resolve())]
-    command += ["--out", str(flags.out.resolve()), "--seconds", str(limit)]
+    command += ["--out", str(flags.out.resolve()), "--time-factor", str(flags.time_factor)]
     command += ["--quick"] if flags.quick else []
     ended = ""
     with (flags.out / f"{name}.log").open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stderr=log, start_new_session=True
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
         )
         try:
             status = process.wait(limit)
@@ -157,12 +126,9 @@ def _run_part(
             ended = f"took more than its {limit:.0f} s"
             os.killpg(process.pid, 9)  # its own children as well
             process.wait()
-    findings = read_findings(lines)
     if ended:
-        last = Finding(name, "runs to its end", FAIL, f"{ended}; see {log.name}")
-        print(f"  {last.line()}", flush=True)
-        findings.append(last)
-    return findings
+        Recorder(name, out).check("runs to its end", passed=False, why=f"{ended}; see {log.name}")
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
 def _environment(kit: Path, folder: Path) -> dict[str, str]:

@@ -8,19 +8,22 @@ import inspect
 import json
 import os
 import platform
-import resource
+import re
 import subprocess
 import sys
 import time
+import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -59,6 +62,10 @@ class Shape:
         return self.layers * (linear + attention)
 
 
+PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
+"""What a line may say of what is demanded: it holds, it does not, or nobody could look."""
+
+
 @dataclass
 class Recorder:
     """Prints the results of one benchmark, and keeps them.
@@ -67,22 +74,23 @@ class Recorder:
         benchmark: Name that stands in every line.
         out: File the lines are appended to, or None.
         facts: About the machine; `add` puts them into every line.
+        lines: All so far, without them.
     """
 
     benchmark: str
     out: Path | None = None
     facts: dict[str, Any] = field(default_factory=lambda: dict(machine()))
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
         self,
         *,
         what: str,
-        n: int,
+        n: int | None = None,
         model: str = "-",
         seconds: Sequence[float] = (),
-        ratio: float | None = None,
         **more: Any,
-    ) -> dict[str, Any]:
+    ) -> None:
         """Record one result.
 
         Args:
@@ -90,33 +98,61 @@ class Recorder:
             n: How many pairs, or other units.
             model: Name of the model.
             seconds: One value a round; their median stands in the line too.
-            ratio: How many times as fast as what the benchmark compares with.
-            **more: Further fields.
+            **more: Further fields; None for one that the line does not have.
         """
         line = {"benchmark": self.benchmark, "model": model, "what": what, "n": n}
         if seconds:
-            line["seconds"] = _short(median(seconds))
-            line["all_seconds"] = [_short(value) for value in seconds]
-        if ratio is not None:
-            line["ratio"] = _short(ratio)
-        line |= {name: _short(value) for name, value in more.items() if value is not None}
-        text = json.dumps({**line, "machine": self.facts})
+            line |= {"seconds": median(seconds), "all_seconds": list(seconds)}
+        line = {name: _short(value) for name, value in (line | more).items() if value is not None}
+        self.lines.append(line)
+        text = json.dumps({**line, "machine": self.facts}, default=str)
         print(text, flush=True)
         if self.out is not None:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             with self.out.open("a", encoding="utf-8") as lines:
                 lines.write(text + "\n")
-        shown = {name: value for name, value in line.items() if name != "all_seconds"}
-        print("  ".join(f"{name}={value}" for name, value in shown.items()), file=sys.stderr)
-        return line
+        print(in_words(line), file=sys.stderr)
 
-    def command(self, what: str, n: int, words: Iterable[object], **more: Any) -> dict[str, Any]:
-        """Run a command of `bertscore-beam` alone, and record what it cost and `more`."""
-        cost = run_command(words)
-        seconds = cost.pop("seconds")
-        return self.add(
-            what=what, n=n, seconds=[seconds], pairs_per_second=n / seconds, **cost, **more
-        )
+    def race(
+        self, taken: Mapping[str, Sequence[float]], n: int, more: Mapping[str, Any], **each: Any
+    ) -> None:
+        """Record the seconds of some variants, with the ratio to the first, and `more` of one."""
+        base = median(next(iter(taken.values())))
+        for what, seconds in taken.items():
+            rates = {"ratio": base / median(seconds), "pairs_per_second": n / median(seconds)}
+            self.add(what=what, n=n, seconds=seconds, **rates, **each, **more.get(what, {}))
+
+    def check(self, what: str, passed: bool, why: str | None = None, **figures: Any) -> None:
+        """Record something that is demanded."""
+        self.add(what=what, status=PASS if passed else FAIL, why=why, **figures)
+
+    def skip(self, what: str, why: str = "no CUDA device was asked for") -> None:
+        """Record what could not be looked at."""
+        self.add(what=what, status=SKIP, why=why)
+
+    @contextmanager
+    def guarded(self, what: str) -> Iterator[None]:
+        """Turn an error in the body into a failure, so that what follows is still looked at."""
+        try:
+            yield
+        except Exception as error:  # whatever a device or a library raises
+            traceback.print_exc()
+            first = (str(error).splitlines() or [""])[0][:300]
+            self.check(what, passed=False, why=f"{type(error).__name__}: {first}")
+
+
+def in_words(line: Mapping[str, Any]) -> str:
+    """Say a result in a line for people."""
+    said = [str(line[name]) for name in ("status", "what", "why") if name in line]
+    left_out = ("benchmark", "what", "status", "why", "all_seconds", "machine")
+    figures = [(name, value) for name, value in line.items() if name not in left_out]
+    return "  ".join([*said, *(f"{name}={value}" for name, value in figures if value != "-")])
+
+
+def verdict(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Say how a benchmark went: it fails with any failure, and passes if anything was seen."""
+    statuses = {line.get("status", PASS) for line in lines}
+    return next((status for status in (FAIL, PASS) if status in statuses), SKIP)
 
 
 def interleave(variants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -139,25 +175,26 @@ def interleave(variants: Mapping[str, Callable[[], float]], rounds: int) -> dict
     return seconds
 
 
-def run_command(words: Iterable[object]) -> dict[str, float]:
-    """Run a command of `bertscore-beam` that must end well.
+def run_command(words: Iterable[object], stdout: IO[str] | None = None) -> dict[str, Any]:
+    """Run a command of `bertscore-beam` that must end well, and keep what it prints in a file.
 
     Returns:
         Its seconds, the processor's seconds of all its processes, and the most memory that itself
         and its largest worker held, looked at ten times a second.
     """
-    started, before, own, worker = time.perf_counter(), children_seconds(), 0.0, 0.0
+    started, before, own, worker = time.perf_counter(), os.times(), 0.0, 0.0
     command = [sys.executable, "-m", "bertscore_beam", *map(str, words)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=stdout or subprocess.DEVNULL)
     while process.poll() is None:
         own = max(own, peak_mb(process.pid))
         worker = max([worker, *map(peak_mb, descendants(process.pid))])
         time.sleep(0.1)
     if process.returncode:
         raise SystemExit(f"{command} ended with status {process.returncode}")
+    after = os.times()
     return {
         "seconds": time.perf_counter() - started,
-        "cpu_seconds": children_seconds() - before,
+        "cpu_seconds": sum(after[2:4]) - sum(before[2:4]),  # of children that have ended
         "own_peak_mb": own,
         "worker_peak_mb": worker,
     }
@@ -174,12 +211,6 @@ def peak_mb(process: int | str = "self") -> float:
         return 0.0
     words = status.partition("VmHWM:")[2].split()
     return round(int(words[0]) * 1024 / 1e6, 1) if words else 0.0
-
-
-def children_seconds() -> float:
-    """Return the processor's seconds of all child processes that have ended, and of theirs."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def run_case(case: Callable[..., None], words: Sequence[str]) -> None:
@@ -208,32 +239,23 @@ def machine() -> Mapping[str, Any]:
     """Say what this machine is and which versions run on it."""
     return {
         "cpu": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0,
+        "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
-        **{name: found for name in PACKAGES if (found := version_of(name)) is not None},
+        **{name: version(name) for name in PACKAGES if find_spec(name.replace("-", "_"))},
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
 
 
-def version_of(package: str) -> str | None:
-    """Return the version of an installed package, None when it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
 def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    named = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
-    flags = set(named.get("flags", "").split())
-    wide = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
-    return " ".join([named.get("model name", platform.machine()), *wide])
+    """Name the processor, and what it can do with many numbers at once."""
+    said = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    name = re.search(r"model name\s*: (.*)", said)
+    wide = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {flag}" in said]
+    return " ".join([name[1] if name else platform.machine(), *wide])
 
 
 def _short(value: Any) -> Any:
-    """Keep six significant digits of a number."""
+    """Keep six significant digits of a number, or of each in a list."""
+    if isinstance(value, list):
+        return [_short(one) for one in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value

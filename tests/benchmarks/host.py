@@ -4,19 +4,17 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from tests.benchmarks.command import write_pair_groups
 from tests.benchmarks.harness import Recorder
-from tests.benchmarks.models import BenchModel, prepare_narrow
+from tests.benchmarks.models import prepare
 from tests.benchmarks.texts import mixed
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, pretend
@@ -27,9 +25,10 @@ SMALLER = 4
 HERE = 2
 """Processors of this machine that a case may use."""
 
+WAITED = ("device_idle_seconds", "device_late_seconds", "host_waited_seconds")
 
-@dataclass(frozen=True, slots=True)
-class Case:
+
+class Case(NamedTuple):
     """A model on a GPU.
 
     Attributes:
@@ -56,27 +55,30 @@ CASES = {
 }
 
 
-def write_dump(path: Path, rows: int, splits: int) -> None:
-    """Write as many row groups of the same pairs."""
-    pairs = mixed(rows, mean_tokens=22.5)  # 45 tokens a pair
-    table = pa.table({"candidate": pairs.candidates, "reference": pairs.references})
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for _ in range(splits):
-            writer.write_table(table, row_group_size=rows)
-
-
 def measure(case: Case, *, threads: int, rows: int, splits: int) -> dict[str, float]:
     """Run a job; return the share of the time in which the device was busy, and what it took."""
     device = PretendedDevice(case.tokens_per_second * HERE / case.processors)
     rows = max(rows // SMALLER, 1)
-    model = prepare_narrow(case.model)
+    model = prepare(case.model, narrow=True)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as scratch:
         patch.setenv("TOKENIZERS_PARALLELISM", "true")
         dump = Path(scratch) / "dump.parquet"
-        write_dump(dump, rows, splits)
+        left, right = mixed(rows, mean_tokens=22.5)  # 45 tokens a pair
+        write_pair_groups(dump, (left * splits, right * splits), rows)
+        options = job_options(
+            dump,
+            Path(scratch) / "out",
+            model=str(model.path),
+            num_layers=model.shape.layers,
+            backend="torch",
+            max_batch_tokens=32768,
+            split_rows=rows,
+            min_rows=1,
+        )
         pretend(patch, device)
         before = time.process_time()
-        summary = _run(model, dump, Path(scratch) / "out", threads, rows)
+        flags = ["--direct_running_mode=multi_threading", f"--direct_num_workers={threads}"]
+        summary = run_options(options, FnApiRunner(), flags)
         processor = time.process_time() - before
     wall = device.done_at - (device.first_at or 0.0)
     return {
@@ -86,25 +88,8 @@ def measure(case: Case, *, threads: int, rows: int, splits: int) -> dict[str, fl
         "pairs_per_second": rows * splits / wall,
         "device_seconds_per_split": device.busy_seconds / splits,
         "processor_seconds_per_split": processor / splits,
-        "device_idle_seconds": summary["device_idle_seconds"],
-        "device_late_seconds": summary["device_late_seconds"],
-        "host_waited_seconds": summary["host_waited_seconds"],
+        **{name: summary[name] for name in WAITED},
     }
-
-
-def _run(model: BenchModel, dump: Path, output: Path, threads: int, rows: int) -> dict[str, Any]:
-    options = job_options(
-        dump,
-        output,
-        model=str(model.path),
-        num_layers=model.shape.layers,
-        backend="torch",
-        max_batch_tokens=32768,
-        split_rows=rows,
-        min_rows=1,
-    )
-    flags = ["--direct_running_mode=multi_threading", f"--direct_num_workers={threads}"]
-    return run_options(options, FnApiRunner(), flags)
 
 
 def host(

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from tests.benchmarks.harness import BUILD, Recorder
+from tests.benchmarks.harness import BUILD, Recorder, run_command
 from tests.support.crawl_texts import sentences
 from tests.support.processes import kill_session, send, session_members, wait_until_gone
 
@@ -34,10 +33,9 @@ LENGTHS = {"en": (6, 14), "de": (5, 11), "zh": (8, 24)}
 CHANGED = 0.1
 """Share of the rows that have another candidate in the second night."""
 
-KILLS = {1 / 3: "the command", 2 / 3: "all its processes"}
-"""What is killed when so much of the first night is done."""
+KILLS = (1 / 3, 2 / 3)
+"""How much of the first night is done when it is killed."""
 
-SLICES = 10
 _METRICS = ("chrf", "bleu")
 
 
@@ -60,7 +58,7 @@ def million(
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    dump = _once(place, "dump", partial(write_days, place, pairs))
+    changed = _once(place / "dump.json", partial(write_days, place, pairs))
     languages = {
         language: {"model": model, "num_layers": layer}
         for language, layer in zip(LENGTHS, layers, strict=True)
@@ -70,33 +68,81 @@ def million(
     score += ["--by", "system", "language", "--metrics", *_METRICS, "--dtype", dtype]
     score += ["--split-rows", split_rows, "--workers", 1, "--device", "cpu"]
     nights = [place / "night-1", place / "night-2"]
-    for number, (night, more) in enumerate(zip(nights, ([], ["--reuse", nights[0]]), strict=True)):
-        words = [*score, "--input", place / f"day-{number + 1}", "--output", night, *more]
-        kills = {} if more else {share * pairs / split_rows: who for share, who in KILLS.items()}
-        _once(place, night.name, partial(_night, place, night, words, kills))
+    again = [*score, "--reuse", nights[0]]
     by = ["--key", "id", "--by", "system", "language"]
-    for verb, words in {
+    first = 0.0
+    for name, words in {
+        "night-1": [*score, "--input", place / "day-1", "--output", nights[0]],
+        "night-2": [*again, "--input", place / "day-2", "--output", nights[1]],
         "compare": ["compare", nights[1], nights[0], *by, "--measure", "f1", *_METRICS, "--json"],
         "report": ["report", nights[1], "--against", nights[0], *by, "-o", place / "page.html"],
     }.items():
-        _once(place, verb, partial(_alone, place, verb, words))
-    found = _once(place, "check", partial(check, nights, pairs))
-    _record(recorder, place, pairs, dump["changed"], found)
+        stops = [pairs / split_rows * share for share in KILLS] if name == "night-1" else []
+        cost = _once(place / f"{name}.json", partial(_run, words, place / name, stops))
+        first = first or cost["cpu_seconds"]
+        share = cost["cpu_seconds"] / first
+        seconds = [cost.pop("seconds")]
+        recorder.add(what=name, n=pairs, seconds=seconds, share_of_first=share, **cost)
+    found = check(nights, pairs)
+    whole = json.loads((place / "compare.stdout").read_text())["comparisons"][0]["whole"]
+    found["compared"] = whole["counts"]["pairs"]
+    found["reused"] = json.loads((nights[1] / "_summary.json").read_text())["reused"]
+    recorder.add(what="rows", n=pairs, **found)
+    right = {"once": True, "unscored": 0, "changed": changed, "equal_scores": True}
+    if found != right | {"compared": pairs, "reused": pairs - changed}:
+        raise SystemExit(f"wrong: {found}; {changed} rows were changed")
 
 
-def _once(place: Path, name: str, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _once(path: Path, step: Callable[[], Any]) -> Any:
     """Return the result of a step, which is kept in a file."""
-    path = place / f"{name}.json"
     if not path.exists():
         made = path.with_suffix(".partial")
         made.write_text(json.dumps(step()))
         made.rename(path)
-    result: dict[str, Any] = json.loads(path.read_text())
-    return result
+    return json.loads(path.read_text())
 
 
-def write_days(place: Path, pairs: int) -> dict[str, Any]:
-    """Write the dumps of both days; return how many rows differ, and the bytes of the first."""
+def _run(words: Sequence[object], out: Path, stops: Sequence[float]) -> dict[str, Any]:
+    """Run a command, killed at these numbers of parts on the way; return what all of it cost.
+
+    First the command alone is killed, whose worker must then leave; then all of its processes.
+    """
+    started, lost = time.perf_counter(), 0.0
+    for number, stop in enumerate(stops):
+        command = [sys.executable, "-m", "bertscore_beam", *map(str, words)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        while process.poll() is None and len(_parts(out)) < stop:
+            time.sleep(0.2)
+        if process.poll() is not None:
+            raise SystemExit(f"{command} ended with {process.returncode} before it was killed")
+        lost += sum(map(_cpu_seconds, session_members(process.pid)))
+        if number == 0:
+            send(process.pid, signal.SIGKILL)
+            process.wait()
+            if left := wait_until_gone(process.pid, 60):
+                raise SystemExit(f"processes {left} outlive their command")
+        kill_session(process.pid)
+        process.wait()
+    with out.with_suffix(".stdout").open("w") as said:
+        cost = run_command(words, said)
+    seconds = time.perf_counter() - started
+    cost |= {"seconds": seconds, "cpu_seconds": cost["cpu_seconds"] + lost}
+    files = [path for path in out.rglob("*") if path.is_file()]
+    parts = _parts(out)
+    return {**cost, "tries": len(stops) + 1, "parts_mb": _mb(parts), "all_mb": _mb(files)}
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the processor's seconds of a process and of those below it that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def write_days(place: Path, pairs: int) -> int:
+    """Write the dumps of both days; return how many rows differ."""
     names = [(language, number) for language in LENGTHS for number in range(len(FILES))]
     changed = 0
     seen: set[str] = set()
@@ -113,7 +159,7 @@ def write_days(place: Path, pairs: int) -> dict[str, Any]:
                 opened = gzip.open if path.suffix == ".gz" else open
                 with opened(path, "wt", encoding="utf-8") as lines:
                     lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in of_day)
-    return {"changed": changed, "bytes": _size((place / "day-1").iterdir())}
+    return changed
 
 
 def made_rows(
@@ -157,129 +203,6 @@ def made_rows(
         yield first, {**first, "candidate": again}
 
 
-def _alone(place: Path, name: str, words: Sequence[object]) -> dict[str, Any]:
-    return _figures([_watched(place, name, words)])
-
-
-def _night(
-    place: Path, out: Path, words: Sequence[object], kills: dict[float, str]
-) -> dict[str, Any]:
-    """Score a day, killed at these numbers of parts on the way; return its figures."""
-    done = sorted(place.glob(f"{out.name}-try-*.jsonl"))
-    for at, who in [*kills.items(), (None, "")][len(done) :]:
-        done.append(_watched(place, f"{out.name}-try-{len(done)}", words, out, at, who))
-    summary = json.loads((out / "_summary.json").read_text())
-    manifest = [path for path in (out / "_manifest").rglob("*") if path.is_file()]
-    return _figures(done) | {
-        "tries": len(done),
-        "reused": summary["reused"],
-        "scored": summary["scored"],
-        "parts_mb": _size(_parts(out)) / 1e6,
-        "manifest_mb": _size(manifest) / 1e6,
-    }
-
-
-def _watched(
-    place: Path,
-    name: str,
-    words: Sequence[object],
-    out: Path | None = None,
-    stop: float | None = None,
-    who: str = "",
-) -> Path:
-    """Run a command, killed when so many parts are there; return the file of its samples.
-
-    A sample has the seconds since the start, the parts, and for the command, its worker and the
-    other processes the processor's seconds, the bytes written, and the memory in use.
-    """
-    samples, started = [], time.monotonic()
-    command = [sys.executable, "-m", "bertscore_beam", *map(str, words)]
-    with (place / f"{name}.stdout").open("w") as stdout, (place / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=stdout, stderr=log, start_new_session=True)
-    seen: dict[int, dict[str, Any]] = {}
-    try:
-        while process.poll() is None:
-            living = {pid: used for pid in session_members(process.pid) if (used := _usage(pid))}
-            seen = {pid: {**used, "mb": 0} for pid, used in seen.items()} | living
-            parts = len(_parts(out)) if out else 0
-            sample: dict[str, Any] = {"seconds": time.monotonic() - started, "parts": parts}
-            sample["load"] = os.getloadavg()[0]
-            for role, match in _ROLES.items():
-                those = [used for pid, used in seen.items() if match(pid, used, process.pid)]
-                sample[role] = {
-                    of: sum(used[of] for used in those) for of in ("cpu", "bytes", "mb")
-                }
-            samples.append(sample)
-            if stop is not None and parts >= stop:
-                if who == "the command":
-                    send(process.pid, signal.SIGKILL)
-                    process.wait()
-                    if left := wait_until_gone(process.pid, 60):
-                        raise SystemExit(f"processes {left} outlive their command")
-                kill_session(process.pid)
-            time.sleep(0.2 if len(samples) < 300 else 1)
-    finally:
-        kill_session(process.pid)
-        process.wait()
-    if process.returncode != (0 if stop is None else -signal.SIGKILL):
-        raise SystemExit(f"{command} ended with {process.returncode}; see {place / name}.log")
-    path = place / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
-    return path
-
-
-_ROLES: dict[str, Callable[[int, dict[str, Any], int], bool]] = {
-    "command": lambda pid, _, leader: pid == leader,
-    "worker": lambda _, used, leader: used["parent"] == leader,
-    "metrics": lambda pid, used, leader: leader not in (pid, used["parent"]),
-}
-
-
-def _usage(pid: int) -> dict[str, Any] | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        written = Path(f"/proc/{pid}/io").read_text().partition("\nwrite_bytes: ")[2].split()[0]
-    except OSError:  # it has just ended
-        return None
-    ticks, pages = int(fields[11]) + int(fields[12]), int(fields[21])
-    return {
-        "parent": int(fields[1]),
-        "cpu": ticks / os.sysconf("SC_CLK_TCK"),
-        "bytes": int(written),
-        "mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
-    }
-
-
-def _figures(tries: Sequence[Path]) -> dict[str, Any]:
-    """Return seconds, CPU seconds and bytes by stage, and rate and memory by slices of the parts.
-
-    Until the first new part a run starts; after the last part of the last try it ends.
-    """
-    runs = [[json.loads(line) for line in path.read_text().splitlines()] for path in tries]
-    total = max(runs[-1][-1]["parts"], 1)
-    zeros = dict.fromkeys(("seconds", "written_mb", *(f"{role}_cpu" for role in _ROLES)), 0.0)
-    stages = {stage: dict(zeros) for stage in ("start", "scoring", "end")}
-    slices = [{"seconds": 0.0, "parts": 0, "cpu": 0.0} for _ in range(SLICES)]
-    for run in runs:
-        for before, after in pairwise(run):
-            whole = before["parts"] == total and run is runs[-1]
-            begins = after["parts"] == run[0]["parts"]
-            stage = stages["start" if begins else "end" if whole else "scoring"]
-            stage["seconds"] += after["seconds"] - before["seconds"]
-            for role in _ROLES:
-                stage[f"{role}_cpu"] += after[role]["cpu"] - before[role]["cpu"]
-                stage["written_mb"] += (after[role]["bytes"] - before[role]["bytes"]) / 1e6
-            if before["parts"] > run[0]["parts"] and not whole:
-                part = slices[before["parts"] * SLICES // total]
-                part["seconds"] += after["seconds"] - before["seconds"]
-                part["parts"] += after["parts"] - before["parts"]
-                part["load"] = max(part.get("load", 0.0), after["load"])
-                for role in _ROLES:
-                    part["cpu"] += after[role]["cpu"] - before[role]["cpu"]
-                    part[f"{role}_mb"] = max(part.get(f"{role}_mb", 0.0), after[role]["mb"])
-    return {"stages": stages, "slices": slices, "parts": total}
-
-
 def check(nights: Sequence[Path], pairs: int) -> dict[str, Any]:
     """Compare every row of both nights; return how many there are of each kind."""
     measures = ["bertscore_f1", *(f"metric_{name}" for name in _METRICS)]
@@ -303,52 +226,9 @@ def check(nights: Sequence[Path], pairs: int) -> dict[str, Any]:
     }
 
 
-def _record(
-    recorder: Recorder, place: Path, pairs: int, changed: int, found: dict[str, Any]
-) -> None:
-    def read(name: str) -> Any:
-        return json.loads((place / f"{name}.json").read_text())
-
-    first = 0.0
-    for name in ("night-1", "night-2", "compare", "report"):
-        step = read(name)
-        cpu = {
-            stage: sum(of[f"{role}_cpu"] for role in _ROLES) for stage, of in step["stages"].items()
-        }
-        first = first or sum(cpu.values())
-        recorder.add(
-            what=name,
-            n=pairs,
-            seconds=[sum(of["seconds"] for of in step["stages"].values())],
-            cpu_seconds=sum(cpu.values()),
-            share_of_first=sum(cpu.values()) / first,
-            **{key: step.get(key) for key in ("tries", "scored", "reused")},
-            **{key: step.get(key) for key in ("parts_mb", "manifest_mb")},
-        )
-        if "tries" not in step:
-            continue
-        for stage, of in step["stages"].items():
-            took = of.pop("seconds")
-            recorder.add(
-                what=f"{name}, {stage}", n=pairs, seconds=[took], cpu_seconds=cpu[stage], **of
-            )
-        for number, of in enumerate(step["slices"]):
-            rows = of.pop("parts") * pairs / step["parts"]
-            took, used = of.pop("seconds"), of.pop("cpu")
-            rates = {"pairs_per_second": rows / took, "cpu_ms": 1e3 * used / rows} if rows else {}
-            recorder.add(what=f"{name}, tenth {number + 1}", n=pairs, **rates, **of)
-    compared = json.loads((place / "compare.stdout").read_text())["comparisons"][0]["whole"]
-    counts = compared["counts"]
-    recorder.add(what="rows", n=pairs, **found, compared=counts["pairs"])
-    right = found == {"once": True, "unscored": 0, "changed": changed, "equal_scores": True}
-    reused = read("night-2")["reused"]
-    if not right or counts["pairs"] != pairs or reused != pairs - changed:
-        raise SystemExit(f"wrong: {found}, {counts}, {reused} reused; {changed} rows were changed")
-
-
 def _parts(out: Path) -> list[Path]:
     return sorted(out.glob("[!_]*/part-*.parquet"))
 
 
-def _size(files: Iterable[Path]) -> int:
-    return sum(path.stat().st_size for path in files)
+def _mb(files: Iterable[Path]) -> float:
+    return sum(path.stat().st_size for path in files) / 1e6

@@ -6,11 +6,12 @@ padded and matched. One text at a time is tokenised. It stands in for the packag
 padding is masked as ours is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel, AutoTokenizer
 
@@ -22,18 +23,15 @@ class PlainLoop:
     """A model under the reference's loop.
 
     Args:
-        folder: Folder of the model.
+        folder: Folder of the model; one of RoBERTa has that in its name.
         num_layers: Layer to score.
         device: Where it computes.
-        prefix_space: Put a space before every text, as the reference does for RoBERTa.
     """
 
-    def __init__(
-        self, folder: Path, num_layers: int, device: str, *, prefix_space: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, num_layers: int, device: str) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._prefix = " " if prefix_space else ""
-        model = AutoModel.from_pretrained(folder, dtype=torch.float32)
+        self._prefix = " " if "roberta" in folder.name else ""
+        model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32)
         cut(model, num_layers)
         self._model = model.to(device).eval()
         self._device = device
@@ -42,54 +40,34 @@ class PlainLoop:
     def score(
         self, candidates: Sequence[str], references: Sequence[str], batch_size: int = 64
     ) -> tuple[None, None, Tensor]:
-        """Return the F1 of every pair, in the place that bert-score has it.
-
-        Args:
-            candidates: Texts, N.
-            references: Texts, N.
-            batch_size: Texts, and pairs, a batch.
-        """
+        """Return the F1 of every pair, in the place that bert-score has it."""
         texts = sorted({*candidates, *references}, key=lambda text: -len(text.split(" ")))
         states: dict[str, Tensor] = {}
-        weights: dict[str, Tensor] = {}
-        for batch in _batches(texts, batch_size):
-            ids = [self._encode(text) for text in batch]
-            hidden = self._forward(ids).cpu()
-            for text, row, tokens in zip(batch, hidden, ids, strict=True):
-                states[text] = row[: len(tokens)]
-                weights[text] = torch.ones(len(tokens))
-                weights[text][[0, -1]] = 0.0  # the special tokens
+        for start in range(0, len(texts), batch_size):
+            batch = texts[start : start + batch_size]
+            ids = [self._tokenizer(self._prefix + text.strip(), truncation=True) for text in batch]
+            rows = self._tokenizer.pad(ids, return_tensors="pt").to(self._device)
+            hidden = self._model(rows["input_ids"], attention_mask=rows["attention_mask"])[0].cpu()
+            lengths = rows["attention_mask"].sum(dim=1).tolist()
+            states |= {
+                text: row[:length] for text, row, length in zip(batch, hidden, lengths, strict=True)
+            }
         scores: list[Tensor] = []
-        for batch in _batches(list(zip(candidates, references, strict=True)), batch_size):
-            sides = [[pair[side] for pair in batch] for side in (0, 1)]
-            vectors = [self._pad([states[text] for text in side]) for side in sides]
-            lengths = [torch.tensor([len(states[text]) for text in side]) for side in sides]
-            token_weights = [self._pad([weights[text] for text in side]) for side in sides]
-            matched = greedy_match(
-                *[one / one.norm(dim=-1, keepdim=True).clamp_min(1e-12) for one in vectors],
-                *[one.to(self._device) for one in lengths],
-                *token_weights,
-            )
-            scores.append(matched.f1.cpu())
+        for start in range(0, len(candidates), batch_size):
+            sides = [
+                [states[text].to(self._device) for text in side[start : start + batch_size]]
+                for side in (candidates, references)
+            ]
+            vectors = [pad_sequence(side, batch_first=True) for side in sides]
+            counts = [torch.tensor(list(map(len, side)), device=self._device) for side in sides]
+            # The special tokens, first and last, have no weight.
+            weights = [
+                pad_sequence(
+                    [nn.functional.pad(row.new_ones(len(row) - 2), (1, 1)) for row in side],
+                    batch_first=True,
+                )
+                for side in sides
+            ]
+            units = [one / one.norm(dim=-1, keepdim=True).clamp_min(1e-12) for one in vectors]
+            scores.append(greedy_match(*units, *counts, *weights).f1.cpu())
         return None, None, torch.cat(scores)
-
-    def _encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(self._prefix + text.strip(), truncation=True))
-
-    def _forward(self, ids: list[list[int]]) -> Tensor:
-        rows = [torch.tensor(row) for row in ids]
-        fill = float(self._tokenizer.pad_token_id)
-        padded = pad_sequence(rows, batch_first=True, padding_value=fill)
-        steps = torch.arange(padded.shape[1])[None, :]
-        mask = (steps < torch.tensor([len(row) for row in ids])[:, None]).long()
-        output = self._model(padded.to(self._device), attention_mask=mask.to(self._device))
-        hidden: Tensor = output[0]
-        return hidden
-
-    def _pad(self, rows: list[Tensor]) -> Tensor:
-        return pad_sequence([row.to(self._device) for row in rows], batch_first=True)
-
-
-def _batches(items: Sequence, size: int) -> Iterator[Sequence]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

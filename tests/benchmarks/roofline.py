@@ -11,7 +11,9 @@ the tables that this prints with those in the pages.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 from math import ceil
+from typing import Any
 
 from tests.benchmarks.harness import Recorder, Shape
 
@@ -148,91 +150,6 @@ def hours(pairs: int, card: str) -> float:
     return pairs / rate(card) / 3600
 
 
-def cards_table() -> str:
-    """Return the table of configs/README.md."""
-    heading = (
-        "card", "machine type", "$ an hour", "`score`: pairs a second", "share of the peak",
-        "a split takes", "$ for a million pairs", "`baseline`: a million pairs take", "$",
-    )  # fmt: skip
-    rows = []
-    for name, card in CARDS.items():
-        split, baseline = card.split_rows / rate(name), baseline_hours(name)
-        rows.append(
-            (
-                card.name,
-                card.machine,
-                f"{card.dollars:.2f}",
-                f"{rate(name):,}",
-                f"{peak_share(name):.0%} of {card.tflops:,.0f} TFLOP/s",
-                f"{split:.0f} s",
-                f"{hours(1_000_000, name) * card.dollars:.2f}",
-                duration(baseline),
-                f"{baseline * card.dollars:.2f}",
-            )
-        )
-    return markdown(heading, rows)
-
-
-def arithmetic_table() -> str:
-    """Return where the rates come from, for docs/scale.md."""
-    heading = (
-        "card", "peak, TFLOP/s", "of it in products", "memory, GB/s", "products, µs a token",
-        "other passes, µs a token", "tiles of attention, µs a token", "pairs a second",
-    )  # fmt: skip
-    rows = []
-    for name, card in CARDS.items():
-        products, passes, attention = token_seconds(name)
-        source = "TensorRT" if name in TENSORRT else "assumed"
-        rows.append(
-            (
-                name,
-                f"{card.tflops:,.0f}",
-                f"{product_share(name):.0%}, {source}",
-                f"{card.bandwidth:,.0f}",
-                f"{products * 1e6:.2f}",
-                f"{passes * 1e6:.2f}",
-                f"{attention * 1e6:.2f}",
-                f"{rate(name):,}",
-            )
-        )
-    return markdown(heading, rows)
-
-
-def hours_table() -> str:
-    """Return splits, hours and machines for so many pairs, for docs/scale.md."""
-    heading = ("pairs", "card", "splits", "of rows", "time on one machine", "machines for 8 hours")
-    rows = [
-        (
-            f"{pairs:,}",
-            card,
-            f"{ceil(pairs / CARDS[card].split_rows):,}",
-            f"{CARDS[card].split_rows:,}",
-            duration(hours(pairs, card)),
-            f"{ceil(hours(pairs, card) / 8):,}",
-        )
-        for pairs in SIZES
-        for card in ("L4", "A100", "H100")
-    ]
-    return markdown(heading, rows)
-
-
-def requests_table() -> str:
-    """Return requests and objects of an object store, for docs/scale.md."""
-    heading = ("pairs", "rows of a split", "splits", "requests in S3", "objects")
-    rows = [
-        (
-            f"{pairs:,}",
-            f"{split_rows:,}",
-            f"{pairs // split_rows:,}",
-            f"{pairs // split_rows * REQUESTS_A_SPLIT:,}",
-            f"{pairs // split_rows * OBJECTS_A_SPLIT:,}",
-        )
-        for pairs in SIZES
-        for split_rows in (20_000, 100_000)
-    ]
-    return markdown(heading, rows)
-
-
 def duration(given: float) -> str:
     """Return hours for people: minutes below one hour, one decimal below ten."""
     if given < 1:
@@ -241,18 +158,61 @@ def duration(given: float) -> str:
     return f"{given:.1f} hours" if given < 10 else f"{given:,.0f} hours"
 
 
-def markdown(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+Columns = dict[str, Callable[..., str]]
+"""The columns of a table, by heading: how a cell is worked out from what its row is about."""
+
+_CARDS: Columns = {
+    "card": lambda name, card: card.name,
+    "machine type": lambda name, card: card.machine,
+    "$ an hour": lambda name, card: f"{card.dollars:.2f}",
+    "`score`: pairs a second": lambda name, card: f"{rate(name):,}",
+    "share of the peak": lambda name, card: f"{peak_share(name):.0%} of {card.tflops:,.0f} TFLOP/s",
+    "a split takes": lambda name, card: f"{card.split_rows / rate(name):.0f} s",
+    "$ for a million pairs": lambda name, card: f"{hours(1_000_000, name) * card.dollars:.2f}",
+    "`baseline`: a million pairs take": lambda name, card: duration(baseline_hours(name)),
+    "$": lambda name, card: f"{baseline_hours(name) * card.dollars:.2f}",
+}
+_ARITHMETIC: Columns = {
+    "card": lambda name, card: name,
+    "peak, TFLOP/s": lambda name, card: f"{card.tflops:,.0f}",
+    "of it in products": lambda name, card: (
+        f"{product_share(name):.0%}, {'TensorRT' if name in TENSORRT else 'assumed'}"
+    ),
+    "memory, GB/s": lambda name, card: f"{card.bandwidth:,.0f}",
+    "products, µs a token": lambda name, card: f"{token_seconds(name)[0] * 1e6:.2f}",
+    "other passes, µs a token": lambda name, card: f"{token_seconds(name)[1] * 1e6:.2f}",
+    "tiles of attention, µs a token": lambda name, card: f"{token_seconds(name)[2] * 1e6:.2f}",
+    "pairs a second": lambda name, card: f"{rate(name):,}",
+}
+_HOURS: Columns = {
+    "pairs": lambda pairs, card: f"{pairs:,}",
+    "card": lambda pairs, card: card,
+    "splits": lambda pairs, card: f"{ceil(pairs / CARDS[card].split_rows):,}",
+    "of rows": lambda pairs, card: f"{CARDS[card].split_rows:,}",
+    "time on one machine": lambda pairs, card: duration(hours(pairs, card)),
+    "machines for 8 hours": lambda pairs, card: f"{ceil(hours(pairs, card) / 8):,}",
+}
+_REQUESTS: Columns = {
+    "pairs": lambda pairs, rows: f"{pairs:,}",
+    "rows of a split": lambda pairs, rows: f"{rows:,}",
+    "splits": lambda pairs, rows: f"{pairs // rows:,}",
+    "requests in S3": lambda pairs, rows: f"{pairs // rows * REQUESTS_A_SPLIT:,}",
+    "objects": lambda pairs, rows: f"{pairs // rows * OBJECTS_A_SPLIT:,}",
+}
+
+
+def markdown(columns: Columns, rows: Iterable[tuple[Any, Any]]) -> str:
     """Return a table."""
-    head = list(heading)
-    lines = [head, ["---"] * len(head), *rows]
+    cells = [[cell(*row) for cell in columns.values()] for row in rows]
+    lines = [list(columns), ["---"] * len(columns), *cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "configs/README.md": cards_table,
-    "docs/scale.md, hours": hours_table,
-    "docs/scale.md, requests": requests_table,
-    "docs/scale.md, arithmetic": arithmetic_table,
+TABLES = {
+    "configs/README.md": markdown(_CARDS, CARDS.items()),
+    "docs/scale.md, hours": markdown(_HOURS, product(SIZES, ("L4", "A100", "H100"))),
+    "docs/scale.md, requests": markdown(_REQUESTS, product(SIZES, (20_000, 100_000))),
+    "docs/scale.md, arithmetic": markdown(_ARITHMETIC, CARDS.items()),
 }
 """The tables by the page that has them."""
 
@@ -260,4 +220,4 @@ TABLES: dict[str, Callable[[], str]] = {
 def roofline(_: Recorder) -> None:
     """What GPUs should reach, worked out and not measured: the tables of configs/ and docs/."""
     for place, table in TABLES.items():
-        print(f"{place}\n\n{table()}")
+        print(f"{place}\n\n{table}")

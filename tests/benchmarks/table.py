@@ -15,10 +15,8 @@ from typing import Any
 HEADINGS = {"n": "pairs", "ratio": "x", "pairs_per_second": "pairs/s"}
 """Columns that are not called as their fields are."""
 
-_HIDDEN = {
-    *("benchmark", "model", "what", "machine", "all_seconds", "ratio_of_bests", "distinct_texts"),
-    *("mean_tokens", "f1_mean", "f1_bias"),
-}
+_HIDDEN = {"benchmark", "model", "what", "machine", "all_seconds", "why", "f1_mean", "f1_bias"}
+_OF_A_RUN = ("peer", "date")
 _PERCENT = ("share", "padding", "overhead", "busy")
 
 
@@ -28,7 +26,7 @@ def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
     for path in paths:
         for text in path.read_text(encoding="utf-8").splitlines():
             line = json.loads(text)
-            key = tuple(str(line[name]) for name in ("benchmark", "model", "what", "n"))
+            key = tuple(str(line.get(name)) for name in ("benchmark", "model", "what", "n"))
             latest.pop(key, None)  # so that it moves to the end, beside its own run
             latest[key] = line
     return list(latest.values())
@@ -38,26 +36,15 @@ def to_markdown(results: Sequence[dict[str, Any]]) -> str:
     """Return the tables."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in results:
-        key = (describe(line["machine"]), line["benchmark"], line["model"])
-        groups.setdefault(key, []).append(line)
+        facts = line["machine"].items()
+        where = ", ".join(f"{name} {value}" for name, value in facts if name not in _OF_A_RUN)
+        groups.setdefault((where, line["benchmark"], line["model"]), []).append(line)
     blocks: list[str] = []
-    machine = None
-    for where, benchmark, model in sorted(groups, key=lambda key: key[0]):
-        if where != machine:
-            blocks.append(where)
-            machine = where
+    for (where, benchmark, model), lines in sorted(groups.items(), key=lambda item: item[0][0]):
+        blocks += [] if where in blocks else [where]
         blocks.append(f"## {benchmark}" if model == "-" else f"## {benchmark}: {model}")
-        blocks.append(_table(groups[where, benchmark, model]))
+        blocks.append(_table(lines))
     return "\n\n".join(blocks) + "\n"
-
-
-def describe(machine: dict[str, Any]) -> str:
-    """Say in a line where and with what something was measured."""
-    facts = {name: value for name, value in machine.items() if name not in ("peer", "date")}
-    where = [facts.pop("device", None), facts.pop("cpu", "unknown processor")]
-    cores = f"{facts.pop('cores', '?')} cores"
-    versions = ", ".join(f"{name} {value}" for name, value in facts.items())
-    return f"{'; '.join(filter(None, where))}; {cores}; {versions}"
 
 
 def _table(lines: Sequence[dict[str, Any]]) -> str:
@@ -71,7 +58,7 @@ def _table(lines: Sequence[dict[str, Any]]) -> str:
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, str | bool | list):
+    if isinstance(value, str | bool | list | dict):
         return str(value).replace("|", "\\|").replace("\n", " ")
     if name.startswith(_PERCENT):
         return f"{100 * value:.0f}%" if abs(value) >= 0.1 else f"{100 * value:.1f}%"

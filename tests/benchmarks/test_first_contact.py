@@ -6,41 +6,31 @@ import time
 from importlib.metadata import distributions
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from tests.benchmarks import gpu
-from tests.benchmarks.first_contact import gpu_tests, kit, speed, works
+from tests.benchmarks.first_contact import gpu_tests, kit, speed
 from tests.benchmarks.first_contact.kit import in_8_bits, spread_out
-from tests.benchmarks.first_contact.report import (
-    FAIL,
-    NOTE,
-    PASS,
-    SKIP,
-    Checks,
-    conclusion,
-    read_findings,
-    verdict,
-)
+from tests.benchmarks.harness import FAIL, PASS, SKIP, Recorder, verdict
+from tests.benchmarks.table import read_results
 
 
 def test_part_fails_with_any_failure_and_passes_if_anything_was_seen(tmp_path):
-    checks = Checks("some", tmp_path / "some.jsonl")
-    assert verdict(checks.findings) == SKIP
-    checks.skip("a", "no device")
-    assert verdict(checks.findings) == SKIP
-    checks.note("b", rate=2.5)
-    assert verdict(checks.findings) == PASS
-    with checks.guarded("c"):
+    recorder = Recorder("some", tmp_path / "some.jsonl")
+    assert verdict(recorder.lines) == SKIP
+    recorder.skip("a", "no device")
+    assert verdict(recorder.lines) == SKIP
+    recorder.add(what="b", rate=2.5)
+    assert verdict(recorder.lines) == PASS
+    with recorder.guarded("c"):
         raise RuntimeError("CUDA error: out of luck\nadvice")
-    checks.check("d", passed=True)
-    assert verdict(checks.findings) == FAIL
-    read = read_findings(tmp_path / "some.jsonl")
-    assert read == checks.findings
-    assert [finding.status for finding in read] == [SKIP, NOTE, FAIL, PASS]
-    assert read[2].why == "RuntimeError: CUDA error: out of luck"
+    recorder.check("d", passed=True)
+    assert verdict(recorder.lines) == FAIL
+    read = read_results([tmp_path / "some.jsonl"])
+    assert [line.get("status") for line in read] == [SKIP, None, FAIL, PASS]
+    assert read[2]["why"] == "RuntimeError: CUDA error: out of luck"
 
 
 def test_each_half_stays_below_ten_minutes_and_both_are_all_parts():
@@ -49,57 +39,22 @@ def test_each_half_stays_below_ten_minutes_and_both_are_all_parts():
         assert sum(gpu.PARTS[part][1] for part in parts) < 10 * 60
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ([], ["FAIL all tests marked gpu have ended"]),
-        (
-            [
-                {"collected": 4},
-                {"test": "tests/core/test_gpu.py::a", "outcome": "passed", "why": "", "seconds": 1},
-                {
-                    "test": "tests/core/test_gpu.py::b",
-                    "outcome": "failed",
-                    "why": "E",
-                    "seconds": 1,
-                },
-                {"test": "tests/core/test_gpu.py::c", "outcome": "skipped", "why": "old"},
-            ],
-            [
-                "PASS test_gpu.py::a",
-                "FAIL test_gpu.py::b",
-                "SKIP test_gpu.py::c",
-                "FAIL all tests marked gpu have ended",
-            ],
-        ),
-    ],
-)
-def test_results_of_gpu_tests_are_kept_when_the_time_is_over(tmp_path, lines, expected):
-    results = tmp_path / "gpu_tests.jsonl"
-    if lines:
+@pytest.mark.parametrize("outcomes", [{}, {"a": "passed", "b": "failed", "c": "skipped"}])
+def test_results_of_gpu_tests_are_kept_when_the_time_is_over(tmp_path, outcomes):
+    results = tmp_path / "ended_tests"
+    if outcomes:
+        lines = [{"collected": 4}]
+        for name, outcome in outcomes.items():
+            test = f"tests/core/test_gpu.py::{name}"
+            lines.append({"test": test, "outcome": outcome, "why": "E", "seconds": 1})
         results.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    checks = Checks("gpu_tests")
-    gpu_tests.report(checks, results, "the time is over", on_gpu=True)
-    assert [f"{found.status} {found.what}" for found in checks.findings] == expected
-
-
-def test_conclusion_says_rates_predictions_and_shares():
-    rate = {"tokens_per_second": 900.0, "predicted": 1000.0, "share_of_peak": 0.4}
-    parts = {
-        "card": {"findings": [{"what": "a CUDA device", "figures": {"name": "NVIDIA L4"}}]},
-        "rates": {"findings": [{"what": "large", "figures": rate | {"pairs_per_second": 16.0}}]},
-        "compiled": {"findings": [{"what": "compiled", "figures": {"tokens_per_second": 950.0}}]},
+    recorder = Recorder("gpu_tests")
+    gpu_tests.report(recorder, results, "the time is over", on_gpu=True)
+    statuses = {"passed": PASS, "failed": FAIL, "skipped": SKIP}
+    assert {line["what"]: line["status"] for line in recorder.lines} == {
+        **{f"test_gpu.py::{name}": statuses[outcome] for name, outcome in outcomes.items()},
+        "all tests marked gpu have ended": FAIL,
     }
-    table, *sentences = conclusion(parts).rsplit("\n", 1)
-    assert [line.split() for line in table.splitlines()[1:]] == [
-        ["large", "900", "1,000", "90%", "40%"],
-        ["compiled", "950", "0"],
-    ]
-    assert sentences == [
-        "On NVIDIA L4, large: 16 pairs a second, 40% of the limit that its products have "
-        "(measured; predicted 1.11 times it)."
-    ]
-    assert conclusion({"card": parts["card"]}) == ""
 
 
 def test_checkout_says_its_version_without_being_installed(tmp_path):
@@ -143,27 +98,19 @@ def test_idle_time_is_what_no_kernel_covers():
             name=name, device_type=torch.autograd.DeviceType.CUDA, time_range=span
         )
 
-    checks = Checks("profiled")
+    recorder = Recorder("profiled")
     events = [
         kernel("long gemm", 0, 50),
         kernel("within it", 10, 20),
         kernel("flash", 80, 100),
         SimpleNamespace(name="of the host", device_type=torch.autograd.DeviceType.CPU),
     ]
-    speed.report_kernels(checks, "model", events)
-    kernels, busy = checks.findings
-    assert kernels.figures["kernels"] == 3
-    assert kernels.figures["attention_kernels"] == ["flash"]
-    assert busy.figures["idle"] == pytest.approx(0.3)
-    assert busy.status == FAIL
-
-
-def test_families_beyond_their_tolerance_fail():
-    checks = Checks("families")
-    expected = np.array([0.5, 0.7, np.nan])
-    for found in ([0.5, 0.7004, np.nan], [0.5, 0.702, np.nan], [0.5, 0.7, 0.1]):
-        works.compare(checks, "bert, float16", "float16", np.array(found), expected)
-    assert [finding.status for finding in checks.findings] == [PASS, FAIL, FAIL]
+    speed.report_kernels(recorder, "model", events)
+    kernels, busy = recorder.lines
+    assert kernels["kernels"] == 3
+    assert kernels["attention_kernels"] == ["flash"]
+    assert busy["idle"] == pytest.approx(0.3)
+    assert busy["status"] == FAIL
 
 
 @pytest.mark.parametrize(
@@ -172,7 +119,7 @@ def test_families_beyond_their_tolerance_fail():
 )
 def test_device_runs_code_of_its_own_generation(capability, expected):
     built = ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_103", "compute_120"]
-    assert works.is_built_for(capability, built) is expected
+    assert speed.is_built_for(capability, built) is expected
 
 
 def arguments(out, *only, **options):
@@ -185,9 +132,9 @@ def test_part_that_takes_too_long_is_ended_and_fails(tmp_path):
     begun = time.monotonic()
     assert gpu.run(arguments(tmp_path, "card", time_factor=1e-3)) == 1
     assert time.monotonic() - begun < 60
-    part = json.loads((tmp_path / "first_contact.json").read_text())["parts"]["card"]
-    assert part["status"] == FAIL
-    assert "took more than its" in part["findings"][-1]["why"]
+    (*_, last) = read_results([tmp_path / "card.jsonl"])
+    assert last["status"] == FAIL
+    assert "took more than its" in last["why"]
 
 
 @pytest.mark.long
@@ -196,15 +143,11 @@ def test_all_parts_run_on_a_cpu_as_far_as_they_go(tmp_path, capfd):
     """With times that a busy machine keeps to."""
     status = sum(gpu.run(arguments(tmp_path, half, time_factor=10)) for half in gpu.HALVES)
     said = capfd.readouterr().out
-    document = json.loads((tmp_path / "first_contact.json").read_text())
-    failed = [
-        (name, found["what"], found["why"])
-        for name, part in document["parts"].items()
-        for found in part["findings"]
-        if found["status"] == FAIL
-    ]
-    assert failed == []
+    lines = read_results(tmp_path.glob("*.jsonl"))
+    assert [line for line in lines if line.get("status") == FAIL] == []
     assert status == 0
-    assert list(document["parts"]) == list(gpu.PARTS)
-    assert all(f"PASS {name}, " in said for name in gpu.PARTS)
-    assert "SKIP the card  no CUDA device was asked for" in said
+    assert {line["benchmark"] for line in lines} == set(gpu.PARTS)
+    passed = gpu.PARTS.keys() - {"profiled"}  # of which a CPU has nothing
+    assert all(f"PASS {name}, " in said for name in passed)
+    assert "SKIP  the card  no CUDA device was asked for" in said
+    assert "predicted" in said

@@ -11,8 +11,7 @@ of words does not tell the number of tokens.
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from statistics import NormalDist
@@ -31,53 +30,28 @@ they are for seven real corpora of translations (26 to 43%)."""
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split())
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Texts to score: N candidates and their N references."""
-
-    candidates: list[str]
-    references: list[str]
-
-    def __len__(self) -> int:
-        return len(self.candidates)
-
-    @property
-    def sides(self) -> tuple[list[str], list[str]]:
-        """Both lists."""
-        return self.candidates, self.references
+Pairs = tuple[list[str], list[str]]
+"""Texts to score: N candidates and their N references."""
 
 
-def mixed(
-    count: int, seed: int = 0, *, systems: int = 1, mean_tokens: float = MEAN_TOKENS
-) -> Pairs:
+def mixed(count: int, seed: int = 0, *, mean_tokens: float = MEAN_TOKENS) -> Pairs:
     """Make pairs with the realistic mix of lengths.
 
     Args:
         count: Number of pairs, N.
         seed: The same seed gives the same pairs.
-        systems: Candidates that share a reference. 1 makes all references distinct.
         mean_tokens: Mean length, special tokens included.
     """
     generator = random.Random(seed)
-    lengths = mixed_lengths(-(-count // systems), mean_tokens, generator)
-    return _pairs(count, lengths, systems, generator)
+    lengths = mixed_lengths(count, mean_tokens, generator)
+    return _pairs((draw_text(length - SPECIAL_TOKENS, generator) for length in lengths), generator)
 
 
-def fixed(count: int, tokens: int, seed: int = 0, words: Sequence[str] = ()) -> Pairs:
-    """Make pairs of texts of exactly so many tokens, special ones included.
-
-    Args:
-        count: Number of pairs, N.
-        tokens: Tokens a text.
-        seed: The same seed gives the same pairs.
-        words: Words of one token each to draw evenly from, so that short texts can be distinct.
-    """
+def fixed(count: int, tokens: int, seed: int = 0) -> Pairs:
+    """Make pairs of texts of exactly so many tokens, special ones included."""
     generator = random.Random(seed)
-    if not words:
-        return _pairs(count, [tokens] * count, 1, generator, edits="replace")
-    texts = [generator.sample(words, tokens - SPECIAL_TOKENS) for _ in range(2 * count)]
-    joined = [" ".join(text) for text in texts]
-    return Pairs(joined[:count], joined[count:])
+    texts = (draw_words(tokens - SPECIAL_TOKENS, generator) for _ in range(count))
+    return _pairs(texts, generator, actions=("replace",))
 
 
 def mixed_lengths(count: int, mean_tokens: float, generator: random.Random) -> list[int]:
@@ -117,29 +91,24 @@ _ZIPF = list(accumulate(1 / rank for rank in range(1, len(WORDS) + 1)))
 
 
 def _pairs(
-    count: int, lengths: Sequence[int], systems: int, generator: random.Random, edits: str = "all"
+    texts: Iterable[list[str]],
+    generator: random.Random,
+    actions: Sequence[str] = ("replace", "replace", "drop", "add", "swap"),
 ) -> Pairs:
-    candidates: list[str] = []
-    references: list[str] = []
-    for length in lengths:
-        draw = draw_words if edits == "replace" else draw_text
-        words = draw(length - SPECIAL_TOKENS, generator)
-        for _ in range(min(systems, count - len(candidates))):
-            references.append(" ".join(words))
-            candidates.append(" ".join(_edit(words, edits, generator)))
-    return Pairs(candidates, references)
+    pairs = [(" ".join(_edit(words, actions, generator)), " ".join(words)) for words in texts]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
-def _edit(words: Sequence[str], edits: str, generator: random.Random) -> list[str]:
+def _edit(words: Sequence[str], actions: Sequence[str], generator: random.Random) -> list[str]:
     """Change a share of the words, the share drawn for each text."""
     share = generator.uniform(0.0, 0.7)
     result = list(words)
     for position in range(len(words) - 1, -1, -1):
         if generator.random() >= share:
             continue
-        action = generator.choice(("replace", "replace", "drop", "add", "swap"))
+        action = generator.choice(actions)
         other = generator.choices(WORDS, cum_weights=_ZIPF, k=1)
-        if edits == "replace" or action == "replace":
+        if action == "replace":
             result[position : position + 1] = other
         elif action == "drop" and len(result) > 1:
             del result[position]

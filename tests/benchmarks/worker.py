@@ -81,41 +81,26 @@ class Worker:
 class Ours:
     """This library."""
 
-    def load(self, model: str, num_layers: int, **options: Any) -> dict[str, Any]:
+    def load(self, **options: Any) -> dict[str, Any]:
         """Load a model."""
         from bertscore_core import BertScorer, ScorerConfig
 
-        self._scorer = BertScorer(ScorerConfig(model=model, num_layers=num_layers, **options))
-        kind = type(self._scorer.encoder)
-        start = kind.start
-
-        def counting(encoder: Any, ids: Any, *others: Any, **more: Any) -> Any:
-            self._padded += ids.numel() if hasattr(ids, "numel") else ids.size
-            return start(encoder, ids, *others, **more)
-
-        kind.start = counting
+        self._scorer = BertScorer(ScorerConfig(**options))
         return {"backend": self._scorer.settings.backend}
 
     def score(self, path: str, start: int = 0, stop: int | None = None) -> dict[str, Any]:
-        """Score pairs of a file; return seconds, F1, and the positions computed, with padding.
+        """Score pairs of a file; return seconds, F1, and the positions computed, with padding."""
+        from bertscore_core.tokens import Work
 
-        The CPU time is that of all threads. Other work on the machine moves it less.
-        """
-        candidates, references = read_pairs(path, start, stop)
-        self._padded = 0
-        started, used = time.perf_counter(), time.process_time()
-        scores = self._scorer.score(candidates, references)
-        return {
-            "seconds": time.perf_counter() - started,
-            "cpu_seconds": time.process_time() - used,
-            "f1": scores.f1.tolist(),
-            "padded": self._padded,
-        }
+        texts, work, scorer = read_pairs(path, start, stop), Work(), self._scorer
+        started = time.perf_counter()
+        f1 = scorer.score_tokenized(scorer.tokenize(*texts), scorer.token_weights(None), work).f1
+        seconds = time.perf_counter() - started
+        return {"seconds": seconds, "f1": f1.tolist(), "padded": work.padded_tokens}
 
     def lengths(self, path: str) -> dict[str, Any]:
         """Return the tokens of every distinct text of a file."""
-        candidates, references = read_pairs(path, 0, None)
-        distinct = sorted({*candidates, *references})
+        distinct = sorted(set().union(*read_pairs(path, 0, None)))
         return {"lengths": self._scorer.tokenizer.encode(distinct).lengths.tolist()}
 
 
@@ -146,18 +131,16 @@ class Peer:
     def _load_stand_in(self, model: str, num_layers: int, device: str) -> dict[str, Any]:
         from tests.benchmarks.plain_loop import PlainLoop
 
-        prefix = "roberta" in model
-        self._scorer = PlainLoop(Path(model), num_layers, device, prefix_space=prefix)
+        self._scorer = PlainLoop(Path(model), num_layers, device)
         return {"name": "plain loop", "versions": {"torch": version("torch")}}
 
     def score(
         self, path: str, start: int = 0, stop: int | None = None, batch_size: int = 64
     ) -> dict[str, Any]:
         """Score pairs of a file. The batch size given here counts, not the constructor's."""
-        candidates, references = read_pairs(path, start, stop)
-        self._padded = 0
+        texts, self._padded = read_pairs(path, start, stop), 0
         started = time.perf_counter()
-        _, _, f1 = self._scorer.score(candidates, references, batch_size=batch_size)
+        _, _, f1 = self._scorer.score(*texts, batch_size=batch_size)
         seconds = time.perf_counter() - started
         return {"seconds": seconds, "f1": f1.tolist(), "padded": self._padded}
 
@@ -177,16 +160,15 @@ def serve(side: Any) -> None:
 
 
 @lru_cache(maxsize=4)
-def read_pairs(path: str, start: int, stop: int | None) -> tuple[list[str], list[str]]:
+def read_pairs(path: str, start: int, stop: int | None) -> Pairs:
     """Read candidates and references that `write_pairs` wrote; of them the rows asked for."""
-    texts = json.loads(Path(path).read_text(encoding="utf-8"))
-    return texts["candidates"][start:stop], texts["references"][start:stop]
+    candidates, references = json.loads(Path(path).read_text(encoding="utf-8"))
+    return candidates[start:stop], references[start:stop]
 
 
 def write_pairs(path: Path, pairs: Pairs) -> str:
     """Write texts for the workers; return the absolute path."""
-    content = {"candidates": pairs.candidates, "references": pairs.references}
-    path.write_text(json.dumps(content), encoding="utf-8")
+    path.write_text(json.dumps(pairs), encoding="utf-8")
     return str(path.resolve())
 
 

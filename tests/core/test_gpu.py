@@ -13,6 +13,7 @@ from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.match import kernel
 from bertscore_core.model import DeviceQueue, packing
 from bertscore_core.tokens import Work
+from tests.support.tiny_models import FAMILIES
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 
 pytestmark = [
@@ -51,6 +52,14 @@ def test_packed_attention_scores_as_padded_attention_on_a_cpu(tiny_folder, famil
     assert expected.std() > 0.01
     assert np.abs(f1(folder, dtype=dtype) - expected).max() <= HALF[dtype]
     assert np.abs(f1(folder, dtype=dtype, attention="sdpa") - expected).max() <= HALF[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float32", BFLOAT16, "float16"])
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {*PACKED}))
+def test_other_families_score_as_on_a_cpu(tiny_folder, family, dtype):
+    expected, found = f1(tiny_folder(family), "cpu"), f1(tiny_folder(family), dtype=dtype)
+    assert np.nanstd(expected) > 0.01
+    np.testing.assert_allclose(found, expected, atol=HALF[dtype], rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, "float16", "float32"])

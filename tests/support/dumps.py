@@ -1,13 +1,11 @@
 """Dumps of pairs for tests: real Parquet files with awkward rows."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -33,42 +31,16 @@ def pair_rows(count: int, start: int = 0) -> dict[str, list[Any]]:
     }
 
 
-def write_dump(folder: Path, shards: Sequence[int], *, row_group_size: int = 7) -> Path:
-    """Write a dump of several files, each of so many rows."""
+def write_dump(folder: Path, shards: Sequence[int | pa.Table], *, row_group_size: int = 7) -> Path:
+    """Write a dump of several files: of so many rows each, ids going on, or of these tables."""
     folder.mkdir(parents=True, exist_ok=True)
     start = 0
-    for number, count in enumerate(shards):
-        table = pa.table(pair_rows(count, start), schema=SCHEMA)
-        pq.write_table(table, folder / f"shard-{number:03d}.parquet", row_group_size=row_group_size)
-        start += count
+    for number, shard in enumerate(shards):
+        if isinstance(shard, int):
+            shard = pa.table(pair_rows(shard, start), schema=SCHEMA)
+        pq.write_table(shard, folder / f"shard-{number:03d}.parquet", row_group_size=row_group_size)
+        start += len(shard)
     return folder
-
-
-_FILES_PER_FOLDER, _MARK = 1000, "row @@@@@@@@"
-
-
-def write_small_files(dump: str, count: int) -> None:
-    """Write so many files of the same two pairs, with ids of their own, below a folder or a URL."""
-    columns = {
-        "id": [f"{_MARK}-{row}" for row in range(2)],
-        "candidate": [f"cat number {row}" for row in range(2)],
-        "reference": [f"the cat with number {row}" for row in range(2)],
-    }
-    sink = pa.BufferOutputStream()
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    pq.write_table(pa.table(columns), sink, **plain)
-    template = bytes(sink.getvalue())
-    fs, root = fsspec.core.url_to_fs(dump)
-    for folder in range(0, count, _FILES_PER_FOLDER):
-        fs.makedirs(f"{root}/{folder:06d}", exist_ok=True)
-
-    def write(number: int) -> None:
-        data = template.replace(_MARK.encode(), b"row %08d" % number)
-        folder = number - number % _FILES_PER_FOLDER
-        fs.pipe_file(f"{root}/{folder:06d}/shard-{number:06d}.parquet", data)
-
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(write, range(count)))
 
 
 def rich_table() -> pa.Table:

@@ -15,9 +15,9 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -53,25 +53,6 @@ _NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
-
-
-@dataclass(slots=True)
-class Found:
-    """What is found of a kind of run.
-
-    Attributes:
-        changes: Writes and deletions of a run that nothing befalls.
-        cuts: Runs that went wrong somewhere.
-        statuses: How these ended, and how often.
-        problems: What is wrong with them, or with what the same command made of them.
-        seconds: How long all of them took.
-    """
-
-    changes: int = 0
-    cuts: int = 0
-    statuses: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
 
 def _faults(changes: int, every: int) -> Iterator[Fault]:
@@ -156,15 +137,24 @@ class Workshop:
         before, self.runs = small_runs(root, str(self.out))
         self._done(before)
 
-    def try_every(self, run: SmallRun, every: int) -> Found:
-        """Cut a run off at every so many of its changes; in each way, or by turns."""
-        started, found = time.monotonic(), Found()
+    def try_every(self, run: SmallRun, every: int) -> dict[str, Any]:
+        """Cut a run off at every so many of its changes; in each way, or by turns.
+
+        Returns:
+            How many writes and deletions there are in a run that nothing befalls (`changes`), how
+            many runs went wrong somewhere (`cuts`), how these ended, and how often (`statuses`),
+            what is wrong with them, or with what the same command made of them (`problems`), and
+            how long all of them took (`seconds`).
+        """
+        started = time.monotonic()
         self._warm_up(run.words)
         self._prepare(run)
         self._done(run.words)
-        found.changes = json.loads(self._told.read_text())["changes"]
+        changes = json.loads(self._told.read_text())["changes"]
         first, whole = state_of(self._begin), state_of(self.out)
-        for fault in _faults(found.changes, every):
+        statuses: Counter[int] = Counter()
+        problems = []
+        for fault in _faults(changes, every):
             self._begin_again()
             status = self._run(run.words, fault)
             happened = json.loads(self._told.read_text())["happened"]
@@ -172,12 +162,12 @@ class Workshop:
             problem = problem or self._claims(status, first, whole) or self._again(run, whole)
             if problem:
                 where = f"{fault.at} {fault.way} {happened}"
-                found.problems.append(f"{where}: status {status}, {problem}")
-            found.cuts += 1
-            found.statuses[str(status)] = found.statuses.get(str(status), 0) + 1
+                problems.append(f"{where}: status {status}, {problem}")
+            statuses[status] += 1
         shutil.rmtree(self.out)
-        found.seconds = round(time.monotonic() - started, 1)
-        return found
+        seconds = round(time.monotonic() - started, 1)
+        found = {"changes": changes, "cuts": statuses.total(), "statuses": statuses}
+        return {**found, "problems": problems, "seconds": seconds}
 
     def _warm_up(self, words: Words) -> None:
         """Run a command here: what it imports and makes once a process is there in all forks."""
@@ -260,7 +250,7 @@ def main(arguments: Sequence[str]) -> int:
         shop = Workshop(Path(folder))
         for name in names or shop.runs:
             found = shop.try_every(shop.runs[name], int(every))
-            print(json.dumps({"kind": name, **asdict(found)}), flush=True)
+            print(json.dumps({"kind": name, **found}), flush=True)
     return 0
 
 

@@ -66,23 +66,16 @@ class Disk:
         with self._turn:
             if not path.startswith(self.root) or not _changes(name, path):
                 return do()
-            way = self.goes_wrong(name, path[len(self.root) :])
-            done = do() if way != "before" else None
-            if way is not None:
-                raise OSError(errno.EIO, "made up by a test")
-            return done
-
-    def goes_wrong(self, name: str, path: str) -> Way | None:
-        """Count a change, and return how it goes wrong; None for not at all."""
-        with self._turn:
             self.changes += 1
             if self.fault is None or self.changes != self.fault.at:
-                return None
-            self.happened = f"{name} {path}"
+                return do()
+            self.happened = f"{name} {path[len(self.root) :]}"
             if self.fault.way == "killed":
                 self.tell()
                 os._exit(KILLED)
-            return self.fault.way
+            if self.fault.way == "after":
+                do()
+            raise OSError(errno.EIO, "made up by a test")
 
     def tell(self) -> None:
         """Write down what happened."""

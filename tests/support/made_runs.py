@@ -1,21 +1,19 @@
 """Finished scoring runs made from tables: as `score` leaves them, but no model has run.
 
-A run of 10 million rows takes half a minute. It can be opened, read and compared; it has no index,
-so it cannot be reused.
+Such a run can be opened, read and compared; it has no index, so it cannot be reused.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bertscore_beam.dump import (
-    SIGNATURE_KEY,
-    SIGNATURES_KEY,
     RowDigests,
     Rows,
     TableFields,
@@ -33,7 +31,7 @@ from bertscore_beam.records import (
     summary_of_languages,
 )
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
-from bertscore_beam.score import SCHEMA_VERSION
+from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.stats import cancelling
 from bertscore_core.tokens import Work
@@ -108,7 +106,7 @@ def with_column(rows: pa.Table, name: str, values: object) -> pa.Table:
 
 def made_run(
     folder: Path,
-    inputs: Mapping[str, pa.Table | Iterable[pa.Table]],
+    inputs: Mapping[str, pa.Table | Sequence[pa.Table]],
     *,
     signature: Signature | Mapping[str, Signature] = SIGNATURE,
     part_rows: int = PART_ROWS,
@@ -118,43 +116,43 @@ def made_run(
 
     Args:
         folder: The folder, which is made.
-        inputs: The scored rows of each input file, by its name; tables are written as they come,
-            so that a large run needs no more memory than one table.
+        inputs: The scored rows of each input file, by its name; of several tables each has parts of
+            its own.
         signature: How all rows were scored; or, by language, how those whose column `language` is
             that language were.
         part_rows: Most rows of a part.
         started: When it began, in seconds since the epoch.
     """
-    by_language = {} if isinstance(signature, Signature) else dict(signature)
-    first = next(iter(by_language.values())) if by_language else signature
-    identity = {**first.fields(), "candidate_column": "candidate", "reference_column": "reference"}
-    if by_language:
-        identity["language_column"] = "language"
-    stated = None if by_language else first.format()
-    signatures = {language: one.format() for language, one in by_language.items()}
+    names = {"candidate_column": "candidate", "reference_column": "reference"}
+    if isinstance(signature, Signature):
+        stated, signatures, first = signature.format(), {}, signature
+        notes = part_metadata(signature)
+    else:
+        signatures = {language: one.format() for language, one in signature.items()}
+        stated, first = None, next(iter(signature.values()))
+        notes = metadata_by_language(signatures)
+        names["language_column"] = "language"
+    identity = {**first.fields(), **names}
     records = []
     for input_name, tables in inputs.items():
         row = 0
-        for table in _pieces(tables, part_rows):
-            part = part_name(input_name, row)
-            records.append(_write_part(folder, part, table, signatures or stated, identity))
-            row += len(table)
+        for table in [tables] if isinstance(tables, pa.Table) else tables:
+            for start in range(0, max(1, len(table)), part_rows):
+                rows, part = table.slice(start, part_rows), part_name(input_name, row)
+                records.append(_write_part(folder, part, rows, notes, identity))
+                row += len(rows)
     totals = RunTotals.sum(map(RunTotals.of_record, records))
     goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
     summary = judge(replace(goal, max_reject_fraction=1.0), totals, stated, missing=(), doubled=())
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
-    if by_language:
+    if signatures:
         summary["languages"] = summary_of_languages(totals, signatures)
     run = {
         "run": f"made-{folder.name}",
         "identity": identity,
         "signature": stated,
-        **({"signatures": signatures} if by_language else {}),
-        "options": {
-            "candidate_column": "candidate",
-            "reference_column": "reference",
-            "language_column": "language" if by_language else None,
-        },
+        **({"signatures": signatures} if signatures else {}),
+        "options": {"language_column": None} | names,
         "rows": totals.summary.rows,
         "parts": len(records),
         "started": started,
@@ -166,36 +164,20 @@ def made_run(
     return folder
 
 
-def _pieces(tables: pa.Table | Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    for table in [tables] if isinstance(tables, pa.Table) else tables:
-        for start in range(0, max(1, len(table)), rows):
-            yield table.slice(start, rows)
-
-
 def _write_part(
     folder: Path,
     name: str,
     table: pa.Table,
-    signature: str | Mapping[str, str] | None,
+    notes: Mapping[str, str],
     identity: Mapping[str, str],
 ) -> PartRecord:
     """Write a part with its record."""
-    key, text = (
-        (SIGNATURE_KEY, signature)
-        if isinstance(signature, str)
-        else (SIGNATURES_KEY, json.dumps(signature))
-    )
-    notes = {"bertscore.schema_version": SCHEMA_VERSION, key: text}
-    data = write_part(table.replace_schema_metadata(notes))
+    data = write_part(table.replace_schema_metadata(dict(notes)))
     languages = {}
-    if not isinstance(signature, str):
-        found = np.array(table["language"].to_pylist(), dtype=object)
-        languages = {
-            language: LanguageRows(
-                label=language, summary=_summary(table.filter(found == language))
-            )
-            for language in sorted(set(found.tolist()))
-        }
+    if "language_column" in identity:
+        for language in sorted(set(table["language"].to_pylist())):
+            summary = _summary(table.filter(pc.equal(table["language"], language)))
+            languages[language] = LanguageRows(label=language, summary=summary)
     input_name, _, start = name.rpartition("/part-")
     record = PartRecord(
         part_name=name,
@@ -247,9 +229,8 @@ def many_rows(
     systems: int = 4,
     languages: tuple[str, ...] = ("de", "en", "zh"),
     shift: float = 0.0,
-    step: int = PART_ROWS,
-) -> Iterator[pa.Table]:
-    """Yield made-up rows of a run of any size, a part at a time.
+) -> pa.Table:
+    """Return made-up rows of a run.
 
     Every system answers the same segments; ten segments in a row share a document. `seed` decides
     on the noise of the candidates only, so that two runs can be compared row by row.
@@ -260,21 +241,15 @@ def many_rows(
         systems: Number of systems, `system-0` and so on.
         languages: Segments take them in turns.
         shift: What is added to the F1 of `system-1`.
-        step: Rows of a table.
     """
-    names = pa.array([f"system-{number}" for number in range(systems)])
-    codes = pa.array(languages)
-    for start in range(0, rows, step):
-        number = np.arange(start, min(rows, start + step))
-        segment, system = np.divmod(number, systems)
-        hardness = np.random.default_rng([1, start]).normal(0.8, 0.06, len(number))
-        noise = np.random.default_rng([2, seed, start]).normal(0, 0.02, len(number))
-        f1 = np.clip(hardness + noise + shift * (system == 1), 0, 1)
-        yield scored(
-            f1,
-            id=pa.array(number),
-            segment=pa.array(segment),
-            document=pa.array(segment // 10),
-            system=names.take(pa.array(system)),
-            language=codes.take(pa.array(segment % len(languages))),
-        )
+    segment, system = np.divmod(np.arange(rows), systems)
+    hardness = np.random.default_rng(1).normal(0.8, 0.06, rows)
+    noise = np.random.default_rng([2, seed]).normal(0, 0.02, rows)
+    return scored(
+        np.clip(hardness + noise + shift * (system == 1), 0, 1),
+        id=pa.array(range(rows)),
+        segment=pa.array(segment),
+        document=pa.array(segment // 10),
+        system=pa.array([f"system-{number}" for number in system]),
+        language=pa.array(languages).take(pa.array(segment % len(languages))),
+    )

@@ -1,15 +1,15 @@
 """Mixed dumps: rows of five languages, scored with three models."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
 from bertscore_beam.options import ScoreOptions
-from tests.support.dumps import sentence
+from tests.support.dumps import pair_rows, write_dump
 
 LANGUAGES = ("en", "de", "zh", "fr", "ja")
 """The languages of the rows, one after the other."""
@@ -67,26 +67,13 @@ def language_options(
 
 def mixed_table(count: int, start: int = 0) -> pa.Table:
     """Return pairs whose languages take turns, some in upper case."""
-    ids = range(start, start + count)
-    codes = [LANGUAGES[number % len(LANGUAGES)] for number in ids]
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.int64()),
-            "candidate": [sentence(number) for number in ids],
-            "reference": [f"{sentence(number)[:-4]} {sentence(number + 1)}" for number in ids],
-            "lang": [
-                code.upper() if i % 3 == 0 else code for i, code in zip(ids, codes, strict=True)
-            ],
-        }
-    )
+    codes = [LANGUAGES[number % len(LANGUAGES)] for number in range(start, start + count)]
+    codes = [code if number % 3 else code.upper() for number, code in enumerate(codes, start)]
+    return pa.table(pair_rows(count, start) | {"lang": codes})
 
 
-def write_mixed(folder: Path, shards: list[pa.Table], *, row_group_size: int = 10) -> Path:
-    """Write a dump of these tables."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, table in enumerate(shards):
-        pq.write_table(table, folder / f"shard-{number:03d}.parquet", row_group_size=row_group_size)
-    return folder
+write_mixed = partial(write_dump, row_group_size=10)
+"""Write a dump of tables."""
 
 
 def of_language(table: pa.Table, language: str) -> pa.Table:

@@ -2,15 +2,12 @@
 
 import contextlib
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import kill_session
-from tests.support.waiting import wait_until
-from tests.support.workers import free_port, listens
+from tests.support.workers import start_server
 
 
 def find_prism(config: pytest.Config) -> Path:
@@ -24,16 +21,8 @@ def find_prism(config: pytest.Config) -> Path:
 @contextlib.contextmanager
 def job_server(prism: Path) -> Iterator[str]:
     """Start Prism as a job server of its own, which outlives the launchers; yield its address."""
-    port = free_port()
-    process = subprocess.Popen(
-        [str(prism), f"--job_port={port}", "--serve_http=false"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    server = start_server(str(prism), "--job_port={port}", "--serve_http=false")
     try:
-        wait_until(lambda: listens(port), process=process)
-        yield f"localhost:{port}"
+        yield server.address
     finally:
-        kill_session(process.pid)
-        process.wait()
+        server.kill()

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tests.support.waiting import wait_until
+
 _CHILD = b"bertscore_beam.run.child"
 _BEAM = b"import SdkHarness"
 """In the words of a worker: of one that a command starts itself, and of one of Beam's pool."""
@@ -67,13 +69,11 @@ def send(process: int, number: signal.Signals) -> bool:
 
 def kill_session(leader: int, seconds: float = 30) -> None:
     """Kill all processes of a session and wait until they are gone."""
-    deadline = time.monotonic() + seconds
-    while members := session_members(leader):
-        for process in members:
-            send(process, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"processes {members} of session {leader} do not end")
-        time.sleep(0.05)
+
+    def are_gone() -> bool:
+        return not [send(process, signal.SIGKILL) for process in session_members(leader)]
+
+    wait_until(are_gone, seconds)
 
 
 def wait_until_gone(leader: int, seconds: float) -> list[int]:

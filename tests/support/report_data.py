@@ -1,5 +1,7 @@
 """Made-up reports: every section, in the scripts and with the names that are hard to show."""
 
+from dataclasses import replace
+
 from bertscore_beam.compare import (
     WHOLE,
     Comparison,
@@ -14,13 +16,9 @@ from bertscore_beam.compare import (
 from bertscore_beam.pages import ChosenRow, Night, ReportData, ReportOptions, Texts
 from bertscore_beam.records import GroupRow, RowPlace
 from bertscore_core.stats import PairedResult
+from tests.support import made_runs
 
-SIGNATURE = (
-    "bertscore|model:all-MiniLM-L6-v2|weights:7521cd5f6bef|num_layers:6|layer_semantics:cut|"
-    "tokenizer:0507ed6a38151c27|prefix_space:no|max_length:512|idf:none|baseline:none|empty:zero|"
-    "dtype:float32|batch_tokens:any|attention:auto|backend:torch|version:0.1.0|torch:2.13.0|"
-    "transformers:5.23.0"
-)
+SIGNATURE = replace(made_runs.SIGNATURE, model="all-MiniLM-L6-v2").format()
 
 HOSTILE = (
     "</script><script>document.title='broken'</script>",

@@ -21,7 +21,7 @@ from moto.moto_server.werkzeug_app import (
     MotoRequestHandler,
     create_backend_app,
 )
-from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.serving import make_server
 
 from tests.support.faults import Faults
 
@@ -31,7 +31,7 @@ def s3_server() -> Iterator[tuple[str, Faults]]:
     """Run a server in a thread; yield its address and the faults it may be given."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     faults = Faults(DomainDispatcherApplication(create_backend_app))
-    server = _listen(faults)
+    server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=MotoRequestHandler)
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     )
@@ -42,10 +42,6 @@ def s3_server() -> Iterator[tuple[str, Faults]]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def _listen(faults: Faults) -> BaseWSGIServer:
-    return make_server("127.0.0.1", 0, faults, threaded=True, request_handler=MotoRequestHandler)
 
 
 @contextmanager

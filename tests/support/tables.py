@@ -72,19 +72,6 @@ def every_type(rows: int = ROWS) -> pa.Table:
     return pa.table(list(every.values()), schema=schema)
 
 
-def invalid_utf8(kind: pa.DataType = pa.string()) -> pa.ChunkedArray:  # noqa: B008 - a constant
-    """A string column with a row that is not UTF-8."""
-    raw = pa.array([b"fine", b"\xff\xfe", None, b"\xed\xa0\x80", "ü".encode()], pa.binary())
-    column = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
-    if pa.types.is_dictionary(kind):
-        return pa.chunked_array([pa.DictionaryArray.from_arrays([0, 1, 2, 3, 4, 1], column)])
-    if pa.types.is_list(kind):
-        return pa.chunked_array([pa.ListArray.from_arrays([0, 2, 2, None, 5], column)])
-    return pa.chunked_array(
-        [raw.cast(pa.large_binary()).view(kind) if kind != pa.string() else column]
-    )
-
-
 def write(path: Path, table: pa.Table, row_group_size: int | None = None, **options: Any) -> str:
     pq.write_table(table, path, row_group_size=row_group_size, **options)
     return str(path)

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
-from bertscore_beam.dump import Imports, Plan, Resources, SplitReader, expand_inputs, plan_inputs
+from bertscore_beam.dump import Imports, Plan, Resources, SplitReader
 from tests.support.jobs import import_here, own
-from tests.support.tables import PAIRS
+from tests.support.tables import plan_pairs
 
 
 def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> bytes:
@@ -37,24 +37,15 @@ def write_text(path: Path, data: bytes) -> Path:
 
 
 def plan_text(
-    path: Path | str | Sequence[str],
-    folder: Path | str,
-    rows: int = 20_000,
-    size: int = 1 << 26,
-    **changes: Any,
+    path: Path | str, folder: Path | str, rows: int = 20_000, size: int = 1 << 26, **changes: Any
 ) -> Plan:
     """Plan inputs with columns `candidate` and `reference`; import those of text into a folder."""
-    settings = {"fields": PAIRS, "target_rows": rows, "target_bytes": size}
-    kind = changes.pop("input_format", "auto")
-    paths = [str(path)] if isinstance(path, str | Path) else path
-    files = expand_inputs(paths, input_format=kind)
 
     def plan(*, are_made: bool) -> Plan:
-        imports = Imports(folder=str(folder), are_made=are_made)
-        return plan_inputs(files, resources=Resources(imports=imports), **(settings | changes))
+        resources = Resources(imports=Imports(folder=str(folder), are_made=are_made))
+        return plan_pairs(path, rows=rows, target_bytes=size, resources=resources, **changes)
 
-    sketch = plan(are_made=False)
-    import_here(sketch.sketched, own(folder))
+    import_here(plan(are_made=False).sketched, own(folder))
     return plan(are_made=True)
 
 

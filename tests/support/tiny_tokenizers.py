@@ -65,7 +65,7 @@ def write_byte_bpe(folder: Path, *, first: Sequence[str], last: Sequence[str]) -
     """Write ``vocab.json`` and ``merges.txt`` of a byte-level BPE that covers all bytes."""
     alphabet, merges = pre_tokenizers.ByteLevel.alphabet(), MERGES["bytes"]
     pieces = [*first, *sorted(alphabet), *(a + b for a, b in merges), *last]
-    _write_bpe(folder, pieces, merges, header="#version: 0.2\n")
+    write_bpe(folder, pieces, merges, header="#version: 0.2\n")
 
 
 def write_byte_json(
@@ -107,10 +107,10 @@ def write_word_bpe(folder: Path, *, first: Sequence[str], continued: bool) -> No
     if continued:
         pieces = [p[: -len("</w>")] if p.endswith("</w>") else p + "@@" for p in pieces]
     header = "#version: 0.2\n" if continued else ""
-    _write_bpe(folder, [*first, *pieces], merges, header=header)
+    write_bpe(folder, [*first, *pieces], merges, header=header)
 
 
-def _write_bpe(
+def write_bpe(
     folder: Path, pieces: Sequence[str], merges: Sequence[tuple[str, str]], *, header: str
 ) -> None:
     unique = dict.fromkeys(pieces)

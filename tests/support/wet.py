@@ -98,11 +98,6 @@ def warcinfo(line_end: bytes = b"\r\n") -> bytes:
     return record(block, line_end=line_end, change=change)
 
 
-def page_record(page: WetPage, line_end: bytes = b"\r\n") -> bytes:
-    """Return the record of a page, not compressed."""
-    return record(page.text.encode(), url=page.url, languages=page.languages, line_end=line_end)
-
-
 def member(content: bytes) -> bytes:
     """Return one gzip member, without the time."""
     return gzip.compress(content, mtime=0)
@@ -125,18 +120,24 @@ def wet_members(
     pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
 ) -> list[bytes]:
     """Return the members (without gzip: the records) of which `wet_bytes` makes a file."""
-    records = [warcinfo(line_end), *(page_record(page, line_end) for page in pages)]
+    records = [
+        warcinfo(line_end),
+        *(
+            record(page.text.encode(), url=page.url, languages=page.languages, line_end=line_end)
+            for page in pages
+        ),
+    ]
     if members == "none":
         return records
     size = {"each": 1, "pairs": 2, "one": len(records)}[members]
     return [member(b"".join(records[at : at + size])) for at in range(0, len(records), size)]
 
 
-def wet_name(number: int, crawl: str = CRAWL) -> str:
+def wet_name(number: int) -> str:
     """Name a file as Common Crawl does, four to a segment."""
     segment = f"17{number // 4:011d}.{number // 4:02d}"
     file = f"CC-MAIN-20260714062111-20260714092111-{number:05d}.warc.wet.gz"
-    return f"crawl-data/{crawl}/segments/{segment}/wet/{file}"
+    return f"crawl-data/{CRAWL}/segments/{segment}/wet/{file}"
 
 
 def listing_bytes(names: Sequence[str]) -> bytes:
@@ -144,16 +145,14 @@ def listing_bytes(names: Sequence[str]) -> bytes:
     return member("".join(f"{name}\n" for name in names).encode())
 
 
-def write_crawl(root: Path, files: Sequence[bytes], crawl: str = CRAWL) -> list[str]:
-    """Write a crawl with these WET files below a folder; return their names in the list."""
-    names = [wet_name(number, crawl) for number in range(len(files))]
-    content = dict(zip(names, files, strict=True))
-    content[f"crawl-data/{crawl}/wet.paths.gz"] = listing_bytes(names)
+def write_crawl(root: Path, files: Sequence[bytes]) -> None:
+    """Write a crawl with these WET files below a folder."""
+    content = {wet_name(number): data for number, data in enumerate(files)}
+    content[f"crawl-data/{CRAWL}/wet.paths.gz"] = listing_bytes(list(content))
     for name, data in content.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    return names
 
 
 def _record_id(name: bytes) -> bytes:

@@ -14,11 +14,11 @@ from tests.support.waiting import wait_until
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPool:
-    """Beam's worker pool, running.
+class Server:
+    """A program that serves a port of loopback, such as Beam's worker pool, running.
 
     Attributes:
-        process: The pool; it leads a session in which its workers are, too.
+        process: The program; it leads a session in which its workers are, too.
         address: Where jobs find it, HOST:PORT.
     """
 
@@ -26,7 +26,7 @@ class WorkerPool:
     address: str
 
     def kill(self) -> None:
-        """Kill the pool and its workers."""
+        """Kill it and its workers."""
         kill_session(self.process.pid)
         self.process.wait()
 
@@ -46,27 +46,27 @@ def worker_pool() -> Iterator[str]:
         pool.kill()
 
 
-def start_pool() -> WorkerPool:
+def start_pool() -> Server:
     """Start a pool and wait until it listens."""
-    port, path = free_port(), f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     module = "apache_beam.runners.worker.worker_pool_main"
+    return start_server(sys.executable, "-m", module, "--service_port={port}")
+
+
+def start_server(*words: str) -> Server:
+    """Start a program, which is told a `{port}`, and wait until it listens there."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     process = subprocess.Popen(
-        [sys.executable, "-m", module, f"--service_port={port}"],
-        env={**os.environ, "PATH": path},  # it calls `python`
+        [word.format(port=port) for word in words],
+        env={**os.environ, "PATH": path},  # the pool calls `python`
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     wait_until(lambda: listens(port), process=process)
-    return WorkerPool(process, f"localhost:{port}")
-
-
-def free_port() -> int:
-    """Return a port of loopback that nothing listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return Server(process, f"localhost:{port}")
 
 
 def listens(port: int) -> bool:

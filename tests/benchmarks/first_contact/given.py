@@ -8,10 +8,8 @@ import torch
 
 from bertscore_core import BertScorer, ScorerConfig
 from tests.benchmarks.first_contact.kit import spread_out
-from tests.benchmarks.harness import Shape
-from tests.benchmarks.models import BenchModel, prepare, roberta
+from tests.benchmarks.models import SHAPES, BenchModel, prepare, write_roberta
 
-MINILM = Shape(6, 384, 1536)
 RANDOM = {
     "vocab_size": 30522,
     "hidden_size": 384,
@@ -27,7 +25,7 @@ class Given:
     """What a part is given.
 
     Attributes:
-        device: Torch's name of the device.
+        device: `cuda`, or `cpu` to try the part without a GPU.
         kit: Folder that was brought along; it may be missing.
         work: Folder for files.
         quick: Whether to try the part with tiny sizes.
@@ -46,9 +44,9 @@ class Given:
         return self.device != "cpu"
 
     @property
-    def kind(self) -> str:
-        """Return what sort of device it is, as torch calls it."""
-        return "cuda" if self.on_gpu else "cpu"
+    def half(self) -> str:
+        """The number format of 16 bits to look at: on a CPU float16 is slow."""
+        return "float16" if self.on_gpu else "bfloat16"
 
     def minilm(self) -> BenchModel:
         """Return the model that was brought along, else one of its shape with random weights."""
@@ -59,8 +57,8 @@ class Given:
                 spread_out(self.kit / "model", folder / "minilm")
             else:
                 (folder / "minilm").mkdir()
-                roberta(folder / "minilm", **RANDOM)
-        return BenchModel("minilm", folder, MINILM)
+                write_roberta(folder / "minilm", **RANDOM)
+        return BenchModel("minilm", folder, SHAPES["embedded"])
 
     def large(self) -> BenchModel:
         """Return roberta-large's shape up to layer 17, or the small model in a quick try."""
@@ -68,15 +66,10 @@ class Given:
 
     def scorer(self, model: BenchModel, dtype: str, **options: Any) -> BertScorer:
         """Load a model on the device, on torch."""
-        chosen = {"device": self.device, "backend": "torch"} | options
-        return BertScorer(
-            ScorerConfig(
-                model=str(model.path), num_layers=model.shape.layers, dtype=dtype, **chosen
-            )
-        )
+        chosen = {"num_layers": model.shape.layers, "device": self.device, "backend": "torch"}
+        return BertScorer(ScorerConfig(model=str(model.path), dtype=dtype, **chosen, **options))
 
-    def dtypes(self) -> tuple[str, ...]:
-        """Return the number formats to look at: on a CPU float16 is slow."""
-        if self.on_gpu and torch.cuda.is_bf16_supported(including_emulation=False):
-            return ("float32", "bfloat16", "float16")
-        return ("float32", "float16") if self.on_gpu else ("float32", "bfloat16")
+    def wait(self) -> None:
+        """Wait until the device has done all its work."""
+        if self.on_gpu:
+            torch.cuda.synchronize()

@@ -35,20 +35,10 @@ KIT = BUILD.parent / "first-contact-kit"
 MOST_BYTES = 64 << 20
 """What may be brought, the checkout included."""
 
+# Beam needs a protobuf below 7.
 WHEELS = (
-    "apache-beam",
-    "beartype",
-    "cffi",
-    "cryptography",
-    "fastavro",
-    "fasteners",
-    "httplib2",
-    "jsonpickle",
-    "objsize",
-    "proto-plus",
-    "protobuf",  # Beam needs one below 7
-    "pytz",
-    "zstandard",
+    *("apache-beam", "beartype", "cffi", "cryptography", "fastavro", "fasteners", "httplib2"),
+    *("jsonpickle", "objsize", "proto-plus", "protobuf", "pytz", "zstandard"),
 )
 """Beam and what it imports that a machine for PyTorch lacks."""
 
@@ -110,20 +100,6 @@ def fetch_wheels(folder: Path, python: str) -> None:
     subprocess.run([*command, *(pinned[name] for name in WHEELS)], check=True)
 
 
-def checkout_bytes() -> int:
-    """Return the size of the files under version control."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    paths = [ROOT / name for name in listed.split("\0") if name]
-    return sum(path.stat().st_size for path in paths if path.is_file())
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the size of a folder's files."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def main() -> None:
     """Make the folder, and say how large it is."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -136,7 +112,16 @@ def main() -> None:
     make_model(given.to / "model")
     if not given.without_beam:
         fetch_wheels(given.to / "wheels", given.python)
-    sizes = {"checkout": checkout_bytes(), "kit": folder_bytes(given.to)}
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    brought = {
+        "checkout": [ROOT / name for name in listed.split("\0")],
+        "kit": given.to.rglob("*"),
+    }
+    sizes = {
+        name: sum(path.stat().st_size for path in paths if path.is_file())
+        for name, paths in brought.items()
+    }
     print(json.dumps({name: f"{size / 2**20:.1f} MiB" for name, size in sizes.items()}))
     if sum(sizes.values()) > MOST_BYTES:
         raise SystemExit(

@@ -27,7 +27,7 @@ def nights(tmp_path_factory):
     """Return two nights; in the second one system is worse by .02."""
     folder = tmp_path_factory.mktemp("nights")
     for number, name in enumerate(("before", "now")):
-        rows = pa.concat_tables(many_rows(1200, seed=number, shift=-0.02 * number))
+        rows = many_rows(1200, seed=number, shift=-0.02 * number)
         made_run(folder / name, {"news.parquet": rows})
     return folder / "now", folder / "before"
 
@@ -56,7 +56,7 @@ def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, 
 
 
 def test_the_answer_comes_first_and_groups_that_have_not_changed_are_one_line(tmp_path, capsys):
-    before, now = (pa.concat_tables(many_rows(400, shift=shift)) for shift in (0, -0.02))
+    before, now = (many_rows(400, shift=shift) for shift in (0, -0.02))
     first = made_run(tmp_path / "before", {"news.parquet": before})
     second = made_run(tmp_path / "now", {"my news.parquet": now})
     words = ("compare", second, first, "--key", "segment", "system", "--by", "system")
@@ -132,7 +132,7 @@ def test_systems_are_ranked(nights, capsys):
 def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_so(nights, capsys):
     now, before = nights
     # Every row has another id, as where ids are made anew each night.
-    rows = pa.concat_tables(many_rows(40))
+    rows = many_rows(40)
     ids = pa.array(range(10_000, 10_040))
     rows = rows.set_column(rows.column_names.index("id"), "id", ids)
     other = made_run(now.parent / "other", {"news.parquet": rows})

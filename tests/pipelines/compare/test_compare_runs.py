@@ -34,7 +34,7 @@ def few_resamples(monkeypatch):
 
 
 def table(seed=0, shift=0.0, rows=ROWS):
-    return pa.concat_tables(many_rows(rows, seed=seed, shift=shift))
+    return many_rows(rows, seed=seed, shift=shift)
 
 
 def with_ids(rows, first):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,8 +15,8 @@ import pytest
 from bertscore_beam.dump import Resources, Split, TableFields, parquet, read_split, write_part
 from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
-from tests.support.dumps import write_small_files
 from tests.support.faults import Faults
+from tests.support.hostile import pairs, parquet_bytes
 from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan, plan_pairs
 
@@ -144,7 +145,8 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
     faults: list[Faults] = []
     files = 300
     with s3_bucket(faults) as bucket:
-        write_small_files(f"{bucket}/dump", files)
+        data = parquet_bytes(pairs())
+        fsspec.filesystem("s3").pipe({f"{bucket}/dump/{n}.parquet": data for n in range(files)})
         requests = faults[0].watch = Requests(IN_FLIGHT)
         resources = Resources(workers=2, files_in_flight=IN_FLIGHT)
         got = plan_pairs(f"{bucket}/dump", rows=None, resources=resources)

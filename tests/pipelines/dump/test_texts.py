@@ -5,22 +5,21 @@ import pytest
 
 from bertscore_beam.dump import count_other_scripts, reference_texts, scripts_of, texts_from_column
 from bertscore_core import known_languages
-from tests.support.tables import BAD, ROWS, every_type, invalid_utf8
+from tests.support.hostile import LIST_KINDS, TEXT_KINDS, not_utf8
+from tests.support.tables import BAD, ROWS, every_type
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("kind", TEXT_KINDS)
 def test_invalid_utf8_is_marked_in_its_row_alone(kind):
-    column = invalid_utf8(kind)
-    assert column.type == kind
-    assert texts_from_column(column) == ["fine", BAD, None, BAD, "ü"]
-    assert texts_from_column(column.slice(1, 3)) == [BAD, None, BAD]
+    column = pa.chunked_array([not_utf8(kind), pa.nulls(1, not_utf8(kind).type)])
+    assert texts_from_column(column) == ["a cat", BAD, BAD, "ü", None]
+    assert texts_from_column(column.slice(1, 2)) == [BAD, BAD]
 
 
-def test_invalid_utf8_is_marked_in_dictionaries_and_lists():
-    dictionary = invalid_utf8(pa.dictionary(pa.int64(), pa.string()))
-    assert texts_from_column(dictionary) == ["fine", BAD, None, BAD, "ü", BAD]
-    lists = reference_texts(invalid_utf8(pa.list_(pa.string())))
-    assert lists == [["fine", BAD], [], [None, BAD, "ü"], None]
+@pytest.mark.parametrize("kind", LIST_KINDS)
+def test_invalid_utf8_is_marked_in_lists(kind):
+    lists = pa.chunked_array([not_utf8(kind)])
+    assert reference_texts(lists) == [["a cat"], [BAD], [BAD], ["ü"]]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.support.jobs import run_job, summed
 from tests.support.prism import find_prism, job_server
 from tests.support.processes import kill_session, session_members, workers_among
 from tests.support.waiting import wait_until
-from tests.support.workers import WorkerPool, start_pool
+from tests.support.workers import Server, start_pool
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -49,7 +49,7 @@ def night(prism, tmp_path_factory) -> Path:
 
 
 @contextlib.contextmanager
-def pool() -> Iterator[WorkerPool]:
+def pool() -> Iterator[Server]:
     started = start_pool()
     try:
         yield started
@@ -58,7 +58,7 @@ def pool() -> Iterator[WorkerPool]:
 
 
 @contextlib.contextmanager
-def launcher(night: Path, out: Path, pool: WorkerPool, *beam: str) -> Iterator[subprocess.Popen]:
+def launcher(night: Path, out: Path, pool: Server, *beam: str) -> Iterator[subprocess.Popen]:
     """Start a scoring command in a session of its own, with what it says in a file beside OUT."""
     words = ["score", "--input", str(night / "dump"), "--output", str(out), "--device", "cpu"]
     words += ["--backend", "torch", "--split-rows", str(SPLIT_ROWS), "--", *beam]
@@ -103,7 +103,7 @@ def contents(out: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in parts(out).items()}
 
 
-def finish(night: Path, out: Path, pool: WorkerPool, *beam: str) -> None:
+def finish(night: Path, out: Path, pool: Server, *beam: str) -> None:
     """Run the same command to its end, and compare every part with the local runner's."""
     with launcher(night, out, pool, *beam) as process:
         assert process.wait(LONG) == cli.DONE, said(out).read_text()[-5000:]
@@ -130,7 +130,7 @@ def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, 
     assert parts_before.items() < written(out).items()
 
 
-def kill_worker(pool: WorkerPool) -> None:
+def kill_worker(pool: Server) -> None:
     (worker,) = workers_among(session_members(pool.process.pid))
     os.kill(worker, signal.SIGKILL)
 

@@ -1,0 +1,108 @@
+"""bert-score and this library in turn on the same texts, each a process with its model loaded."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks import gemm
+from tests.benchmarks.harness import Recorder, interleave
+from tests.benchmarks.models import prepare
+from tests.benchmarks.texts import mixed
+from tests.benchmarks.worker import Worker, write_pairs
+
+WARM_UP_PAIRS = 64
+DEFAULT_PAIRS = {"embedded": 3000, "bert-base": 400, "roberta-large": 100}
+
+
+def peer(
+    recorder: Recorder,
+    *,
+    model: str = "embedded",
+    pairs: int = 0,
+    rounds: int = 3,
+    peer_batches: Sequence[int] = (64,),
+    ours: Sequence[str] = ("float32", "bfloat16"),
+    device: str = "cpu",
+) -> None:
+    """This library against bert-score 0.3.13, in turn, in one run.
+
+    Every round runs each contestant once, and measures the matrix product peak. Reported are
+    medians over rounds, the ratio to bert-score at the first of its batches, useful FLOP/s (padding
+    excluded; see `Shape.flops`) as a share of the peak of the same number format, the share of
+    padding, each process's peak memory, and how far F1 is from that of the first contestant
+    (`f1_*`; bert-score's padding moves its own scores) and from our float32 (`drift_*`).
+    `--ours float32:torch` asks for a backend by name. On `--device cuda` a plain loop replaces
+    bert-score if that is not installed, and the line says so.
+    """
+    prepared, count = prepare(model), pairs or DEFAULT_PAIRS[model]
+    workers: dict[str, Worker] = {}
+    scoring: dict[str, Callable[..., dict[str, Any]]] = {}
+    dtypes: dict[str, str] = {}
+    replies: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        path = write_pairs(Path(folder, "pairs.json"), mixed(count))
+
+        def enter(worker: Worker, name: str, dtype: str, **options: Any) -> None:
+            workers[name], dtypes[name] = stack.enter_context(worker), dtype
+            scoring[name] = partial(worker.ask, "score", path=path, **options)
+            scoring[name](stop=WARM_UP_PAIRS)
+
+        for batch in peer_batches:
+            worker = Worker("peer", prepared, device)
+            recorder.facts["peer"] = worker.loaded["versions"]
+            name = f"{worker.loaded['name']}, batch {batch}"
+            enter(worker, name, "float32", batch_size=batch)
+        for asked in ours:
+            dtype, _, backend = asked.partition(":")
+            worker = Worker("ours", prepared, device, dtype=dtype, backend=backend or "auto")
+            enter(worker, f"ours, {asked}", dtype)
+        peaks = dict.fromkeys(sorted(dtypes.values()), 0.0)
+
+        def score(name: str) -> float:
+            replies[name] = scoring[name]()
+            return float(replies[name]["seconds"])
+
+        def measure_peaks() -> float:
+            for dtype in peaks:
+                peaks[dtype] = max(peaks[dtype], gemm.measure(dtype, device, seconds=0.2))
+            return 0.0
+
+        turns = {name: partial(score, name) for name in workers}
+        taken = interleave({"GEMM peak": measure_peaks, **turns}, rounds)
+        # Our tokenizer gives the reference's ids, so that its lengths count for both.
+        own = [name for name in workers if name.startswith("ours")]
+        lengths = workers[own[0]].ask("lengths", path=path)["lengths"]
+    first, exact = next(iter(workers)), next((name for name in own if "float32" in name), None)
+    figures: dict[str, dict[str, Any]] = {}
+    for name, reply in replies.items():
+        useful, peak = prepared.shape.flops(lengths) / median(taken[name]), peaks[dtypes[name]]
+        figures[name] = {
+            "useful_gflops": useful / 1e9,
+            "share_of_peak": useful / peak,
+            "peak_gflops": peak / 1e9,
+            "padding": 1 - sum(lengths) / reply["padded"] if reply["padded"] else None,
+            "peak_mb": reply["peak_mb"],
+            "backend": workers[name].loaded.get("backend"),
+        }
+        if name != first:
+            figures[name] |= _difference("f1", reply["f1"], replies[first]["f1"])
+        if exact is not None and name in own and name != exact:
+            figures[name] |= _difference("drift", reply["f1"], replies[exact]["f1"])
+    recorder.race({name: taken[name] for name in workers}, count, figures, model=model)
+
+
+def _difference(prefix: str, left: Sequence[float], right: Sequence[float]) -> dict[str, float]:
+    """Compare two lists of F1: largest and mean distance, and the mean difference."""
+    difference = np.array(left) - np.array(right)
+    return {
+        f"{prefix}_max": float(np.abs(difference).max()),
+        f"{prefix}_mean": float(np.abs(difference).mean()),
+        f"{prefix}_bias": float(difference.mean()),
+    }
