@@ -31,7 +31,7 @@ from bertscore_beam.records import (
     summary_of_languages,
 )
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
-from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
+from bertscore_beam.score import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.stats import cancelling
 from bertscore_core.tokens import Work

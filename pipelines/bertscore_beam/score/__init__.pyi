@@ -36,6 +36,7 @@ from .scored_table import (
     ScoredPairs as ScoredPairs,
     ScoredTable as ScoredTable,
     metadata_by_language as metadata_by_language,
+    part_metadata as part_metadata,
 )
 from .show_run import (
     estimate_words as estimate_words,
