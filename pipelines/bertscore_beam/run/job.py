@@ -232,7 +232,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
         ends = end_when_interrupted(elsewhere=runner.is_remote, kept=not is_temporary(folder))
         stack.enter_context(ends)
         if processes is not None:
-            processes.begin_stage()
+            processes.begin_stage(loads=stage.loads)
             stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
         if (len(stage.amounts) or stage.before) and not quiet:
             progress = RunProgress(stage, folder.path(stage.folder), started)
@@ -271,6 +271,7 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
             (text.footer.removeprefix(f"{IMPORTS_FOLDER}/"), text.size) for text in texts
         ),
         unit="bytes of text",
+        loads=False,
     )
 
 

@@ -212,7 +212,7 @@ class Pool:
         self._deaths: list[Sequence[str]] = []  # the names of what was in hand
         self.log_once = lru_cache(_MOST_LOGGED)(_log)
         self._outstanding = 0
-        self._stage = 0
+        self._begun = self._loaded = False
         # Reentrant, since a signal handler may need it while this thread has it.
         self.lock = threading.RLock()
         self.closing = False
@@ -228,18 +228,18 @@ class Pool:
         """How many deaths of children the run has survived."""
         return min(len(self._deaths), self._restarts)
 
-    def begin_stage(self) -> None:
+    def begin_stage(self, *, loads: bool = True) -> None:
         """Begin a stage, when no element is in the pool.
 
-        Children of an earlier stage end: what they have loaded would lie in memory, or on a GPU,
+        Children of an earlier stage that loads anything end: it would lie in memory, or on a GPU,
         beside what this one loads.
         """
-        if self._stage:
+        if self._loaded:
             for child in self._children:
                 child.end()
-        else:  # what happened in planning has cost no work
+        if not self._begun:  # what happened in planning has cost no work
             self._deaths.clear()
-        self._stage += 1
+        self._begun, self._loaded = True, loads
         at_work.forget()
 
     def submit(self, step: bytes, name: str, element: Any, tell: Callable[[Answer], None]) -> None:

@@ -91,6 +91,7 @@ class Stage:
             progress is shown.
         first: How much is read before the first file can appear, and its unit.
         started: When the run began, in seconds since the epoch; None for the start of the stage.
+        loads: Whether its steps load what should not lie in memory beside that of the next stage.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Stage:
     unit: str = "files"
     first: tuple[int, str] = (0, "")
     started: float | None = None
+    loads: bool = True
 
 
 class RunProgress:

@@ -243,14 +243,15 @@ def test_questions_are_answered_here_or_by_a_child_which_may_die_without_work():
     assert made.restarts == 0
 
 
-def test_a_stage_drops_what_the_one_before_had_opened(tmp_path):
+@pytest.mark.parametrize(("loads", "opened"), [(True, 2), (False, 1)])
+def test_a_stage_drops_what_the_one_before_had_opened_if_that_is_large(tmp_path, loads, opened):
     made = Pool(1, restarts=0)
     with pool.opening(made):
         for _ in range(2):
-            made.begin_stage()
+            made.begin_stage(loads=loads)
             for answers in submitted(made, tmp_path, "echo a", "echo a"):
                 taken(made, answers)
-    assert [words for _, words in notes(tmp_path)].count("opened") == 2
+    assert [words for _, words in notes(tmp_path)].count("opened") == opened
 
 
 def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
