@@ -28,14 +28,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import input_names, part_name
 from bertscore_beam.files import HIDDEN_PREFIXES, join
 from bertscore_beam.options import load_yaml
-from bertscore_core import (
-    BertScorer,
-    ConfigError,
-    IdfError,
-    IdfTable,
-    ModelLoadError,
-    ScorerConfig,
-)
+from bertscore_core import BertScorer, ConfigError, IdfError, IdfTable, ModelLoadError, ScorerConfig
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.s3 import over_http, s3_bucket
 

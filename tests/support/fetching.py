@@ -27,10 +27,7 @@ def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched
 
 
 def fail(
-    path: str,
-    folder: Path,
-    policy: FetchPolicy = QUICK,
-    kind: type[Exception] = FetchError,
+    path: str, folder: Path, policy: FetchPolicy = QUICK, kind: type[Exception] = FetchError
 ) -> Any:
     """Fetch a file that cannot be fetched; return the error."""
     folder.mkdir(exist_ok=True)

@@ -13,14 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump import (
-    RowDigests,
-    Rows,
-    TableFields,
-    columns,
-    part_name,
-    write_part,
-)
+from bertscore_beam.dump import RowDigests, Rows, TableFields, columns, part_name, write_part
 from bertscore_beam.records import (
     LanguageRows,
     PartRecord,
@@ -165,11 +158,7 @@ def made_run(
 
 
 def _write_part(
-    folder: Path,
-    name: str,
-    table: pa.Table,
-    notes: Mapping[str, str],
-    identity: Mapping[str, str],
+    folder: Path, name: str, table: pa.Table, notes: Mapping[str, str], identity: Mapping[str, str]
 ) -> PartRecord:
     """Write a part with its record."""
     data = write_part(table.replace_schema_metadata(dict(notes)))

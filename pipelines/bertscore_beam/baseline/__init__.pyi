@@ -1,8 +1,5 @@
 from .baseline_options import BaselineOptions as BaselineOptions
-from .baseline_plan import (
-    prepare_baseline as prepare_baseline,
-    usual_models as usual_models,
-)
+from .baseline_plan import prepare_baseline as prepare_baseline, usual_models as usual_models
 from .baseline_tables import (
     CHECKS as CHECKS,
     FEW_PAIRS as FEW_PAIRS,

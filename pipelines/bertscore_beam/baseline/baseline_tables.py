@@ -16,12 +16,7 @@ from bertscore_beam.baseline.baseline_plan import (
     BaselinePlan,
     list_tables,
 )
-from bertscore_beam.baseline.sources import (
-    DATA_FOLDERS,
-    PairsRecord,
-    SampleRecord,
-    table_path,
-)
+from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRecord, table_path
 from bertscore_beam.crawl import describe_overlap
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.run import OutputFolder, Shown, escape_line

@@ -17,13 +17,7 @@ from bertscore_beam.baseline.sources import MOMENTS_FOLDER
 from bertscore_beam.crawl import HOST_COLUMNS
 from bertscore_beam.files import mask_credentials, open_source
 from bertscore_beam.run import OutputFolder, at_work, counters, load_scorer
-from bertscore_core import (
-    BertScorer,
-    DocumentFrequencies,
-    IdfTable,
-    ScorerConfig,
-    TextTokenizer,
-)
+from bertscore_core import BertScorer, DocumentFrequencies, IdfTable, ScorerConfig, TextTokenizer
 from bertscore_core.config import settle_tokenizer
 from bertscore_core.stats import Moments
 from bertscore_core.tokens import Work

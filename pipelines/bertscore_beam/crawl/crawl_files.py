@@ -20,13 +20,7 @@ from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, RECORDS, Page
 from bertscore_beam.dump import input_names, values_as_text
-from bertscore_beam.files import (
-    Trouble,
-    absolute,
-    mask_credentials,
-    open_source,
-    search,
-)
+from bertscore_beam.files import Trouble, absolute, mask_credentials, open_source, search
 from bertscore_core.errors import ConfigError, InputError
 
 # List the files of a crawl, or those that the user names, in an order that makes a sample.

@@ -33,12 +33,7 @@ from bertscore_beam.crawl.filters import (
     is_unspaced,
 )
 from bertscore_beam.crawl.languages import detect_language, header_language
-from bertscore_beam.crawl.sampling import (
-    host_hash,
-    host_order,
-    page_order,
-    sentence_priority,
-)
+from bertscore_beam.crawl.sampling import host_hash, host_order, page_order, sentence_priority
 from bertscore_beam.crawl.warc import Page
 
 FILTER_VERSION = "4"

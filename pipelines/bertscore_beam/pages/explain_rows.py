@@ -18,14 +18,7 @@ from bertscore_beam.options import IDF_WORDS, language_map
 from bertscore_beam.pages.one_pass import fields_of, lowest_rows
 from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
 from bertscore_beam.run import read_baseline
-from bertscore_core import (
-    BertScorer,
-    IdfError,
-    IdfTable,
-    ScorerConfig,
-    Signature,
-    explain,
-)
+from bertscore_core import BertScorer, IdfError, IdfTable, ScorerConfig, Signature, explain
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.explanations import Explanation, Measures
 

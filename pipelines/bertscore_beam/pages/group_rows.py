@@ -8,13 +8,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from bertscore_beam.files import (
-    absolute,
-    before_work,
-    mask_credentials,
-    reaching,
-    write_atomically,
-)
+from bertscore_beam.files import absolute, before_work, mask_credentials, reaching, write_atomically
 from bertscore_beam.options import GroupsOptions, check_group_columns
 from bertscore_beam.records import (
     CONFIDENCE,

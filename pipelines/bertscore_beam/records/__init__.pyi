@@ -64,11 +64,7 @@ from .index import (
     write_bucket as write_bucket,
     write_index as write_index,
 )
-from .lookup import (
-    EarlierRun as EarlierRun,
-    FoundRows as FoundRows,
-    open_earlier as open_earlier,
-)
+from .lookup import EarlierRun as EarlierRun, FoundRows as FoundRows, open_earlier as open_earlier
 from .other_texts import check_same_texts as check_same_texts
 from .record import (
     PARTS_FOLDER as PARTS_FOLDER,

@@ -165,8 +165,7 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
     ]
     by_date = _are_dated(runs)
     return sorted(
-        runs,
-        key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root),
+        runs, key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
     )
 
 

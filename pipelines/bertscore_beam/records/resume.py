@@ -190,11 +190,7 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
     In a run with a column of languages that is also the setting of each language that both runs
     have; see `language_identity`.
     """
-    chosen = {
-        "candidate_columns": fields.several,
-        "idf_key": fields.key,
-        "idf_group": fields.group,
-    }
+    chosen = {"candidate_columns": fields.several, "idf_key": fields.key, "idf_group": fields.group}
     columns = {
         "candidate_column": str(fields.candidate_column),
         "reference_column": str(fields.candidate_column)

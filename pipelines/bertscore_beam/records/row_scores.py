@@ -110,9 +110,7 @@ def words_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArra
     return of_rows
 
 
-def encode_reasons(
-    reasons: Sequence[str | None],
-) -> tuple[npt.NDArray[np.uint8], tuple[str, ...]]:
+def encode_reasons(reasons: Sequence[str | None]) -> tuple[npt.NDArray[np.uint8], tuple[str, ...]]:
     """Return the reasons as codes, and the words that the codes stand for."""
     words = tuple(sorted({reason for reason in reasons if reason is not None}))
     codes: dict[str | None, int] = {word: code for code, word in enumerate(words)}

@@ -1,6 +1,4 @@
-from .finish import (
-    CompressLines as CompressLines,
-)
+from .finish import CompressLines as CompressLines
 from .job import (
     SCORE as SCORE,
     ScoreRun as ScoreRun,
@@ -43,8 +41,4 @@ from .show_run import (
     run_warnings as run_warnings,
     show_summary as show_summary,
 )
-from .steps import (
-    ScoreSplits as ScoreSplits,
-    SplitScorer as SplitScorer,
-    ToScore as ToScore,
-)
+from .steps import ScoreSplits as ScoreSplits, SplitScorer as SplitScorer, ToScore as ToScore

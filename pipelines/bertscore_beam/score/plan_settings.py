@@ -21,13 +21,7 @@ from bertscore_beam.records import (
     RunSettings,
     check_own_baselines,
 )
-from bertscore_beam.run import (
-    OutputFolder,
-    ask,
-    load_scorer,
-    scorer_config,
-    settle_workers,
-)
+from bertscore_beam.run import OutputFolder, ask, load_scorer, scorer_config, settle_workers
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,

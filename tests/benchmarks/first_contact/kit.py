@@ -114,10 +114,7 @@ def main() -> None:
         fetch_wheels(given.to / "wheels", given.python)
     command = ["git", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    brought = {
-        "checkout": [ROOT / name for name in listed.split("\0")],
-        "kit": given.to.rglob("*"),
-    }
+    brought = {"checkout": [ROOT / name for name in listed.split("\0")], "kit": given.to.rglob("*")}
     sizes = {
         name: sum(path.stat().st_size for path in paths if path.is_file())
         for name, paths in brought.items()

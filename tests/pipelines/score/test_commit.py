@@ -246,11 +246,7 @@ def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
     ("first", "second", "message"),
     [
         ("scores/2026-11-20", "scores", "holds the folders of other runs: got '2026-11-20' below"),
-        (
-            "scores",
-            "scores/2026-11-20",
-            "is in the folder of another run: got '.*/scores' above",
-        ),
+        ("scores", "scores/2026-11-20", "is in the folder of another run: got '.*/scores' above"),
     ],
 )
 def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_deleted(
