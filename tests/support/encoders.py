@@ -13,24 +13,38 @@ from bertscore_core.model import Encoder, EncoderOptions, ModelFiles, load_encod
 from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
 
 _MOST = 64
-_encoders: OrderedDict[Any, Encoder] = OrderedDict()
+_encoders: OrderedDict[Any, tuple[Encoder, Any]] = OrderedDict()
 
 
 def shared_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     """Do what `load_encoder` does, once for the same files and options.
 
-    No test changes an encoder, so one cannot disturb another. The one that was not used
-    for longest is dropped when there are too many.
+    The one that was not used for longest is dropped when there are too many.
+
+    Raises:
+        AssertionError: A test has changed the encoder, and another one would score with that.
     """
     if options.backend == "torch":  # it looks at neither
         options = replace(options, max_length=None, num_threads=None)
     key = (_stamps(files), options, torch.get_num_threads())
     if key not in _encoders:
-        _encoders[key] = load_encoder(files, options)
+        made = load_encoder(files, options)
+        _encoders[key] = made, _state(made)
         if len(_encoders) > _MOST:
             _encoders.popitem(last=False)
     _encoders.move_to_end(key)
-    return _encoders[key]
+    encoder, state = _encoders[key]
+    assert _state(encoder) == state, f"a test has changed the encoder of {files.name}"
+    return encoder
+
+
+def _state(encoder: Encoder) -> Any:
+    """Return what changes when a module of a torch model, or one of its weights, does."""
+    model = encoder.model
+    if model is None:
+        return None
+    weights = [(weight.data_ptr(), weight.dtype, weight._version) for weight in model.parameters()]
+    return [id(module) for module in model.modules()], weights
 
 
 _tokenizers: dict[Any, TextTokenizer] = {}
