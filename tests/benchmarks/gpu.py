@@ -66,6 +66,11 @@ def main() -> int:
         return run(flags)
     module, _ = PARTS[flags.part]
     recorder = Recorder(flags.part, flags.out / f"{flags.part}.jsonl")
+    if flags.device.startswith("cuda"):
+        with recorder.guarded("the name of the card"):
+            import torch  # here, since it takes seconds
+
+            recorder.facts["gpu"] = torch.cuda.get_device_name(flags.device)
     with recorder.guarded("runs to its end"):
         part = getattr(import_module(f"tests.benchmarks.first_contact.{module}"), flags.part)
         part(recorder, given_of(flags, flags.part))
@@ -126,6 +131,8 @@ def _run_part(
             ended = f"took more than its {limit:.0f} s"
             os.killpg(process.pid, 9)  # its own children as well
             process.wait()
+    if not ended and not out.exists():
+        ended = "the process ended before it had found anything"
     if ended:
         Recorder(name, out).check("runs to its end", passed=False, why=f"{ended}; see {log.name}")
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]

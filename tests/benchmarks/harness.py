@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -241,9 +241,16 @@ def machine() -> Mapping[str, Any]:
         "cpu": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES if find_spec(name.replace("-", "_"))},
+        **{name: _version(name) for name in PACKAGES if find_spec(name.replace("-", "_"))},
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # builds of torch and triton have other names
+        return "unknown"
 
 
 def _processor() -> str:

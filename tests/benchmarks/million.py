@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,6 +108,8 @@ def _run(words: Sequence[object], out: Path, stops: Sequence[float]) -> dict[str
 
     First the command alone is killed, whose worker must then leave; then all of its processes.
     """
+    if stops:  # parts of an earlier try would be found, and its seconds would not
+        shutil.rmtree(out, ignore_errors=True)
     started, lost = time.perf_counter(), 0.0
     for number, stop in enumerate(stops):
         command = [sys.executable, "-m", "bertscore_beam", *map(str, words)]

@@ -20,6 +20,7 @@ from bertscore_core import (
     format_baseline,
     parse_baseline,
     published_baselines,
+    rescale,
     settle,
 )
 from bertscore_core.baseline import idf_mismatch, table_name
@@ -248,3 +249,13 @@ def test_missing_table_lists_what_the_folder_has(language, model, message):
         choose_table(NAMES, language, model)
     with pytest.raises(BaselineNotFoundError, match=r"got 0 tables, .* for this language: none\."):
         choose_table([], language, model)
+
+
+@given(
+    st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=50),
+    st.floats(-0.5, 0.984375, width=32),
+)
+def test_rescaling_never_turns_an_order_around(values, baseline):
+    """Neighbours among float32 numbers may become equal, but no score passes another."""
+    ordered = np.sort(np.float32(values))
+    assert (np.diff(rescale(ordered, np.float32(baseline))) >= 0).all()

@@ -103,7 +103,8 @@ def cap_hosts(several: Iterable[pa.Table], cap: int) -> pa.Table:
     first[1:] = (hosts[1:] != hosts[:-1]) | (priorities[1:] != priorities[:-1])
     hosts = hosts[first]
     places = np.arange(len(hosts)) - np.searchsorted(hosts, hosts)
-    return rows.filter(pa.array(first)).filter(pa.array(places < cap))
+    first[first] = places < cap
+    return rows.filter(pa.array(first))
 
 
 def lowest(priorities: Iterable[Hashes], count: int | None = None) -> Hashes:

@@ -171,7 +171,8 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     kept = {text.footer for text in plan.texts if text.version and not overwrite}
     parquet = folder.files(suffix=".parquet")
     there = {name for name in parquet if not name.startswith(HIDDEN_PREFIXES)}
-    done = {text.target for text in plan.texts if text.footer in kept & noted} & there
+    current = kept & noted
+    done = {text.target for text in plan.texts if text.footer in current} & there
     wanted = {text.target for text in plan.texts}
     orphans = tuple(sorted(there - wanted))
     deleted = (there & wanted) - done

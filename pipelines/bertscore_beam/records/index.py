@@ -414,6 +414,8 @@ class IndexFiles:
                     with self._lock:
                         del self._fetched[bucket]
                 fetched.set_exception(error)
+        if isinstance(known := fetched.exception(), InputError):
+            raise InputError(*known.args)  # a new one: the traceback of each holds its callers
         return fetched.result()
 
     def _has_room(self, bucket: int) -> bool:

@@ -28,7 +28,7 @@ class AtWork:
 
 _counted = 0
 _counting = threading.Lock()
-# Whatever is done with these is one operation, which no other thread can see half done.
+# Whatever threads do with these is one operation, which no other can see half done.
 _doing: dict[str, Callable[[], float]] = {}
 _words: list[str] = []
 _children: dict[int, AtWork] = {}

@@ -423,7 +423,8 @@ class _Child(threading.Thread):
             if said.state is not None:
                 at_work.of_child(process.pid, said.state)
             if said.log is not None:
-                self._pool.log_once(*said.log)
+                with self._pool.lock:  # two threads may say the same
+                    self._pool.log_once(*said.log)
         return True
 
     def _answer_all(self, error: Exception) -> None:

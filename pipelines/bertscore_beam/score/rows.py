@@ -296,11 +296,14 @@ def _score_subsets(
             scorer, work = scorers(subset.setting), progress.begin(len(rows))
             weights = scorer.token_weights(subset.idf)
             positions = rows.tolist()
-            tokenized = scorer.tokenize(
-                [text for row in positions if isinstance(text := texts.candidates[row], str)],
-                [only_strings(texts.references[row]) for row in positions],
+            scores = scorer.score_tokenized(
+                scorer.tokenize(
+                    [text for row in positions if isinstance(text := texts.candidates[row], str)],
+                    [only_strings(texts.references[row]) for row in positions],
+                ),
+                weights,
+                work,
             )
-            scores = scorer.score_tokenized(tokenized, weights, work)
             scored.append(ScoredRows(rows=rows, scores=scores, work=work))
     return ScoredPairs.joined(texts.reasons, scored)
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bertscore_beam.dump import (
     SIGNATURE_KEY,
@@ -280,11 +279,15 @@ def among_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreCo
 def _signature_column(
     pairs: ScoredPairs, languages: Sequence[str], signatures: Mapping[str, str]
 ) -> pa.DictionaryArray:
-    of_rows = np.full(len(pairs), None, dtype=object)
-    of_rows[pairs.rows] = [signatures[languages[row]] for row in pairs.rows.tolist()]
-    column = pa.array(of_rows, pa.string())
-    texts = column.drop_null().unique().sort()
-    return pa.DictionaryArray.from_arrays(pc.index_in(column, texts), texts).cast(_SIGNATURE_TYPE)
+    rows = pairs.rows.tolist()
+    texts = sorted({signatures[languages[row]] for row in rows})
+    number = {text: index for index, text in enumerate(texts)}
+    of_rows = np.full(len(pairs), -1, dtype=np.int32)
+    of_rows[pairs.rows] = [number[signatures[languages[row]]] for row in rows]
+    indices = pa.array(of_rows, mask=of_rows < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())).cast(
+        _SIGNATURE_TYPE
+    )
 
 
 def _by_language(

@@ -95,6 +95,7 @@ def _recommended(row: Mapping[str, Any]) -> Shown:
     interval = f"{_number(row['low'])} to {_number(row['high'])}"
     mark = ", the registry's" if row["layer"] == row["default"] else ""
     rows: list[tuple[str, ...]] = [
+        ("model", row["model"]),
         ("layer", f"{row['layer']}{mark}"),
         (row["statistic"], f"{_number(row['value'])} ({interval}), idf {row['idf']}"),
     ]
@@ -124,7 +125,7 @@ def _models(summary: Mapping[str, Any]) -> Shown:
             "layer": str(row["layer"]),
             "lowest layer not below the best": str(min(row["not_below"])),
             str(summary["statistic"]): _number(row["value"]),
-            "held out": _number(row["held_out_value"]),
+            "best layer held out": _number(row["held_out_value"]),
         }
         for row in summary["recommended"]
     ]

@@ -57,11 +57,14 @@ def card(recorder: Recorder, given: Given) -> None:
         with recorder.guarded(f"product, {dtype}"):
             peak = gemm.measure(dtype, given.device, seconds=0.05 if given.quick else 1.0)
             recorder.add(what=f"product, {dtype}", tflops=peak / 1e12)
+    if not given.on_gpu:
+        recorder.skip("copies to and from the card")
+        return
     with recorder.guarded("copies"):
         size = (1 << 24) if given.quick else (1 << 30)
         there = torch.empty(size // 4, dtype=torch.uint8, device=given.device)
         plain = torch.empty(size // 4, dtype=torch.uint8)
-        pinned = plain.pin_memory() if given.on_gpu else plain
+        pinned = plain.pin_memory()
         # Inside the device a byte is read and written.
         recorder.add(what="copy inside the device", gb_per_second=copied(given, size) / 1e9)
         for what, action in {

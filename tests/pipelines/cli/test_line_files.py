@@ -60,7 +60,8 @@ def test_scores_are_those_of_the_same_rows_as_parquet(tmp_path, texts, temporary
     assert list(temporary.iterdir()) == []
     references = [list(pair) for pair in zip(texts["r1"], texts["r2"], strict=True)]
     for name in "ab":
-        columns = {"candidate": texts[name], "reference": references, "system": [name] * LINES}
+        columns = {"candidate": texts[name], "reference": references}
+        columns |= {"line": range(1, LINES + 1), "system": [name] * LINES}
         (tmp_path / "dump").mkdir(exist_ok=True)
         pq.write_table(pa.table(columns), tmp_path / "dump" / f"{name}.parquet")
     words = ["--input", str(tmp_path / "dump"), "--output", str(tmp_path / "same")]
@@ -68,6 +69,7 @@ def test_scores_are_those_of_the_same_rows_as_parquet(tmp_path, texts, temporary
     found, expected = read_output(tmp_path / "out"), read_output(tmp_path / "same")
     assert len(found) == 2 * LINES
     assert found.to_pylist() == expected.to_pylist()
+    assert cli.main(["compare", str(tmp_path / "out"), "--systems", "--key", "line"]) == cli.DONE
 
 
 @pytest.mark.job

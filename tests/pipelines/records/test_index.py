@@ -274,6 +274,19 @@ def test_damaged_bucket_of_an_object_store_is_fetched_once(tmp_path, monkeypatch
     assert look_up(earlier, piece.digests).found.all() == (damage is None)
 
 
+def test_each_look_into_a_damaged_bucket_has_an_error_of_its_own(tmp_path, monkeypatch):
+    """The traceback of an error holds its callers, and with them what they look for."""
+    folder, _ = indexed(tmp_path, made_up(30))
+    next((tmp_path / "out").rglob("*.keys")).write_bytes(b"")
+    monkeypatch.setattr(index_module, "is_remote", lambda _: True)
+    files, raised = index_module.IndexFiles(folder, index_module.read_index(folder)), []
+    for _ in range(2):
+        with pytest.raises(InputError, match="is damaged") as error:
+            files.open(0)
+        raised.append(error.value)
+    assert raised[0] is not raised[1]
+
+
 def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monkeypatch):
     """As runners do that hand the rows of a bucket over in any order, and repeat bundles."""
     monkeypatch.setattr(index_module, "BUCKET_ROWS", 100)

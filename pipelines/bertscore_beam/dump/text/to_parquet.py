@@ -1,8 +1,9 @@
 """Write a text file as Parquet, streamed once from its start to its end, in bounded memory."""
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, tee, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import PurePath
 from typing import BinaryIO
 
@@ -55,10 +56,9 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
         OSError: It cannot be reached.
     """
     with open_text(text) as stream:
-        sample, blocks = tee(stream.blocks())
-        schema = _columns(text, _first_records(text, sample))
-        del sample  # all blocks would be kept for it
-        records = read_records(blocks, text.kind)
+        blocks, sample = stream.blocks(), deque[bytes]()
+        schema = _columns(text, _first_records(text, map(_noting(sample), blocks)))
+        records = read_records(chain(_drained(sample), blocks), text.kind)
         tables: Iterator[pa.Table] = (to_table(piece, schema, text.kind) for piece in records)
         if text.kind.has_header:
             tables = chain([next(tables).slice(1)], tables)
@@ -81,6 +81,19 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     mean_bytes = max(1.0, len(first.data) / max(1, len(first.rows))) if first else 1.0
     rows = math.ceil(text_bytes / mean_bytes)
     return schema, RowGroup(num_rows=rows, num_bytes=math.ceil(rows * mean_bytes))
+
+
+def _noting(sample: deque[bytes]) -> Callable[[bytes], bytes]:
+    def note(block: bytes) -> bytes:
+        sample.append(block)
+        return block
+
+    return note
+
+
+def _drained(sample: deque[bytes]) -> Iterator[bytes]:
+    while sample:  # none stays in memory
+        yield sample.popleft()
 
 
 def _first_records(text: TextFile, blocks: Iterator[bytes]) -> Records | None:
@@ -220,8 +233,9 @@ def write_line_files(
 ) -> tuple[str, ...]:
     """Write a Parquet file for each file of candidates, a row a line.
 
-    Its columns are `candidate`, `reference` (a list if there are several files of references), and
-    `system` if there are several files of candidates: the name of the file without its ending.
+    Its columns are `candidate`, `reference` (a list if there are several files of references),
+    `line`, from 1, and `system` if there are several files of candidates: the name of the file
+    without its ending.
 
     Args:
         candidates: Files of candidates, one a system.
@@ -256,7 +270,8 @@ def _system_of(path: str) -> str:
 
 def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
     several, text = len(paths) > 2, pa.string()
-    schema = pa.schema([("candidate", text), ("reference", pa.list_(text) if several else text)])
+    reference = pa.list_(text) if several else text
+    schema = pa.schema([("candidate", text), ("reference", reference), ("line", pa.int64())])
     if system is not None:
         schema = schema.append(pa.field("system", text))
     source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(absolute(paths[0]))}
@@ -271,6 +286,7 @@ def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
             columns = {
                 "candidate": texts[0],
                 "reference": list(zip(*texts[1:], strict=True)) if several else texts[1],
+                "line": range(first, first + len(some)),
                 "system": [system] * len(some),
                 LINE_COLUMN: starts,
             }

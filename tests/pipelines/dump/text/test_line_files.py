@@ -33,12 +33,11 @@ def rows(tmp_path):
 )
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz", "", ".de.zst"])
 def test_line_ends_do_not_matter_and_an_empty_line_is_an_empty_text(rows, data, ending):
-    ((first, second, third),) = rows({f"h{ending}": data}, {f"r{ending}": b"x\ny\nz\n"})
-    assert (first, second) == (
-        {"candidate": "a", "reference": "x"},
-        {"candidate": "", "reference": "y"},
-    )
-    assert third == {"candidate": " c ", "reference": "z"}
+    (found,) = rows({f"h{ending}": data}, {f"r{ending}": b"x\ny\nz\n"})
+    expected = zip(["a", "", " c "], "xyz", [1, 2, 3], strict=True)
+    assert [tuple(row[name] for name in ("candidate", "reference", "line")) for row in found] == [
+        *expected
+    ]
 
 
 def test_other_line_separators_are_characters(rows):
@@ -49,14 +48,14 @@ def test_other_line_separators_are_characters(rows):
 def test_systems_have_the_names_of_their_files_and_share_the_references(rows):
     found = rows({"online.A.txt": b"a\n", "b.txt.gz": b"b\n"}, {"r1": b"x\n", "r2": b"y\n"})
     assert found == [
-        [{"candidate": "a", "reference": ["x", "y"], "system": "online.A"}],
-        [{"candidate": "b", "reference": ["x", "y"], "system": "b"}],
+        [{"candidate": "a", "reference": ["x", "y"], "line": 1, "system": "online.A"}],
+        [{"candidate": "b", "reference": ["x", "y"], "line": 1, "system": "b"}],
     ]
 
 
 def test_long_files_are_written_piece_by_piece(rows):
     ((*some, last),) = rows({"h": b"a\n" * 50_000}, {"r": b"x\n" * 49_999 + b"y"})
-    assert (len(some), last) == (49_999, {"candidate": "a", "reference": "y"})
+    assert (len(some), last) == (49_999, {"candidate": "a", "reference": "y", "line": 50_000})
 
 
 @pytest.mark.parametrize("lines", [1, 3, 20_002])
