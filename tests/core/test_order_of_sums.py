@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from bertscore_core.scorer_config import MKL_VALUE, MKL_VARIABLE
 
@@ -47,8 +48,11 @@ def test_the_library_sets_it_once_torch_is_used_and_keeps_a_value_of_the_user(
     assert said(f"import os; {use}{SAY}", **stated) == expected
 
 
-def test_it_is_in_force_although_torch_was_imported_before():
-    answer = said(f"import torch{IN_FORCE}")
+@pytest.mark.parametrize("first", ["bertscore_core.scorer_config", "torch"])
+def test_it_is_in_force_although_torch_was_imported_before(first):
+    if first == "torch" and torch.__version__.startswith("2.8."):
+        pytest.skip("torch 2.8 looks when it is imported")
+    answer = said(f"import {first}{IN_FORCE}")
     if answer == "unknown":
         pytest.skip("this torch multiplies without MKL, or does not tell")
     assert answer == "True"

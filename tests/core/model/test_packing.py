@@ -162,7 +162,12 @@ KERNELS = {
 CARDS = {"T4": (7, 5), "A100": (8, 0), "L4": (8, 9), "H100": (9, 0)}
 
 
-CUDA_BUILD = pytest.mark.skipif(torch.version.cuda is None, reason="needs torch built for CUDA")
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
+CUDA_BUILD = pytest.mark.skipif(
+    torch.version.cuda is None or TORCH < (2, 11),
+    reason="needs torch 2.11 built for CUDA; older ones ask the driver of pretended tensors, too",
+)
+HAS_FLASH = packing._flash() is not packing.attend_efficiently
 
 
 @torch.inference_mode()
@@ -202,7 +207,7 @@ def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch
         kernels = {
             name: n for name, n in (whole.counts - shorter.counts).items() if name not in FREE
         }
-        has_flash = card != "T4" and dtype != "float32"
+        has_flash = HAS_FLASH and card != "T4" and dtype != "float32"
         assert kernels.keys() & ATTENTION == {FLASH if has_flash else EFFICIENT}
         assert sum(kernels.values()) == KERNELS[family], kernels
         assert whole.formats == {getattr(torch, dtype)}
