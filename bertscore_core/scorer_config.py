@@ -18,7 +18,8 @@ MKL_VARIABLE = "MKL_CBWR"
 """Variable that MKL, torch's library for products on x86, reads at its first product."""
 
 MKL_VALUE = "AUTO,STRICT"
-"""This processor's own code, with an order of sums that does not depend on the threads."""
+"""This processor's own code, with an order of sums that does not depend on the threads. MKL keeps
+it for products of two matrices, and not for batches of them."""
 
 # At import, not when a scorer is made: it has no effect after torch's first product in the process.
 # Without it products differed by 3.6e-7 on an Intel Xeon with AMX. A value of the user's own is
@@ -89,8 +90,7 @@ class ScorerConfig:
             a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer is
             always `cut`.
         num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 it
-            changes no bit, if this package was imported before torch's first product, but the last
-            one of models with gated activations on torch.
+            moves at most the last bit, if this package was imported before torch's first product.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
         trust_remote_code: Whether code that comes with the model may run.

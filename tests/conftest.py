@@ -81,11 +81,16 @@ TORCH_DEVICES = [
 
 @pytest.fixture(autouse=True, scope="module")
 def encoders_are_shared() -> Iterator[None]:
-    """Let the scorers of all tests in this process share their encoders and tokenizers."""
+    """Let the scorers of all tests in this process share their encoders and tokenizers.
+
+    The number of threads, which some tests choose, is given back: it may move the last bit.
+    """
+    threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
         patch.setattr("bertscore_core.config.load_tokenizer", shared_tokenizer)
         yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True, scope="session")
