@@ -1,4 +1,4 @@
-"""First contact with a new GPU: seven parts in two calls of less than ten minutes each.
+"""First contact with a new GPU: eight parts in two calls of less than ten minutes each.
 
     python -m tests.benchmarks.gpu --first-contact --only first
     python -m tests.benchmarks.gpu --first-contact --only second
@@ -7,7 +7,8 @@ Every part passes or fails, from the facts of the card to what a job does when t
 runs in its own process, with its own time limit. They need torch with CUDA, transformers,
 safetensors, numpy and this checkout; see `first_contact.kit` for a machine without network. The
 findings are printed, and are in a file for each part in the folder that `--out` names, as the
-results of all benchmarks are; a table of the rates, measured and predicted, comes last.
+results of all benchmarks are; a table of the rates, measured and predicted, and sentences for docs
+come last.
 
 `python -m tests.benchmarks peer --model roberta-large --device cuda` compares with bert-score.
 """
@@ -21,9 +22,11 @@ import sys
 import time
 import tomllib
 import zipfile
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.kit import KIT, ROOT
@@ -38,6 +41,7 @@ PARTS: dict[str, tuple[str, int]] = {
     "sweep": ("speed", 130),
     "threads": ("jobs", 90),
     "faults": ("jobs", 110),
+    "compiled": ("speed", 150),
 }
 """The parts: a function of a module, and the seconds that it may take, start of the process
 included."""
@@ -102,10 +106,21 @@ def run(flags: argparse.Namespace) -> int:
         print(*(f"  {in_words(line)}" for line in lines), sep="\n")
         print(f"{statuses[name]} {name}, {time.monotonic() - begun:.1f} s", flush=True)
     found = read_results(flags.out.glob("*.jsonl"))
-    print(to_markdown([line for line in found if "predicted" in line]))
+    rates = [line for line in found if "predicted" in line]
+    print(to_markdown(rates), *map(sentence, rates), sep="\n")
     print("  ".join(f"{name}={status}" for name, status in statuses.items()))
     print(f"the figures are in {flags.out}")
     return int(FAIL in statuses.values())
+
+
+def sentence(line: Mapping[str, Any]) -> str:
+    """Say a rate as docs do."""
+    facts, predicted = line["machine"], line["predicted"] / line["tokens_per_second"]
+    return (
+        f"On {facts.get('gpu', facts['cpu'])}, {line['what']}: {line['pairs_per_second']:,.0f} "
+        f"pairs a second, {line['share_of_peak']:.0%} of the limit that its products have "
+        f"(measured; predicted {predicted:.2f} times it)."
+    )
 
 
 def _run_part(
