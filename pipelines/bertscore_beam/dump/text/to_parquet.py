@@ -57,7 +57,7 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
     """
     with open_text(text) as stream:
         blocks, sample = stream.blocks(), deque[bytes]()
-        schema = _columns(text, _first_records(text, map(_noting(sample), blocks)))
+        schema = _columns(text, _first_records(text, _noted(blocks, sample)))
         records = read_records(chain(_drained(sample), blocks), text.kind)
         tables: Iterator[pa.Table] = (to_table(piece, schema, text.kind) for piece in records)
         if text.kind.has_header:
@@ -83,12 +83,10 @@ def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
     return schema, RowGroup(num_rows=rows, num_bytes=math.ceil(rows * mean_bytes))
 
 
-def _noting(sample: deque[bytes]) -> Callable[[bytes], bytes]:
-    def note(block: bytes) -> bytes:
+def _noted(blocks: Iterator[bytes], sample: deque[bytes]) -> Iterator[bytes]:
+    for block in blocks:
         sample.append(block)
-        return block
-
-    return note
+        yield block
 
 
 def _drained(sample: deque[bytes]) -> Iterator[bytes]:
