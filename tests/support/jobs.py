@@ -9,29 +9,10 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam import run, score
 from bertscore_beam.dump import TextFile
 from bertscore_beam.files import write_atomically
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.run import (
-    LOCK_FILE,
-    SUMMARY_FILE,
-    Holder,
-    OutputFolder,
-    RunLock,
-    Runner,
-    import_text,
-    lacking,
-)
-from bertscore_beam.score import (
-    ScoreJob,
-    ScorePlan,
-    build_score_pipeline,
-    plan_again,
-    plan_score,
-    resume_score,
-    start_run,
-    texts_to_import,
-)
 
 MODEL: dict[str, Any] = {}
 """Options of the model of these jobs: the embedded one unless a test asks for `tiny_jobs`."""
@@ -50,51 +31,51 @@ def score_arguments(dump: Path, tmp_path: Path, *more: object) -> list[str]:
     return list(map(str, words))
 
 
-def own(output: str | Path) -> OutputFolder:
+def own(output: str | Path) -> run.OutputFolder:
     """Take a folder over, whoever holds it, without a thread that shows signs of life."""
-    folder, holder = OutputFolder(str(output)), Holder.here()
-    write_atomically(folder.path(LOCK_FILE), holder.to_json())
-    return OutputFolder(str(output), RunLock(str(output), holder.run))
+    folder, holder = run.OutputFolder(str(output)), run.Holder.here()
+    write_atomically(folder.path(run.LOCK_FILE), holder.to_json())
+    return run.OutputFolder(str(output), run.RunLock(str(output), holder.run))
 
 
-def import_here(texts: Iterable[TextFile], folder: OutputFolder) -> None:
+def import_here(texts: Iterable[TextFile], folder: run.OutputFolder) -> None:
     """Import files of text into a folder."""
     for text in texts:
-        assert list(import_text(text, folder=folder)) == []
+        assert list(run.import_text(text, folder=folder)) == []
 
 
-def plan_imported(options: ScoreOptions) -> ScorePlan:
+def plan_imported(options: ScoreOptions) -> score.ScorePlan:
     """Import the files of text, if that is to be done, and plan."""
-    planned = plan_score(options, Runner.of(options))
+    planned = score.plan_score(options, run.Runner.of(options))
     if not planned.plan.sketched:
         return planned
     folder = own(planned.output)
-    import_here(texts_to_import(planned, folder), folder)
+    import_here(score.texts_to_import(planned, folder), folder)
     folder.release()
-    return plan_again(planned)
+    return score.plan_again(planned)
 
 
-def prepare_score(options: ScoreOptions) -> ScoreJob:
+def prepare_score(options: ScoreOptions) -> score.ScoreJob:
     """Check, plan, and look at the output folder; nothing is written but imports of text."""
     planned = plan_imported(options)
-    return resume_score(planned, OutputFolder(planned.output))
+    return score.resume_score(planned, run.OutputFolder(planned.output))
 
 
-def with_folder(job: ScoreJob, folder: OutputFolder) -> ScoreJob:
+def with_folder(job: score.ScoreJob, folder: run.OutputFolder) -> score.ScoreJob:
     """Return a job that works on a folder as it is given."""
     return replace(job, spec=replace(job.spec, folder=folder))
 
 
-def start(job: ScoreJob) -> ScoreJob:
+def start(job: score.ScoreJob) -> score.ScoreJob:
     """Take the job's folder and start its run; return the job that holds the folder."""
     held = with_folder(job, own(job.spec.folder.root))
-    start_run(held)
+    score.start_run(held)
     return held
 
 
-def add_score_pipeline(root: beam.Pipeline, job: ScoreJob) -> None:
+def add_score_pipeline(root: beam.Pipeline, job: score.ScoreJob) -> None:
     """Add a job that has been started to a pipeline."""
-    build_score_pipeline(root, spec=job.spec, idf=job.idf)
+    score.build_score_pipeline(root, spec=job.spec, idf=job.idf)
 
 
 def run_options(
@@ -104,10 +85,10 @@ def run_options(
 ) -> dict[str, Any]:
     """Prepare and run a job and return its summary."""
     planned = plan_imported(options)
-    job = start(resume_score(planned, OutputFolder(planned.output)))
+    job = start(score.resume_score(planned, run.OutputFolder(planned.output)))
     folder = job.spec.folder
     try:
-        import_here(lacking(planned.texts, job.standing.work, job.imports), folder)
+        import_here(run.lacking(planned.texts, job.standing.work, job.imports), folder)
         return run_prepared(job, runner, flags)
     finally:
         if folder.holds_lock():
@@ -115,18 +96,20 @@ def run_options(
 
 
 def run_prepared(
-    job: ScoreJob, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
+    job: score.ScoreJob,
+    runner: beam.runners.PipelineRunner | None = None,
+    flags: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run a job that has been started and return its summary."""
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
     add_score_pipeline(pipeline, job)
     pipeline.run().wait_until_finish()
-    return job.spec.folder.read_json(SUMMARY_FILE)
+    return job.spec.folder.read_json(run.SUMMARY_FILE)
 
 
 def summary_of(output: Path) -> dict[str, Any]:
     """Return the summary of a run."""
-    summary: dict[str, Any] = OutputFolder(str(output)).read_json(SUMMARY_FILE)
+    summary: dict[str, Any] = run.OutputFolder(str(output)).read_json(run.SUMMARY_FILE)
     return summary
 
 
@@ -138,7 +121,7 @@ def parts_of(output: Path) -> dict[str, bytes]:
 
 def summed(output: Path) -> dict[str, Any]:
     """Return the fields of a summary that neither the runner nor the death of a worker changes."""
-    summary = OutputFolder(str(output)).read_json(SUMMARY_FILE)
+    summary = run.OutputFolder(str(output)).read_json(run.SUMMARY_FILE)
     names = ("rows", "scored", "rejected", "parts", "tokens", "batches", "f1", "success")
     return {name: summary[name] for name in names}
 

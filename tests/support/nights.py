@@ -3,17 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.stats import (
-    ClusterSums,
-    GroupedRows,
-    PairedResult,
-    PairedSums,
-    carriers_of,
-    few_carry,
-    mean_intervals,
-    paired_result,
-    statistics_by_group,
-)
+from bertscore_core import stats
 
 ROWS = 400
 SPREAD = 0.03
@@ -54,7 +44,7 @@ def nights(
     *,
     shared: float = SHARED,
     seed: int = 0,
-) -> list[PairedResult]:
+) -> list[stats.PairedResult]:
     """Return what is measured on a number of nights whose true change is known.
 
     Args:
@@ -69,16 +59,20 @@ def nights(
     for _ in range(count):
         if clusters is None:
             d = change + random.normal(0, SPREAD, ROWS)
-            results.append(paired_result(PairedSums.of(d), resamples=0))
+            results.append(stats.paired_result(stats.PairedSums.of(d), resamples=0))
             continue
         common = random.normal(0, SPREAD * shared**0.5, int(clusters.max()) + 1)
         own = random.normal(0, SPREAD * (1 - shared) ** 0.5, len(clusters))
         d = change + common[clusters.astype(np.int64)] + own
-        results.append(paired_result(PairedSums.of(d), ClusterSums.of(d, clusters), resamples=0))
+        results.append(
+            stats.paired_result(
+                stats.PairedSums.of(d), stats.ClusterSums.of(d, clusters), resamples=0
+            )
+        )
     return results
 
 
-def firing_rate(results: list[PairedResult], drop: float, level: float = 0.05) -> float:
+def firing_rate(results: list[stats.PairedResult], drop: float, level: float = 0.05) -> float:
     """Return the share of nights on which a gate for this drop fires."""
     return float(np.mean([one.drop_p_value(drop) < level for one in results]))
 
@@ -115,7 +109,7 @@ def coverage(shape: str, rows: int, samples: int, *, seed: int = 0) -> npt.NDArr
     for _ in range(samples):
         scores = draw(shape, rows, random)
         low, high, is_warned = interval_of_group(scores)
-        paired = paired_result(PairedSums.of(mean - scores), resamples=0)
+        paired = stats.paired_result(stats.PairedSums.of(mean - scores), resamples=0)
         start, end = paired.interval or (0.0, 0.0)
         fires = (paired.drop_p_value(0.0) or 0.0) < 0.05
         found.append((low <= mean <= high, is_warned, start <= 0 <= end, fires))
@@ -125,7 +119,7 @@ def coverage(shape: str, rows: int, samples: int, *, seed: int = 0) -> npt.NDArr
 
 def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bool]:
     """Return the interval of the mean of scores, and whether `groups` warns about it."""
-    rows = GroupedRows(
+    rows = stats.GroupedRows(
         groups=np.zeros(len(scores), dtype=np.int64),
         number=1,
         scores=np.stack([scores] * 3, axis=1),
@@ -134,6 +128,6 @@ def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bo
         reasons={},
         reused=None,
     )
-    (statistics,) = statistics_by_group(rows)
-    low, high = mean_intervals(statistics)[:, 2].tolist()
-    return low, high, few_carry(carriers_of(statistics.histograms[2]), len(scores))
+    (statistics,) = stats.statistics_by_group(rows)
+    low, high = stats.mean_intervals(statistics)[:, 2].tolist()
+    return low, high, stats.few_carry(stats.carriers_of(statistics.histograms[2]), len(scores))

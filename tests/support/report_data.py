@@ -2,17 +2,7 @@
 
 from dataclasses import replace
 
-from bertscore_beam.compare import (
-    WHOLE,
-    Comparison,
-    FieldDifference,
-    Group,
-    GroupComparison,
-    PairCounts,
-    RankedSystem,
-    Ranking,
-    SettingsDifference,
-)
+from bertscore_beam import compare
 from bertscore_beam.pages import ChosenRow, Night, ReportData, ReportOptions, Texts
 from bertscore_beam.records import GroupRow, RowPlace
 from bertscore_core.stats import PairedResult
@@ -91,16 +81,19 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
     )
 
 
-def comparison_of(name: Group, at: int) -> GroupComparison:
+def comparison_of(name: compare.Group, at: int) -> compare.GroupComparison:
     """Return the comparison of one group; the first is worse and the last is better."""
-    counts = PairCounts(
-        **(dict.fromkeys(PairCounts.__dataclass_fields__, 3) | {"pairs": 990, "up": 40 * at})
+    counts = compare.PairCounts(
+        **(
+            dict.fromkeys(compare.PairCounts.__dataclass_fields__, 3)
+            | {"pairs": 990, "up": 40 * at}
+        )
     )
     mean = -0.01 + at / 400
     result = PairedResult(
         pairs=990, confidence=0.95, difference=mean, interval=(mean - 0.003, mean + 0.003)
     )
-    return GroupComparison(
+    return compare.GroupComparison(
         group=name,
         counts=counts,
         mean=0.79,
@@ -149,13 +142,13 @@ def made_report(*, with_texts: bool) -> ReportData:
         ),
         histogram=bars(0.8),
         groups=groups,
-        ranking=Ranking(
+        ranking=compare.Ranking(
             test="randomization",
-            group=WHOLE,
+            group=compare.WHOLE,
             rows=900,
             confidence=0.95,
             systems=tuple(
-                RankedSystem(
+                compare.RankedSystem(
                     system=words,
                     mean=0.8 - at / 50,
                     first=max(1, at),
@@ -178,7 +171,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         rejected_files=(("dump/<broken>.parquet", "not_parquet"),),
         worst=chosen,
         best=chosen[::-1],
-        against=Comparison(
+        against=compare.Comparison(
             run="s3://bucket/scores/2026-11-20",
             against="s3://bucket/scores/2026-11-19",
             measure="f1",
@@ -187,12 +180,14 @@ def made_report(*, with_texts: bool) -> ReportData:
             cluster="document",
             confidence=0.95,
             drop=None,
-            settings=SettingsDifference(
+            settings=compare.SettingsDifference(
                 noise=1e-6,
-                harmless=(FieldDifference(field="torch", run="2.13.0", against="2.12.0"),),
-                moving=(FieldDifference(field="idf", run="a|b", against="none", language="de"),),
+                harmless=(compare.FieldDifference(field="torch", run="2.13.0", against="2.12.0"),),
+                moving=(
+                    compare.FieldDifference(field="idf", run="a|b", against="none", language="de"),
+                ),
             ),
-            whole=comparison_of(WHOLE, 0),
+            whole=comparison_of(compare.WHOLE, 0),
             groups=changes,
             warnings=("Three rows of <the other> run have other references.",),
         ),

@@ -15,6 +15,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from bertscore_beam import run
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
@@ -53,29 +54,11 @@ from bertscore_beam.baseline.sources import (
     table_path,
 )
 from bertscore_beam.crawl import FetchPolicy
-from bertscore_beam.run import (
-    DONE,
-    RUN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    TOO_MANY_REJECTS,
-    Amounts,
-    JobKind,
-    Outcome,
-    OutputFolder,
-    Runner,
-    RunOnDevice,
-    RunStep,
-    Say,
-    Stage,
-    declare_success,
-    worker_errors,
-)
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, InputError, ScorerConfig
 from bertscore_core.stats import Moments
 
 
-def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
+def begin_baseline(plan: BaselinePlan, folder: run.OutputFolder, say: run.Say) -> BaselineJob:
     """Write down whose folder this is, and take back an earlier success.
 
     Raises:
@@ -89,14 +72,14 @@ def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> Baseli
         # Killed while it deletes, the run leaves a folder that no settings fit: only another
         # --overwrite may continue in it.
         unlike_any = {"command": "baseline", "state": "being overwritten"}
-        folder.write_json(RUN_FILE, {"identity": unlike_any})
+        folder.write_json(run.RUN_FILE, {"identity": unlike_any})
         delete_output(folder)
         files = {}
-    folder.delete(SUCCESS_FILE)  # before the summary: no success without one
-    folder.delete(SUMMARY_FILE)
+    folder.delete(run.SUCCESS_FILE)  # before the summary: no success without one
+    folder.delete(run.SUMMARY_FILE)
     folder.delete_temporary()
     folder.write_json(
-        RUN_FILE,
+        run.RUN_FILE,
         {
             "run": job.run,
             "files": files,
@@ -119,7 +102,7 @@ def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
     return changed or before.get("identity") != plan.identity
 
 
-def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
+def baseline_stages(job: BaselineJob) -> Iterator[run.Stage]:
     """Yield what is left to do, then write the tables and the summary."""
     samples = yield from collect_samples(job)
     for stale in delete_stale_tables(job.folder, samples):
@@ -142,7 +125,7 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
                 table = table_path(language, model.name)
                 unusable.append({"table": table, "reason": str(error)})
     job.folder.write_json(
-        SUMMARY_FILE,
+        run.SUMMARY_FILE,
         {
             "source": job.plan.source.shown,
             "seconds": round(time.time() - job.started, 1),
@@ -200,7 +183,7 @@ def _parts(model: BaselineModel, record: PairsRecord) -> list[PairsToScore]:
 
 def _count_idf(
     job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> Generator[Stage, None, dict[str, IdfTable | None]]:
+) -> Generator[run.Stage, None, dict[str, IdfTable | None]]:
     """Count the sentences of every language with a model's tokens; tables there are kept."""
     if not model.config.idf:
         return dict.fromkeys(parts)
@@ -215,7 +198,9 @@ def _count_idf(
     }
 
 
-def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) -> IdfTable | None:
+def _find_idf(
+    folder: run.OutputFolder, model: BaselineModel, part: PairsToScore
+) -> IdfTable | None:
     (data,) = folder.read_if_there(str(part.idf))
     tokenizer = model.settings.tokenizer
     try:
@@ -228,19 +213,19 @@ def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) ->
 
 def _count_stage(
     job: BaselineJob, config: ScorerConfig, parts: Sequence[PairsToScore] = (), model: str = ""
-) -> Stage:
+) -> run.Stage:
     def build(root: beam.Pipeline) -> None:
         _ = (
             root
             | beam.Create(parts)
             | "SpreadParts" >> beam.Reshuffle()
             # (table to write, frequencies): only these cross to the combine.
-            | "CountPart" >> beam.ParDo(RunStep(CountParts(config, job.folder)))
+            | "CountPart" >> beam.ParDo(run.RunStep(CountParts(config, job.folder)))
             | "MergeFrequencies" >> beam.CombinePerKey(DocumentFrequencies.merge)
             | "WriteIdf" >> beam.MapTuple(partial(write_idf, folder=job.folder))
         )
 
-    return Stage(
+    return run.Stage(
         name="count",
         # Where pairs are scored: only there the model's files must be.
         runner=job.plan.scoring,
@@ -251,7 +236,7 @@ def _count_stage(
 
 def _score_with_model(
     job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> Generator[Stage, None, dict[str, Moments]]:
+) -> Generator[run.Stage, None, dict[str, Moments]]:
     """Score the pairs of every language with one model; sums that are there are kept."""
     pending = []
     for language, wanted in parts.items():
@@ -270,22 +255,22 @@ def _score_with_model(
 
 def _score_stage(
     job: BaselineJob, step: ScorePairParts, parts: Sequence[PairsToScore] = (), model: str = ""
-) -> Stage:
-    score = RunOnDevice(step, job.options.accelerator)
-    return Stage(
+) -> run.Stage:
+    score = run.RunOnDevice(step, job.options.accelerator)
+    return run.Stage(
         name="score",
         runner=job.plan.scoring,
         build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=MOMENTS_FOLDER,
-        amounts=Amounts(
+        amounts=run.Amounts(
             (part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), part.rows) for part in parts
         ),
         unit="pairs",
     )
 
 
-def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
+def _read_moments(folder: run.OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
     paths = [part.moments for part in parts]
     for start in range(0, len(paths), _READ_AT_ONCE):
         some = paths[start : start + _READ_AT_ONCE]
@@ -293,31 +278,31 @@ def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterat
             yield Moments.from_bytes(data or b"", folder.path(path))
 
 
-def conclude_baseline(job: BaselineJob) -> Outcome:
+def conclude_baseline(job: BaselineJob) -> run.Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
-    with worker_errors():
-        summary = json.loads(job.folder.read(SUMMARY_FILE))
+    with run.worker_errors():
+        summary = json.loads(job.folder.read(run.SUMMARY_FILE))
     done = not summary["unusable"] and not languages_without_pairs(summary["languages"])
     if done:
-        declare_success(job.folder, job.run)
-    return Outcome(
-        status=DONE if done else TOO_MANY_REJECTS,
+        run.declare_success(job.folder, job.run)
+    return run.Outcome(
+        status=run.DONE if done else run.TOO_MANY_REJECTS,
         shown=(show_tables(summary, job.folder),),
         document={"output": job.folder.shown, "summary": summary},
         warnings=tuple(warnings_of(summary, cure=job.plan.source.cure)),
     )
 
 
-def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]:
+def sketch_baseline(options: BaselineOptions, runner: run.Runner) -> Iterator[run.Stage]:
     """Yield each stage of a job once, without a plan: its steps do not depend on it."""
     plan = BaselinePlan(
         options=options,
         runner=runner,
-        scoring=Runner.of(options.for_scoring),
+        scoring=run.Runner.of(options.for_scoring),
         output=options.output,
         source=Source(options=options, languages=(), policy=FetchPolicy()),
     )
-    folder = OutputFolder(options.output)
+    folder = run.OutputFolder(options.output)
     job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
     yield read_stage(job)
     yield sample_stage(job)
@@ -327,7 +312,7 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
     yield _score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=folder))
 
 
-BASELINE = JobKind(
+BASELINE = run.JobKind(
     prepare=prepare_baseline,
     sketch=sketch_baseline,
     show=show_plan,

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bertscore_beam import records
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison import (
     WHOLE,
@@ -31,14 +32,6 @@ from bertscore_beam.compare.comparison import (
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
 from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
-from bertscore_beam.records import (
-    FinishedRun,
-    RowPlace,
-    group_order,
-    input_schemas,
-    open_finished,
-    read_rows,
-)
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats import RESAMPLES, check_student, few_carry, holm
 
@@ -202,8 +195,8 @@ def compare_runs(options: CompareOptions) -> Compared:
         OSError: A run cannot be reached.
     """
     check_student()
-    run = open_finished(options.run, "RUN")
-    others = [open_finished(folder, "AGAINST") for folder in options.against]
+    run = records.open_finished(options.run, "RUN")
+    others = [records.open_finished(folder, "AGAINST") for folder in options.against]
     for other in others:
         if _place(other) == _place(run):
             raise ConfigError(
@@ -252,21 +245,21 @@ def _corrected(comparisons: Sequence[Comparison], measures: int) -> tuple[Compar
     return tuple(corrected)
 
 
-def _place(run: FinishedRun) -> str:
+def _place(run: records.FinishedRun) -> str:
     return real_path(*resolve(run.folder.root))
 
 
-def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:
+def _check_columns(options: CompareOptions, runs: Sequence[records.FinishedRun]) -> None:
     named = options.choosing_columns
     for run in runs if named else ():
-        for schema in input_schemas(run):
+        for schema in records.input_schemas(run):
             try:
                 check_choosing_columns(schema, named)
             except InputError as error:
                 raise ConfigError(f"the run in {run.folder.shown!r}: {error}") from error
 
 
-def _references_to_check(runs: Sequence[FinishedRun]) -> str | None:
+def _references_to_check(runs: Sequence[records.FinishedRun]) -> str | None:
     """Check that runs paired by position have the same inputs, and tell what is left to check.
 
     Returns:
@@ -293,24 +286,28 @@ def _references_to_check(runs: Sequence[FinishedRun]) -> str | None:
     return str(first.run["identity"].get("reference_column", "reference"))
 
 
-def _rows_by_input(run: FinishedRun) -> dict[str, int]:
+def _rows_by_input(run: records.FinishedRun) -> dict[str, int]:
     rows: dict[str, int] = {}
     for record in run.records:
         rows[record.input_name] = rows.get(record.input_name, 0) + record.num_rows
     return rows
 
 
-def _reference_digests(run: FinishedRun) -> dict[str, str]:
+def _reference_digests(run: records.FinishedRun) -> dict[str, str]:
     """Return the digest of the references of each part; "" if it has none."""
     return {record.part_name: record.digests.references for record in run.records}
 
 
 def _comparison(
-    options: CompareOptions, measure: str, run: FinishedRun, paired: Paired, sums: PairedGroups
+    options: CompareOptions,
+    measure: str,
+    run: records.FinishedRun,
+    paired: Paired,
+    sums: PairedGroups,
 ) -> Comparison:
     _check_references(options, sums)
     numbers = paired.reader.groups
-    names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
+    names = [WHOLE, *(sorted(numbers, key=records.group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
         sums.compared(name, _slice(numbers, name), resamples[name != WHOLE]) for name in names
@@ -321,12 +318,12 @@ def _comparison(
     explain = None
     if not options.is_ranking:
         if options.key:
-            places = [RowPlace(row.file, row.row) for row in moved]
+            places = [records.RowPlace(row.file, row.row) for row in moved]
             moved = tuple(
                 replace(
                     row, key=tuple(values_as_text(column_of(own, name))[0] for name in options.key)
                 )
-                for row, own in zip(moved, read_rows(run, places, options.key), strict=True)
+                for row, own in zip(moved, records.read_rows(run, places, options.key), strict=True)
             )
         fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
         if fallen is not None:

@@ -14,19 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam import dump
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison import Group
-from bertscore_beam.dump import (
-    MOST_GROUPS,
-    check_number,
-    column_of,
-    columns,
-    digest_texts,
-    groups_of,
-    has_column,
-    input_rows,
-    values_as_text,
-)
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
 from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns
@@ -98,9 +88,12 @@ class RowReader:
         """
         options = self._options
         measure = self.measure
-        score = columns.SCORES.get(measure) or columns.METRICS.get(measure, measure)
-        raw, counts = columns.RAW_SCORES.get(measure, ""), columns.METRIC_COUNTS.get(measure, "")
-        names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
+        score = dump.columns.SCORES.get(measure) or dump.columns.METRICS.get(measure, measure)
+        raw, counts = (
+            dump.columns.RAW_SCORES.get(measure, ""),
+            dump.columns.METRIC_COUNTS.get(measure, ""),
+        )
+        names = [score, raw, counts, dump.columns.REFERENCE_TOKENS, dump.columns.CANDIDATE_FROM]
         names += options.choosing_columns
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
@@ -114,20 +107,21 @@ class RowReader:
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             if options.cluster is not None:
-                _put_clusters(entries, column_of(table, options.cluster))
+                _put_clusters(entries, dump.column_of(table, options.cluster))
             if options.key:
-                usable = _put_keys(entries, [column_of(table, name) for name in options.key])
+                usable = _put_keys(entries, [dump.column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
             entries["group"] = _numbered(table, options.by, self.groups)
-            check_number(self.groups, options.by, "--by")
+            dump.check_number(self.groups, options.by, "--by")
             if options.systems is not None:
                 by = (options.system_column,)
                 entries["side"] = _numbered(table, by, self.systems)
-                if len(self.systems) > MOST_GROUPS:
+                if len(self.systems) > dump.MOST_GROUPS:
                     raise ConfigError(
-                        f"the column of systems has too many values: got more than {MOST_GROUPS:,};"
-                        " expected names of systems. Name another column with --system."
+                        "the column of systems has too many values: got more than "
+                        f"{dump.MOST_GROUPS:,}; expected names of systems. Name "
+                        "another column with --system."
                     )
             yield entries
 
@@ -143,27 +137,28 @@ class RowReader:
         entries["high"] = int.from_bytes(digest[:8], "little")
         entries["low"] = entries["row"]
         if part.record.input_rows is not None:
-            origins = part.table[columns.CANDIDATE_FROM]
-            entries["low"] = part.record.offset + input_rows(origins)
+            origins = part.table[dump.columns.CANDIDATE_FROM]
+            entries["low"] = part.record.offset + dump.input_rows(origins)
             options = self._options
-            if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
+            if options.systems is None or options.system_column != dump.columns.CANDIDATE_FROM:
                 entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
 
 def _numbered(table: pa.Table, by: Sequence[str], numbers: dict[Group, int]) -> Numbers:
     """Return the number of each row's group; a new group gets the next one."""
-    rows = groups_of(table, by)
+    rows = dump.groups_of(table, by)
     codes = [numbers.setdefault(group, len(numbers)) for group in rows.groups]
     return np.array(codes, dtype=np.int64)[rows.codes]
 
 
 def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:
     """Return the numbers of a measure, NaN for none; of TER with a minus: greater is better."""
-    column = column_of(table, name) if has_column(table.schema, name) else None
+    column = dump.column_of(table, name) if dump.has_column(table.schema, name) else None
     kind = None if column is None else column.type
     if column is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        cure = f"Name one with --measure, or {', '.join((*columns.SCORES, *columns.METRICS))}."
-        if measure in columns.METRICS:
+        known = ", ".join((*dump.columns.SCORES, *dump.columns.METRICS))
+        cure = f"Name one with --measure, or {known}."
+        if measure in dump.columns.METRICS:
             cure = f"Score it with --metrics {measure}, and --reuse so that no model runs again."
         raise ConfigError(
             f"{run.folder.shown!r} cannot be compared by {measure!r}: got "
@@ -177,10 +172,10 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
 
 def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:
     if name is None:
-        tokens = pc.fill_null(table[columns.REFERENCE_TOKENS], 0).to_numpy()
+        tokens = pc.fill_null(table[dump.columns.REFERENCE_TOKENS], 0).to_numpy()
         return np.asarray(tokens, dtype=np.uint64)
     nothing = pa.chunked_array([pa.nulls(len(table), pa.string())])
-    return digest_texts(nothing, column_of(table, name))[:, 0] | np.uint64(1)  # never 0
+    return dump.digest_texts(nothing, dump.column_of(table, name))[:, 0] | np.uint64(1)  # never 0
 
 
 def _put_clusters(entries: Entries, column: pa.ChunkedArray) -> None:
@@ -211,7 +206,7 @@ def _as_bytes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.object_], BoolArr
         kind = kind.value_type
         column = column.cast(kind)
     if pa.types.is_floating(kind):
-        column = pa.chunked_array([pa.array(values_as_text(column), pa.large_string())])
+        column = pa.chunked_array([pa.array(dump.values_as_text(column), pa.large_string())])
     raw = column.cast(pa.large_string()).cast(pa.large_binary())
     return raw.to_numpy(), ~raw.is_null().to_numpy()
 

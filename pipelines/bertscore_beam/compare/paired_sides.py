@@ -31,15 +31,8 @@ from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
 from bertscore_beam.records import FinishedRun
+from bertscore_core import stats
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import (
-    ClusterSums,
-    CorpusResult,
-    PairedSums,
-    compare_corpora,
-    holm,
-    paired_result,
-)
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
@@ -69,7 +62,7 @@ def rank(
         confidence: 1 - confidence is the level of the tests.
     """
     rows, means = common
-    p_values = holm([comparison.p_value for comparison in compared.values()])
+    p_values = stats.holm([comparison.p_value for comparison in compared.values()])
     better = np.zeros((len(systems), len(systems)), dtype=np.bool_)
     pairs = []
     for ((left, right), comparison), p in zip(compared.items(), p_values, strict=True):
@@ -123,7 +116,7 @@ _WAITING = 10_000
 
 _COUNTS = tuple(PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
-_NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
+_NO_CLUSTERS = stats.ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
 class PairedGroups:
@@ -154,7 +147,7 @@ class PairedGroups:
         self._corpora: list[tuple[Numbers, Numbers, Numbers]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
-        self._pairs = [PairedSums.of(np.zeros(0))] * groups
+        self._pairs = [stats.PairedSums.of(np.zeros(0))] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
         self._risen: _Moved = []
         self._fallen: _Moved = []
@@ -194,12 +187,12 @@ class PairedGroups:
         if self._corpus is not None:
             self._corpora.append((groups, mine["counts"], theirs["counts"]))
         for group, rows in _rows_by_group(groups):
-            self._pairs[group] += PairedSums.of(differences[rows])
+            self._pairs[group] += stats.PairedSums.of(differences[rows])
             if self._options.cluster is not None:
                 waiting = self._clusters[group]
-                waiting.append(ClusterSums.of(differences[rows], mine["cluster"][rows]))
+                waiting.append(stats.ClusterSums.of(differences[rows], mine["cluster"][rows]))
                 if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
-                    waiting[:] = [ClusterSums.merge(waiting)]
+                    waiting[:] = [stats.ClusterSums.merge(waiting)]
 
     def _count(self, name: str, groups: Numbers) -> None:
         row = self._counts[_COUNTS.index(name)]
@@ -236,9 +229,9 @@ class PairedGroups:
             counts=counts,
             mean=mean,
             against_mean=against,
-            result=paired_result(
-                sum(self._pairs[groups], PairedSums.of(np.zeros(0))),
-                None if options.cluster is None else ClusterSums.merge(clusters),
+            result=stats.paired_result(
+                sum(self._pairs[groups], stats.PairedSums.of(np.zeros(0))),
+                None if options.cluster is None else stats.ClusterSums.merge(clusters),
                 resamples=resamples,
                 **how,
             ),
@@ -254,7 +247,7 @@ class PairedGroups:
         ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
         return mine, theirs, np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
-    def _compared_corpora(self, groups: slice, **how: Any) -> CorpusResult | None:
+    def _compared_corpora(self, groups: slice, **how: Any) -> stats.CorpusResult | None:
         name = self._corpus
         if name is None or not self._counts.any():
             return None
@@ -266,7 +259,7 @@ class PairedGroups:
             own = corpus_score(name, sums.astype(np.int64).tolist())
             return 0.0 - own if name == "ter" else own
 
-        return compare_corpora(mine, theirs, score, **how)
+        return stats.compare_corpora(mine, theirs, score, **how)
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:

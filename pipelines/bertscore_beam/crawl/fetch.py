@@ -22,14 +22,7 @@ import requests
 import urllib3
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files import (
-    TEMPORARY_PREFIX,
-    NoFileError,
-    mask_credentials,
-    open_source,
-    resolve,
-    source_size,
-)
+from bertscore_beam import files
 from bertscore_core.errors import BertScoreError, ConfigError
 
 _PROBLEM_LENGTH = 300
@@ -56,7 +49,7 @@ class _AttemptError(Exception):
 
     def __post_init__(self) -> None:
         name = f"{type(self.problem).__name__}: " if isinstance(self.problem, Exception) else ""
-        words = mask_credentials(f"{name}{self.problem}").split()
+        words = files.mask_credentials(f"{name}{self.problem}").split()
         self.problem = " ".join(words)[:_PROBLEM_LENGTH]
 
     def __str__(self) -> str:
@@ -151,18 +144,18 @@ def _retry_after(value: str) -> float:
 # Read a whole file once, from a store that fsspec knows or from a disk.
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-_NOT_ALLOWED = (NoFileError, PermissionError)
+_NOT_ALLOWED = (files.NoFileError, PermissionError)
 # Errors of botocore, by name, since it is not always installed.
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError"})
 _STORE_BLOCK = 8 << 20
 
 
 def _store_blocks(path: str) -> Iterator[bytes]:
-    fs, _ = resolve(path)
+    fs, _ = files.resolve(path)
     try:
         fs.invalidate_cache()
-        with open_source(path) as source:
-            size, received = source_size(source), 0
+        with files.open_source(path) as source:
+            size, received = files.source_size(source), 0
             while block := source.read(_STORE_BLOCK):
                 received += len(block)
                 yield block
@@ -267,11 +260,11 @@ def fetched(path: str, policy: FetchPolicy) -> Iterator[Fetched]:
         OSError: The copy cannot be written, such as when the disk is full. It is not tried again.
     """
     if not is_http(path):
-        fs, inner = resolve(path)
+        fs, inner = files.resolve(path)
         if isinstance(fs, LocalFileSystem):
             yield _try_to_fetch(path, policy, Path(inner), os.devnull)
             return
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as folder:
+    with tempfile.TemporaryDirectory(prefix=files.TEMPORARY_PREFIX) as folder:
         copy = os.path.join(folder, "copy")
         yield _try_to_fetch(path, policy, Path(copy), copy)
 
@@ -305,8 +298,8 @@ def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
         else "Try again later, with fewer downloads at a time."
     )
     return FetchError(
-        f"{mask_credentials(path)!r} cannot be fetched: got {error} after {tries}; expected the "
-        f"whole file. {cure}",
+        f"{files.mask_credentials(path)!r} cannot be fetched: got {error} after {tries}; expected "
+        f"the whole file. {cure}",
         permanent=error.permanent,
         missing=error.missing,
     )

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam import files
 from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
@@ -37,14 +38,6 @@ from bertscore_beam.dump.types import (
     null_lists_message,
     text_enums,
     with_text_enums,
-)
-from bertscore_beam.files import (
-    RemoteFile,
-    fetch,
-    mask_credentials,
-    open_source,
-    reads_one_version,
-    source_size,
 )
 from bertscore_core.errors import InputError
 
@@ -71,7 +64,7 @@ def open_parquet(
     size: int | None = None,
     version: str = "",
     whole: bool = False,
-) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | RemoteFile]]:
+) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | files.RemoteFile]]:
     """Open a Parquet file; damaged bytes raise `InputError`, also while the file is read.
 
     Args:
@@ -88,11 +81,11 @@ def open_parquet(
         InputError: If it is not a whole, undamaged Parquet file.
         OSError: If it cannot be reached.
     """
-    with open_source(path, size=size, version=version) as source:
+    with files.open_source(path, size=size, version=version) as source:
         try:
             if whole:
-                fetch(source, 0, source_size(source))
-            known = (path, size, version) if version and reads_one_version(path) else None
+                files.fetch(source, 0, files.source_size(source))
+            known = (path, size, version) if version and files.reads_one_version(path) else None
             file = pq.ParquetFile(
                 source,
                 metadata=_footers.get(known),
@@ -130,10 +123,10 @@ def _is_damage(error: OSError | RuntimeError) -> bool:
 def _damaged(path: str, error: BaseException) -> InputError:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "Expected all lists to be of size" in first_line:
-        return InputError(f"{mask_credentials(path)!r}: {null_lists_message(())}")
+        return InputError(f"{files.mask_credentials(path)!r}: {null_lists_message(())}")
     return InputError(
-        f"{mask_credentials(path)!r} cannot be read as Parquet: got {first_line!r}; expected a "
-        "whole, undamaged Parquet file. Write it again, or leave it out of the input."
+        f"{files.mask_credentials(path)!r} cannot be read as Parquet: got {first_line!r}; expected "
+        "a whole, undamaged Parquet file. Write it again, or leave it out of the input."
     )
 
 
@@ -207,7 +200,7 @@ def read_layout(
             schema=schema,
             row_groups=groups,
             num_rows=footer.num_rows,
-            file_size=source_size(source),
+            file_size=files.source_size(source),
             null_lists=null_lists(file),
             lost_types=tuple(lost_types(file.schema, schema, utc_times=utc_times)),
             utc_times=utc_times,
@@ -326,7 +319,9 @@ def read_parquet(
             *_, last = pieces
             if row_group_of(split) != row_group:
                 continue
-            _check_unchanged(split, file.metadata, size if split.data else source_size(source))
+            _check_unchanged(
+                split, file.metadata, size if split.data else files.source_size(source)
+            )
             rows = _Rows(file, source, split, names)
             are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
             while row_group_of(split) == row_group:
@@ -338,14 +333,14 @@ def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
     skip = split.skip_rows
     if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
         message = not_exact_message(rows.int96)
-        raise InputError(f"{mask_credentials(split.path)!r}: {message}")
+        raise InputError(f"{files.mask_credentials(split.path)!r}: {message}")
     for column in table.columns:
         for chunk in column.chunks:
             check_indices(chunk)
     if table.num_rows != split.num_rows:
         raise InputError(
-            f"rows are missing from {mask_credentials(split.path)!r}: got {table.num_rows} from "
-            f"row {split.row_offset} on; expected {split.num_rows}. Write the file again."
+            f"rows are missing from {files.mask_credentials(split.path)!r}: got {table.num_rows} "
+            f"from row {split.row_offset} on; expected {split.num_rows}. Write the file again."
         )
     return with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
 
@@ -356,7 +351,7 @@ class _Rows:
     def __init__(
         self,
         file: pq.ParquetFile,
-        source: pa.NativeFile | RemoteFile,
+        source: pa.NativeFile | files.RemoteFile,
         split: Split,
         columns: list[str] | None,
     ) -> None:
@@ -404,7 +399,7 @@ class _Rows:
     @property
     def _is_small(self) -> bool:
         """Whether all bytes are fetched in a few requests, also if some rows are not wanted."""
-        is_remote = isinstance(self._source, RemoteFile)
+        is_remote = isinstance(self._source, files.RemoteFile)
         return is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES
 
     def _again(self, **options: Any) -> pq.ParquetFile:
@@ -488,8 +483,8 @@ class _Rows:
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
     first, last = split.row_offset, split.row_offset + rows - 1
     return InputError(
-        f"rows {first} to {last} of {mask_credentials(split.path)!r} are too large: got {size} "
-        f"bytes in memory, though the file is small; expected at most {limit} for the "
+        f"rows {first} to {last} of {files.mask_credentials(split.path)!r} are too large: got "
+        f"{size} bytes in memory, though the file is small; expected at most {limit} for the "
         f"{split.num_rows} rows of a split. Score with --split-rows {max(1, rows // 2)} or less."
     )
 

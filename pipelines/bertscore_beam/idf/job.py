@@ -14,31 +14,7 @@ from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
-from bertscore_beam.dump import (
-    NO_CODE,
-    NO_LANGUAGE,
-    UNREADABLE,
-    Imports,
-    InputFile,
-    Plan,
-    Resources,
-    Rows,
-    Split,
-    TableFields,
-    TextFile,
-    by_name,
-    check_all_reached,
-    expand_inputs,
-    few_rows_words,
-    grouped,
-    plan_inputs,
-    plan_to_bytes,
-    read_split,
-    reading_words,
-    rows_words,
-    take_census,
-    texts_among,
-)
+from bertscore_beam import dump, run
 from bertscore_beam.files import (
     absolute,
     exists,
@@ -55,37 +31,6 @@ from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
 from bertscore_beam.options import IdfOptions
-from bertscore_beam.run import (
-    BROKEN,
-    DONE,
-    PLAN_FILE,
-    RUN_FILE,
-    SPLIT_ROWS,
-    TOO_MANY_REJECTS,
-    Amounts,
-    FolderLostError,
-    JobKind,
-    Outcome,
-    OutputFolder,
-    ReadPlan,
-    Runner,
-    Say,
-    Shown,
-    Spread,
-    Stage,
-    ask,
-    escape_line,
-    given_split_rows,
-    import_stage,
-    imports_among,
-    is_of_lock,
-    keep_imports,
-    lacking,
-    scorer_config,
-    slow_words,
-    tokenizer_facts,
-    worker_errors,
-)
 from bertscore_core import BertScoreError, ConfigError, UnknownLanguageError
 
 # A look at some rows of the plan: do references repeat much, although every row would count?
@@ -93,7 +38,7 @@ from bertscore_core import BertScoreError, ConfigError, UnknownLanguageError
 _SPLITS = 8
 
 
-def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | None:
+def repeats_in_sample(splits: Sequence[dump.Split], fields: dump.TableFields) -> str | None:
     """Return the warning about references that repeat in a sample; None without cause.
 
     The sample is the first splits of the first eight files: systems on one test set are usually in
@@ -105,8 +50,8 @@ def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | Non
     sample = sorted(splits, key=lambda split: (split.row_offset, split.input_name))[:_SPLITS]
     seen = []
     for split in sample:
-        with suppress(*UNREADABLE):  # the run says so
-            rows = Rows(read_split(split, [fields.reference_column]), fields)
+        with suppress(*dump.UNREADABLE):  # the run says so
+            rows = dump.Rows(dump.read_split(split, [fields.reference_column]), fields)
             seen.append(Repeats.of([group for group in rows.countable if group is not None]))
     repeats = Repeats.merge(seen)
     return repeat_words(repeats.rows, repeats.distinct, keyed=False, sampled=True)
@@ -125,17 +70,17 @@ class IdfPlan:
     """
 
     options: IdfOptions
-    runner: Runner
+    runner: run.Runner
     table: str
     output: str
     vocabularies: Mapping[str, Vocabulary]
-    files: tuple[InputFile, ...]
-    plan: Plan
+    files: tuple[dump.InputFile, ...]
+    plan: dump.Plan
 
     @property
-    def texts(self) -> tuple[TextFile, ...]:
+    def texts(self) -> tuple[dump.TextFile, ...]:
         """The input files of text."""
-        return texts_among(self.files, table_fields(self.options).needed)
+        return dump.texts_among(self.files, table_fields(self.options).needed)
 
     @property
     def is_too_small(self) -> bool:
@@ -143,7 +88,7 @@ class IdfPlan:
         rows = self.plan.num_rows
         return rows is not None and rows < self.options.min_rows
 
-    def counting(self, folder: OutputFolder) -> Counting:
+    def counting(self, folder: run.OutputFolder) -> Counting:
         """Return what is counted, with the folder of the run that keeps the counts."""
         return Counting(
             vocabularies=self.vocabularies,
@@ -163,13 +108,13 @@ class IdfJob:
     """
 
     planned: IdfPlan
-    folder: OutputFolder
+    folder: run.OutputFolder
     counting: Counting
-    texts: tuple[TextFile, ...]
+    texts: tuple[dump.TextFile, ...]
 
 
 def plan_idf(
-    options: IdfOptions, runner: Runner, imported: Sequence[InputFile] | None = None
+    options: IdfOptions, runner: run.Runner, imported: Sequence[dump.InputFile] | None = None
 ) -> IdfPlan:
     """Check everything and plan it.
 
@@ -189,17 +134,17 @@ def plan_idf(
         runner.check_output(table.rpartition("/")[0])
         work_folder = _work_folder(table)
         _check_table(table, work_folder, options)
-        target_rows = given_split_rows(options, OutputFolder(work_folder))
+        target_rows = run.given_split_rows(options, run.OutputFolder(work_folder))
     with reaching("input", *options.input):
-        files = imported or expand_inputs(options.input, input_format=options.input_format)
-        plan = plan_inputs(
+        files = imported or dump.expand_inputs(options.input, input_format=options.input_format)
+        plan = dump.plan_inputs(
             files,
             fields=table_fields(options),
             target_rows=target_rows,
-            resources=Resources(
+            resources=dump.Resources(
                 workers=runner.expected_workers,
                 files_in_flight=options.files_in_flight,
-                imports=Imports(
+                imports=dump.Imports(
                     folder=work_folder,
                     are_made=imported is not None,
                     needs_rows=options.language_column is not None,
@@ -208,7 +153,7 @@ def plan_idf(
         )
         if options.language_column and not plan.sketched:
             vocabularies = _of_languages(options, runner, plan)
-    check_all_reached(plan)
+    dump.check_all_reached(plan)
     return IdfPlan(
         options=options,
         runner=runner,
@@ -233,7 +178,7 @@ def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
             f"output {mask_credentials(table)!r} is a folder; expected a file for the table. "
             "Choose another --output."
         )
-    if not options.overwrite and not exists(join(work_folder, RUN_FILE)):
+    if not options.overwrite and not exists(join(work_folder, run.RUN_FILE)):
         raise _there_already(options)
 
 
@@ -244,18 +189,22 @@ def _there_already(options: IdfOptions) -> ConfigError:
     )
 
 
-def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
-    config = scorer_config(options, runner.threads)
-    tokenizer, max_length = ask(tokenizer_facts, config)
+def _vocabulary(options: IdfOptions, runner: run.Runner) -> Vocabulary:
+    config = run.scorer_config(options, runner.threads)
+    tokenizer, max_length = run.ask(run.tokenizer_facts, config)
     return Vocabulary(config=config, tokenizer=tokenizer, max_length=max_length)
 
 
-def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
+def _of_languages(
+    options: IdfOptions, runner: run.Runner, plan: dump.Plan
+) -> dict[str, Vocabulary]:
     """Return the tokenizer of each language of the input that has one; others are not counted."""
     found: dict[str, Vocabulary] = {}
-    for language in by_name(take_census(plan.splits, options.language_column, ()).languages):
+    for language in dump.by_name(
+        dump.take_census(plan.splits, options.language_column, ()).languages
+    ):
         chosen = options.for_language(language)
-        if chosen is None or language in (NO_LANGUAGE, NO_CODE):
+        if chosen is None or language in (dump.NO_LANGUAGE, dump.NO_CODE):
             continue
         try:
             found[language] = _vocabulary(chosen, runner)
@@ -277,7 +226,7 @@ def _work_folder(table: str) -> str:
     return f"{folder}/.{name}.run"
 
 
-def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
+def show_idf(planned: IdfPlan) -> tuple[run.Shown, ...]:
     """Describe what a run would do."""
     options, plan = planned.options, planned.plan
     rows = {
@@ -286,32 +235,32 @@ def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
             for language, vocabulary in planned.vocabularies.items()
         },
         "input files": f"{plan.num_files:,}",
-        "rows": rows_words(plan.splits)
+        "rows": dump.rows_words(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
-        "rows read": reading_words(plan.splits, planned.runner.elements_at_once),
+        "rows read": dump.reading_words(plan.splits, planned.runner.elements_at_once),
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
-    found: list[str | None] = [slow_words(planned.texts)]
+    found: list[str | None] = [run.slow_words(planned.texts)]
     if not plan.sketched:
         found.append(repeats_in_sample(plan.splits, table_fields(options)))
     warned = [("warning", words) for words in found if words]
-    return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
+    return (run.Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
-def refuse_idf(planned: IdfPlan) -> Outcome | None:
+def refuse_idf(planned: IdfPlan) -> run.Outcome | None:
     """Return how the command ends if the input has too few rows."""
     if not planned.is_too_small:
         return None
-    few = few_rows_words(planned.plan.about_rows, planned.options.min_rows)
-    return Outcome(
-        status=TOO_MANY_REJECTS,
+    few = dump.few_rows_words(planned.plan.about_rows, planned.options.min_rows)
+    return run.Outcome(
+        status=run.TOO_MANY_REJECTS,
         warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
     )
 
 
-def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
+def begin_idf(planned: IdfPlan, folder: run.OutputFolder, say: run.Say) -> IdfJob:
     """Write the plan for the workers, and delete what an earlier run left and none can use.
 
     Raises:
@@ -319,11 +268,11 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     """
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
-    imports = imports_among(folder.files())
-    keep_imports(folder, planned.texts, imports)
+    imports = run.imports_among(folder.files())
+    run.keep_imports(folder, planned.texts, imports)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
-    folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
-    folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
+    folder.write_json(run.RUN_FILE, {run.SPLIT_ROWS: planned.plan.split_rows})
+    folder.write(run.PLAN_FILE, dump.plan_to_bytes(planned.plan))
     counting, splits = planned.counting(folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
     wanted = {counting.count_name(split) for split in splits if split.file_version}
@@ -341,59 +290,59 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
         planned=planned,
         folder=folder,
         counting=counting,
-        texts=lacking(planned.texts, to_read, imports),
+        texts=run.lacking(planned.texts, to_read, imports),
     )
 
 
-def idf_stages(job: IdfJob) -> Iterator[Stage]:
+def idf_stages(job: IdfJob) -> Iterator[run.Stage]:
     """Yield the one pipeline of the job, behind the imports that it lacks."""
     if job.texts:
-        yield import_stage(job.texts, job.planned.runner, job.folder)
+        yield run.import_stage(job.texts, job.planned.runner, job.folder)
     name_of, splits = job.counting.count_name, job.planned.plan.splits
-    rows = Amounts((name_of(split), split.about_rows) for split in splits)
+    rows = run.Amounts((name_of(split), split.about_rows) for split in splits)
     stage = _stage(job.planned.runner, job.folder, job.counting)
     yield replace(stage, folder=COUNTS_FOLDER, amounts=rows, unit="rows")
 
 
-def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
+def _stage(runner: run.Runner, folder: run.OutputFolder, counting: Counting) -> run.Stage:
     def build(root: beam.Pipeline) -> None:
         _ = (
             root
             # The plan that `begin_idf` writes.
-            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.elements_at_once)
-            | "Spread" >> Spread()
+            | "ReadPlan" >> run.ReadPlan(folder.path(run.PLAN_FILE), runner.elements_at_once)
+            | "Spread" >> run.Spread()
             | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
             | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
         )
 
-    return Stage(name="idf", runner=runner, build=build)
+    return run.Stage(name="idf", runner=runner, build=build)
 
 
-def conclude_idf(job: IdfJob) -> Outcome:
+def conclude_idf(job: IdfJob) -> run.Outcome:
     """Put the table in its place and clean up; without a table the counts are kept."""
     planned, folder = job.planned, job.folder
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
-        folder.delete(PLAN_FILE)
+        folder.delete(run.PLAN_FILE)
         problem = json.loads(folder.read(_NOTE_FILE))["problem"]
         words = f"{problem}: no table was saved. Run the same command again."
-        return Outcome(status=BROKEN, warnings=(words,))
-    with worker_errors():
+        return run.Outcome(status=run.BROKEN, warnings=(words,))
+    with run.worker_errors():
         counted, data = json.loads(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:
         raise _there_already(planned.options)
-    with suppress(FolderLostError):  # the table is saved; the other run cleans up
+    with suppress(run.FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
-    shown = escape_line(mask_credentials(planned.table))
+    shown = run.escape_line(mask_credentials(planned.table))
     documents = f"{counted['documents']:,} references of {plan.num_files:,} files"
     if counted["group_columns"]:
         documents += f" in {counted['tables']:,} tables"
     if counted["key_columns"]:
         documents += f", without {counted['rows_left_out']:,} rows of keys counted already"
-    return Outcome(
-        status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
+    return run.Outcome(
+        status=run.TOO_MANY_REJECTS if plan.rejected_files else run.DONE,
         text=f"{documents}: {shown} ({counted['fingerprint']})",
         document={"output": mask_credentials(planned.table), "idf": counted},
         warnings=tuple(table_warnings(counted)),
@@ -409,32 +358,32 @@ def _put(planned: IdfPlan, data: bytes) -> bool:
     return True
 
 
-def _clean_up(folder: OutputFolder) -> None:
+def _clean_up(folder: run.OutputFolder) -> None:
     """Delete the files of the run, except its lock, which is released last.
 
     While `_run.json` is there, the same command cleans up what is left, also beside its table.
     """
-    names = (name for name in folder.files() if name != RUN_FILE and not is_of_lock(name))
+    names = (name for name in folder.files() if name != run.RUN_FILE and not run.is_of_lock(name))
     folder.delete(*names)
-    folder.delete(RUN_FILE)
+    folder.delete(run.RUN_FILE)
     folder.delete_empty_folders()
 
 
-def _rejected(plan: Plan) -> list[str]:
-    return grouped([(file.path, file.message) for file in plan.rejected_files])
+def _rejected(plan: dump.Plan) -> list[str]:
+    return dump.grouped([(file.path, file.message) for file in plan.rejected_files])
 
 
-def _rejected_words(plan: Plan) -> list[str]:
-    return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
+def _rejected_words(plan: dump.Plan) -> list[str]:
+    return [f"rejected {run.escape_line(line)}" for line in _rejected(plan)]
 
 
-def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
+def sketch_idf(options: IdfOptions, runner: run.Runner) -> Iterator[run.Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
     counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
-    yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
+    yield _stage(runner, run.OutputFolder(_work_folder(options.output)), counting)
 
 
-IDF = JobKind(
+IDF = run.JobKind(
     prepare=plan_idf,
     sketch=sketch_idf,
     show=show_idf,

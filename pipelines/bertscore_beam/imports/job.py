@@ -9,22 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bertscore_beam.dump import (
-    IMPORTS_FOLDER,
-    FileReason,
-    Imports,
-    RejectedError,
-    RejectedFile,
-    TextFile,
-    above_partitions,
-    check_place,
-    common_folder,
-    expand_inputs,
-    grouped,
-    input_names,
-    part_name,
-    rejected_file,
-)
+from bertscore_beam import dump
 from bertscore_beam.files import (
     FILES_IN_FLIGHT,
     HIDDEN_PREFIXES,
@@ -72,8 +57,8 @@ class ImportPlan:
     options: ImportOptions
     runner: Runner
     output: str
-    texts: tuple[TextFile, ...]
-    rejected: tuple[RejectedFile, ...]
+    texts: tuple[dump.TextFile, ...]
+    rejected: tuple[dump.RejectedFile, ...]
     num_parquet: int
 
 
@@ -89,7 +74,7 @@ class ImportJob:
     plan: ImportPlan
     folder: OutputFolder
     run: str
-    texts: tuple[TextFile, ...]
+    texts: tuple[dump.TextFile, ...]
     orphans: tuple[str, ...]
 
 
@@ -103,21 +88,23 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
         read_same_command(OutputFolder(output), _IDENTITY, may_be_damaged=True)
         _check_is_ours(output, there)
     with reaching("input", *options.input):
-        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
+        files = dump.expand_inputs(options.input, exclude=output, input_format=options.input_format)
     paths = [file.path for file in files]
     # From above their partition columns, so that the output has these, too.
-    names = input_names(paths, above_partitions(common_folder([file.root for file in files])))
+    names = dump.input_names(
+        paths, dump.above_partitions(dump.common_folder([file.root for file in files]))
+    )
     texts, rejected, num_parquet = [], [], 0
     for file in files:
         folder, slash, last = names[file.path].rpartition("/")
         name = f"{folder}{slash}{last.replace('=', '%3D')}"  # becomes a folder, and no column
-        target = part_name(name, 0)
+        target = dump.part_name(name, 0)
         try:
-            check_place(file, name, lambda part: [join(output, part)])
-        except RejectedError as error:
-            rejected.append(rejected_file(file.path, name, error))
+            dump.check_place(file, name, lambda part: [join(output, part)])
+        except dump.RejectedError as error:
+            rejected.append(dump.rejected_file(file.path, name, error))
             continue
-        text = TextFile.of(file, _ASSUMED)
+        text = dump.TextFile.of(file, _ASSUMED)
         if text is None:
             num_parquet += 1
         else:
@@ -167,7 +154,7 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     folder.write_json(RUN_FILE, {"run": run, "identity": _IDENTITY})
     folder.delete_temporary()
     overwrite = plan.options.overwrite
-    noted = {f"{IMPORTS_FOLDER}/{name}" for name in folder.files(IMPORTS_FOLDER)}
+    noted = {f"{dump.IMPORTS_FOLDER}/{name}" for name in folder.files(dump.IMPORTS_FOLDER)}
     kept = {text.footer for text in plan.texts if text.version and not overwrite}
     parquet = folder.files(suffix=".parquet")
     there = {name for name in parquet if not name.startswith(HIDDEN_PREFIXES)}
@@ -177,7 +164,7 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     orphans = tuple(sorted(there - wanted))
     deleted = (there & wanted) - done
     # If a folder could not be listed, no file counts as missing.
-    if overwrite and all(file.reason is not FileReason.UNLISTED for file in plan.rejected):
+    if overwrite and all(file.reason is not dump.FileReason.UNLISTED for file in plan.rejected):
         deleted, orphans = deleted | set(orphans), ()
     # The rows first: a footer without them is made again.
     folder.delete(*deleted)
@@ -204,17 +191,17 @@ def import_stages(job: ImportJob) -> Iterator[Stage]:
 def conclude_import(job: ImportJob) -> Outcome:
     """Add up the rows, and write the marker if every file was imported."""
     plan, folder = job.plan, job.folder
-    imports = Imports(folder=folder.root, are_made=True)
+    imports = dump.Imports(folder=folder.root, are_made=True)
 
-    def rows_of(text: TextFile) -> int | RejectedFile:
+    def rows_of(text: dump.TextFile) -> int | dump.RejectedFile:
         try:
             layout = imports.layout(text)
-        except RejectedError as error:
-            return rejected_file(text.path, text.target.rpartition("/")[0], error)
+        except dump.RejectedError as error:
+            return dump.rejected_file(text.path, text.target.rpartition("/")[0], error)
         return 0 if layout is None else layout.num_rows
 
     results = list(in_parallel(rows_of, plan.texts, FILES_IN_FLIGHT))
-    late = tuple(result for result in results if isinstance(result, RejectedFile))
+    late = tuple(result for result in results if isinstance(result, dump.RejectedFile))
     rows = sum(result for result in results if isinstance(result, int))
     rejected = (*plan.rejected, *late)
     if any(file.reason.is_out_of_reach for file in rejected):
@@ -254,8 +241,8 @@ def _notices(job: ImportJob) -> Iterator[str]:
         )
 
 
-def _rejected_lines(rejected: Sequence[RejectedFile]) -> list[str]:
-    return grouped([(file.path, file.message) for file in rejected])
+def _rejected_lines(rejected: Sequence[dump.RejectedFile]) -> list[str]:
+    return dump.grouped([(file.path, file.message) for file in rejected])
 
 
 def sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:

@@ -8,22 +8,9 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from bertscore_beam import records
 from bertscore_beam.files import absolute, before_work, mask_credentials, reaching, write_atomically
 from bertscore_beam.options import GroupsOptions, check_group_columns
-from bertscore_beam.records import (
-    CONFIDENCE,
-    FinishedRun,
-    GroupRow,
-    check_columns,
-    described,
-    group_rows,
-    merge_groups,
-    narrow_words,
-    open_finished,
-    show_groups,
-    table_of_groups,
-    table_to_bytes,
-)
 from bertscore_beam.run import Outcome
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
@@ -43,15 +30,15 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     with before_work():
         run, groups = groups_of_run(options.run, by, options.confidence)
         if output is not None:
-            table = table_of_groups(groups, by)
-            data = _csv(table) if output.endswith(".csv") else table_to_bytes(table)
+            table = records.table_of_groups(groups, by)
+            data = _csv(table) if output.endswith(".csv") else records.table_to_bytes(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
-    rows = [described(row, by) for row in groups]
-    words = narrow_words(groups)
+    rows = [records.described(row, by) for row in groups]
+    words = records.narrow_words(groups)
     about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
     return Outcome(
-        shown=(show_groups(rows, by, len(rows) - 1, options.confidence),),
+        shown=(records.show_groups(rows, by, len(rows) - 1, options.confidence),),
         document={**about, "groups": rows},
         warnings=() if words is None else (words,),
         is_answer=True,
@@ -59,8 +46,8 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
 
 
 def groups_of_run(
-    folder: str, by: Sequence[str], confidence: float = CONFIDENCE
-) -> tuple[FinishedRun, list[GroupRow]]:
+    folder: str, by: Sequence[str], confidence: float = records.CONFIDENCE
+) -> tuple[records.FinishedRun, list[records.GroupRow]]:
     """Return a finished run and its groups: all rows together first, then each group.
 
     A few parts are in memory at a time. `by` holds names or dotted paths of columns; none for all
@@ -74,11 +61,11 @@ def groups_of_run(
     """
     check_group_columns("by", by)
     check_confidence(confidence)
-    run = open_finished(folder)
+    run = records.open_finished(folder)
     with reaching("run", folder):
-        check_columns(run, by, OPTION)
-        merged = merge_groups(run, by, OPTION)
-    return run, list(group_rows(merged, confidence))
+        records.check_columns(run, by, OPTION)
+        merged = records.merge_groups(run, by, OPTION)
+    return run, list(records.group_rows(merged, confidence))
 
 
 def check_output(output: str, run: str) -> None:

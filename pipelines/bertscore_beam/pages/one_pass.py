@@ -14,18 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam import records
 from bertscore_beam.compare import Group
 from bertscore_beam.dump import TableFields, check_number, columns, groups_of, language_of
-from bertscore_beam.records import (
-    SCORE_COLUMNS,
-    FinishedRun,
-    PartRows,
-    RowPlace,
-    add_merging,
-    check_columns,
-    grouped_rows,
-    read_columns,
-)
 from bertscore_core.errors import load_json
 from bertscore_core.stats import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
@@ -37,7 +28,7 @@ _LENGTHS = (columns.CANDIDATE_TOKENS, columns.REFERENCE_TOKENS)
 _Name = TypeVar("_Name")
 _Sums = defaultdict[_Name, list[ScoreStatistics]]
 """Statistics by name, which are merged several at a time."""
-_Scored = list[tuple[float, RowPlace]]
+_Scored = list[tuple[float, records.RowPlace]]
 """Rows, each after the number by which it was chosen."""
 
 
@@ -53,13 +44,13 @@ class Findings:
     groups: Mapping[Group, ScoreStatistics]
     languages: Mapping[str, ScoreStatistics]
     lengths: Mapping[int, ScoreStatistics]
-    worst: Sequence[RowPlace]
-    best: Sequence[RowPlace]
+    worst: Sequence[records.RowPlace]
+    best: Sequence[records.RowPlace]
 
 
-def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
+def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     """Read what a page says of the rows of a run, and so many extreme rows of each kind."""
-    check_columns(run, by, OPTION)
+    records.check_columns(run, by, OPTION)
     language = fields_of(run).language
     cell_columns = [*by, *([] if language is None else [language])]
     groups: _Sums[Group] = defaultdict(list)
@@ -67,17 +58,17 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     lengths: _Sums[int] = defaultdict(list)
     worst: _Scored = []
     best: _Scored = []
-    for part in read_columns(run, [*SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
+    for part in records.read_columns(run, [*records.SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
         table = part.table
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        rows = grouped_rows(table, cells, part.record.is_reused)
+        rows = records.grouped_rows(table, cells, part.record.is_reused)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
-            add_merging(groups[cell[: len(by)]], statistics)
+            records.add_merging(groups[cell[: len(by)]], statistics)
             if language is not None:
-                add_merging(languages[language_of(cell[-1])], statistics)
+                records.add_merging(languages[language_of(cell[-1])], statistics)
         check_number(groups, by, OPTION)
         codes = _lengths_of(table)
         # Rows without a length come first, as a group that is left out.
@@ -86,7 +77,7 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         )
         for length, statistics in enumerate(by_length[1:]):
             if statistics.rows:
-                add_merging(lengths[length], statistics)
+                records.add_merging(lengths[length], statistics)
         f1 = rows.scores[:, F1]
         worst = lowest_rows(worst, part, f1, extremes)
         best = lowest_rows(best, part, -f1, extremes)
@@ -101,7 +92,7 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     )
 
 
-def fields_of(run: FinishedRun) -> TableFields:
+def fields_of(run: records.FinishedRun) -> TableFields:
     """Return which columns of a run are for what."""
     identity = run.run["identity"]
     group = identity.get("idf_group")
@@ -114,7 +105,7 @@ def fields_of(run: FinishedRun) -> TableFields:
 
 
 def lowest_rows(
-    so_far: _Scored, part: PartRows, values: npt.NDArray[np.floating], count: int
+    so_far: _Scored, part: records.PartRows, values: npt.NDArray[np.floating], count: int
 ) -> _Scored:
     """Return the rows of all parts so far with the lowest values, the first of equals first.
 
@@ -127,7 +118,7 @@ def lowest_rows(
         rows = rows[values[rows] <= limit]
     rows = rows[np.argsort(values[rows], kind="stable")[:count]]
     more = [
-        (float(values[row]), RowPlace(part.input_name, part.first_row + row))
+        (float(values[row]), records.RowPlace(part.input_name, part.first_row + row))
         for row in rows.tolist()
     ]
     return sorted([*so_far, *more], key=itemgetter(0))[:count]

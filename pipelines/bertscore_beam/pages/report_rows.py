@@ -14,46 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.compare import (
-    WHOLE,
-    CompareOptions,
-    Comparison,
-    Group,
-    MovedRow,
-    Ranking,
-    compare_runs,
-    compare_settings,
-    stated_signatures,
-    unpaired_words,
-)
-from bertscore_beam.dump import (
-    NO_CODE,
-    Rows,
-    Text,
-    UnreadableText,
-    by_name,
-    column_of,
-    columns,
-    groups_of,
-    texts_from_column,
-    values_as_text,
-    words_for,
-)
+from bertscore_beam import compare, dump, records
 from bertscore_beam.files import mask_credentials, reaching
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, fields_of, gather
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
-from bertscore_beam.records import (
-    FinishedRun,
-    GroupRow,
-    RowPlace,
-    group_order,
-    group_row,
-    merge_groups,
-    open_finished,
-    read_rows,
-    scoring_runs,
-)
 from bertscore_beam.run import OutputFolder, successful_run
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import STATISTIC_BINS, ScoreStatistics
@@ -82,11 +47,11 @@ class ChosenRow:
         key: Its values in the columns that identify it; empty without such columns.
     """
 
-    place: RowPlace
+    place: records.RowPlace
     precision: float
     recall: float
     f1: float
-    group: Group = WHOLE
+    group: compare.Group = compare.WHOLE
     reason: str | None = None
     tokens: int | None = None
     before: float | None = None
@@ -104,9 +69,9 @@ class Night:
 
     run: str
     started: str
-    total: GroupRow
+    total: records.GroupRow
     comparable: bool = True
-    groups: Mapping[Group, float] = field(default_factory=dict)
+    groups: Mapping[compare.Group, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +107,19 @@ class ReportData:
     started: str
     made: str
     rescaled: bool
-    total: GroupRow
+    total: records.GroupRow
     summary: Mapping[str, Any] = field(default_factory=dict)
     parts: int = 0
     part_bytes: int = 0
     histogram: tuple[tuple[float, float, int], ...] = ()
-    groups: tuple[GroupRow, ...] = ()
-    ranking: Ranking | None = None
-    languages: tuple[GroupRow, ...] = ()
-    lengths: tuple[GroupRow, ...] = ()
+    groups: tuple[records.GroupRow, ...] = ()
+    ranking: compare.Ranking | None = None
+    languages: tuple[records.GroupRow, ...] = ()
+    lengths: tuple[records.GroupRow, ...] = ()
     rejected_files: tuple[tuple[str, str], ...] = ()
     worst: tuple[ChosenRow, ...] = ()
     best: tuple[ChosenRow, ...] = ()
-    against: Comparison | None = None
+    against: compare.Comparison | None = None
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     nights: tuple[Night, ...] = ()
@@ -166,39 +131,48 @@ class ReportData:
 
 _UNREADABLE = {
     None: "(null)",
-    UnreadableText.INVALID_UTF8: "(not valid UTF-8)",
-    UnreadableText.NOT_TEXT: "(not a text)",
+    dump.UnreadableText.INVALID_UTF8: "(not valid UTF-8)",
+    dump.UnreadableText.NOT_TEXT: "(not a text)",
 }
 
 
 def _chosen_rows(
-    options: ReportOptions, run: FinishedRun, places: Sequence[RowPlace]
+    options: ReportOptions, run: records.FinishedRun, places: Sequence[records.RowPlace]
 ) -> tuple[ChosenRow, ...]:
     by, key = options.by, options.row_key
-    wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
+    wanted = [
+        *dump.columns.SCORES.values(),
+        dump.columns.CANDIDATE_TOKENS,
+        dump.columns.ERROR,
+        *by,
+        *key,
+    ]
     wanted += _text_columns(run) if options.with_texts else ()
     return tuple(
         ChosenRow(
             place=place,
-            **{measure: table[name][0].as_py() for measure, name in columns.SCORES.items()},
-            group=groups_of(table, by).groups[0],
-            key=tuple(values_as_text(column_of(table, name))[0] for name in key),
-            reason=table[columns.ERROR][0].as_py(),
-            tokens=table[columns.CANDIDATE_TOKENS][0].as_py(),
+            **{measure: table[name][0].as_py() for measure, name in dump.columns.SCORES.items()},
+            group=dump.groups_of(table, by).groups[0],
+            key=tuple(dump.values_as_text(dump.column_of(table, name))[0] for name in key),
+            reason=table[dump.columns.ERROR][0].as_py(),
+            tokens=table[dump.columns.CANDIDATE_TOKENS][0].as_py(),
             texts=_texts(run, table) if options.with_texts else None,
         )
-        for place, table in zip(places, read_rows(run, places, wanted), strict=True)
+        for place, table in zip(places, records.read_rows(run, places, wanted), strict=True)
     )
 
 
 def _moved_rows(
-    options: ReportOptions, run: FinishedRun, other: FinishedRun, moved: Sequence[MovedRow]
+    options: ReportOptions,
+    run: records.FinishedRun,
+    other: records.FinishedRun,
+    moved: Sequence[compare.MovedRow],
 ) -> tuple[ChosenRow, ...]:
-    shown = _chosen_rows(options, run, [RowPlace(row.file, row.row) for row in moved])
+    shown = _chosen_rows(options, run, [records.RowPlace(row.file, row.row) for row in moved])
     candidates: list[str | None] = [None] * len(moved)
     if options.with_texts:
-        places = [RowPlace(row.against_file, row.against_row) for row in moved]
-        earlier = read_rows(other, places, _text_columns(other))
+        places = [records.RowPlace(row.against_file, row.against_row) for row in moved]
+        earlier = records.read_rows(other, places, _text_columns(other))
         candidates = [_texts(other, table).candidate for table in earlier]
     return tuple(
         replace(row, before=move.against_score, candidate_before=candidate)
@@ -206,26 +180,26 @@ def _moved_rows(
     )
 
 
-def _text_columns(run: FinishedRun) -> tuple[str, ...]:
+def _text_columns(run: records.FinishedRun) -> tuple[str, ...]:
     fields = fields_of(run)
     return str(fields.candidate_column), *fields.counted
 
 
-def _texts(run: FinishedRun, row: pa.Table) -> Texts:
-    rows = Rows(row, fields_of(run))
-    (candidate,) = texts_from_column(rows.candidates)
+def _texts(run: records.FinishedRun, row: pa.Table) -> Texts:
+    rows = dump.Rows(row, fields_of(run))
+    (candidate,) = dump.texts_from_column(rows.candidates)
     # Samples that are compared with each other have no references of their own.
     own = rows.fields.reference_column != rows.fields.candidate_column
     (references,) = rows.reference_texts if own else [[]]
-    (language,) = rows.languages or [NO_CODE]
+    (language,) = rows.languages or [dump.NO_CODE]
     return Texts(
         candidate=_shown(candidate),
         references=("(null)",) if references is None else tuple(map(_shown, references)),
-        language=None if language in ("", NO_CODE) else language.replace("_", "-"),
+        language=None if language in ("", dump.NO_CODE) else language.replace("_", "-"),
     )
 
 
-def _shown(text: Text) -> str:
+def _shown(text: dump.Text) -> str:
     return text if isinstance(text, str) else _UNREADABLE[text]
 
 
@@ -237,7 +211,7 @@ def _find_series(pattern: str) -> tuple[list[str], int]:
     if not has_magic(pattern):
         return [pattern], 0
     with reaching("RUN", pattern):
-        roots = [folder.root for folder in scoring_runs(pattern, "RUN")]
+        roots = [folder.root for folder in records.scoring_runs(pattern, "RUN")]
         done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
         raise ConfigError(
@@ -248,17 +222,17 @@ def _find_series(pattern: str) -> tuple[list[str], int]:
 
 
 def _nights(
-    options: ReportOptions, earlier: Sequence[str], newest: FinishedRun, findings: Findings
+    options: ReportOptions, earlier: Sequence[str], newest: records.FinishedRun, findings: Findings
 ) -> Iterator[Night]:
     """Yield the runs of a series, the newest last."""
     for root in (*earlier, None):
-        run = newest if root is None else open_finished(root, "RUN")
-        sums = findings if root is None else merge_groups(run, options.by, OPTION)
+        run = newest if root is None else records.open_finished(root, "RUN")
+        sums = findings if root is None else records.merge_groups(run, options.by, OPTION)
         groups = sums.groups or {}
         yield Night(
             run=run.folder.shown,
             started=_utc(run.run.get("started")),
-            total=group_row(WHOLE, sums.total, options.confidence),
+            total=records.group_row(compare.WHOLE, sums.total, options.confidence),
             comparable=_is_comparable(newest, run),
             groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
         )
@@ -270,10 +244,10 @@ def _utc(seconds: Any) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _is_comparable(newest: FinishedRun, run: FinishedRun) -> bool:
+def _is_comparable(newest: records.FinishedRun, run: records.FinishedRun) -> bool:
     """Tell whether the scores of two runs were made alike, which needs a language in common."""
     try:
-        return not compare_settings(newest, run).moving
+        return not compare.compare_settings(newest, run).moving
     except ConfigError:
         return False
 
@@ -291,14 +265,14 @@ def collect(options: ReportOptions) -> ReportData:
         OSError: A run cannot be reached.
     """
     (*earlier, newest), unfinished = _find_series(options.run)
-    run = open_finished(newest, "RUN")
-    other = None if options.against is None else open_finished(options.against, "--against")
+    run = records.open_finished(newest, "RUN")
+    other = None if options.against is None else records.open_finished(options.against, "--against")
     findings = gather(run, options.by, options.rows)
     comparison = None
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     if other is not None:
-        compared = compare_runs(options.comparison(run.folder.root, other.folder.root))
+        compared = compare.compare_runs(options.comparison(run.folder.root, other.folder.root))
         (comparison,) = compared.comparisons
         fallen, risen = (
             _moved_rows(
@@ -308,7 +282,7 @@ def collect(options: ReportOptions) -> ReportData:
         )
     confidence = options.confidence
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
-    signatures = stated_signatures(run)
+    signatures = compare.stated_signatures(run)
     return ReportData(
         options=options,
         run=run.folder.shown,
@@ -319,7 +293,7 @@ def collect(options: ReportOptions) -> ReportData:
             for signature in signatures.values()
             for name, value, _ in signature_sentences(signature)
         ),
-        total=group_row(WHOLE, findings.total, confidence),
+        total=records.group_row(compare.WHOLE, findings.total, confidence),
         summary=run.summary,
         parts=len(run.records),
         part_bytes=sum(record.part_bytes for record in run.records),
@@ -327,11 +301,11 @@ def collect(options: ReportOptions) -> ReportData:
         groups=_groups(findings.groups, confidence),
         ranking=_ranking(options, run),
         languages=tuple(
-            group_row((words_for(name),), findings.languages[name], confidence)
-            for name in by_name(findings.languages)
+            records.group_row((dump.words_for(name),), findings.languages[name], confidence)
+            for name in dump.by_name(findings.languages)
         ),
         lengths=tuple(
-            group_row((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)
+            records.group_row((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)
             for power, own in sorted(findings.lengths.items())
             if own.scored
         ),
@@ -347,11 +321,11 @@ def collect(options: ReportOptions) -> ReportData:
     )
 
 
-def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
+def _ranking(options: ReportOptions, run: records.FinishedRun) -> compare.Ranking | None:
     if options.system_column is None:
         return None
-    compared = compare_runs(
-        CompareOptions(
+    compared = compare.compare_runs(
+        compare.CompareOptions(
             run=run.folder.root,
             key=options.answer_key,
             cluster=options.cluster,
@@ -363,14 +337,16 @@ def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
     return compared.rankings[0] if compared.rankings else None
 
 
-def _groups(groups: Mapping[Group, ScoreStatistics], confidence: float) -> tuple[GroupRow, ...]:
-    rows = [group_row(name, own, confidence) for name, own in groups.items()]
+def _groups(
+    groups: Mapping[compare.Group, ScoreStatistics], confidence: float
+) -> tuple[records.GroupRow, ...]:
+    rows = [records.group_row(name, own, confidence) for name, own in groups.items()]
     return tuple(sorted(rows, key=_by_f1))
 
 
-def _by_f1(row: GroupRow) -> tuple[float, object]:
+def _by_f1(row: records.GroupRow) -> tuple[float, object]:
     f1 = row.values["f1"]
-    return math.inf if f1 is None else -f1, group_order(row.group or ())
+    return math.inf if f1 is None else -f1, records.group_order(row.group or ())
 
 
 def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
@@ -387,14 +363,17 @@ def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
     return tuple(zip(edges.tolist(), edges[1:].tolist(), counts.tolist(), strict=False))
 
 
-def _rejected_files(run: FinishedRun) -> tuple[tuple[str, str], ...]:
+def _rejected_files(run: records.FinishedRun) -> tuple[tuple[str, str], ...]:
     files = run.summary.get("rejected_files")
     listed = files.items() if isinstance(files, dict) else ()
     return tuple((mask_credentials(str(path)), str(reason)) for path, reason in listed)
 
 
 def _notices(
-    run: FinishedRun, comparison: Comparison | None, unfinished: int, nights: Sequence[Night]
+    run: records.FinishedRun,
+    comparison: compare.Comparison | None,
+    unfinished: int,
+    nights: Sequence[Night],
 ) -> tuple[str, ...]:
     summary, notices = run.summary, []
     rejected, rows = int(summary.get("rejected") or 0), run.rows
@@ -420,7 +399,7 @@ def _notices(
     if comparison is not None and not comparison.whole.counts.pairs:
         notices.append(
             f"The run cannot be compared with {comparison.against}: "
-            f"{unpaired_words(comparison.whole.counts)}"
+            f"{compare.unpaired_words(comparison.whole.counts)}"
         )
     if unfinished:
         notices.append(f"Runs of the series that are not done are left out: {unfinished:,}.")

@@ -14,17 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from bertscore_beam import score
 from bertscore_beam.dump import Rows, check_choosing_columns, check_columns, columns
 from bertscore_beam.idf import load_idf, table_fields
 from bertscore_beam.options import RunOptions, ScoreOptions, by_name
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings, check_given_idf, check_groups
-from bertscore_beam.score import (
-    LoadedScorers,
-    ModelMemory,
-    metadata_by_language,
-    score_table,
-    settle_named,
-)
 from bertscore_core import ConfigError, InputError, Signature
 from bertscore_core.errors import unknown_key
 
@@ -81,11 +75,11 @@ class ScoreBatches:
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
-        self._settings = settle_named(chosen, threads=None).settings(chosen)
+        self._settings = score.settle_named(chosen, threads=None).settings(chosen)
         if self._idf is not None:
             check_groups(self._idf, chosen.idf_group)
             check_given_idf(self._idf, self._settings)
-        self._memory = ModelMemory(limit=chosen.model_memory, processes=None)
+        self._memory = score.ModelMemory(limit=chosen.model_memory, processes=None)
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Score the rows of a table.
@@ -109,7 +103,7 @@ class ScoreBatches:
             _note_scoring(threads)
         scorers, settings = _loaded(self._memory), self._on_this_worker(threads)
         blocks = [
-            score_table(
+            score.score_table(
                 scorers,
                 Rows(table.slice(first, _BLOCK_ROWS), self._fields),
                 settings=settings,
@@ -119,7 +113,7 @@ class ScoreBatches:
         ]
         notes = blocks[0].schema.metadata or {}
         if settings.by_column:  # a block names those of its own languages; here all, for one schema
-            made = metadata_by_language(self.signatures())
+            made = score.metadata_by_language(self.signatures())
             notes |= {name.encode(): text.encode() for name, text in made.items()}
         return pa.concat_tables([block.replace_schema_metadata(notes) for block in blocks])
 
@@ -226,8 +220,8 @@ def _without_dictionary(table: pa.Table) -> pa.Table:
 
 
 _LOCK = threading.Lock()
-_SCORERS: dict[ModelMemory, LoadedScorers] = {}
-_of_parents: list[dict[ModelMemory, LoadedScorers]] = []
+_SCORERS: dict[score.ModelMemory, score.LoadedScorers] = {}
+_of_parents: list[dict[score.ModelMemory, score.LoadedScorers]] = []
 """Models from before a fork: kept, since OpenVINO waits for their threads when they are deleted."""
 _threads_used = 0
 """Most threads with which this process has scored; 0 if it has not."""
@@ -235,10 +229,10 @@ _threads_before = 0
 """The same of the process that this one was forked from, when it was."""
 
 
-def _loaded(memory: ModelMemory) -> LoadedScorers:
+def _loaded(memory: score.ModelMemory) -> score.LoadedScorers:
     # All objects of a process share its models.
     with _LOCK:
-        return _SCORERS.setdefault(memory, LoadedScorers(memory))
+        return _SCORERS.setdefault(memory, score.LoadedScorers(memory))
 
 
 def _note_scoring(threads: int | None) -> None:

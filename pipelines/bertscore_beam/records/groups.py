@@ -16,17 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import (
-    MOST_GROUPS,
-    OPTION,
-    Group,
-    RowGroups,
-    check_number,
-    columns,
-    groups_of,
-    has_column,
-    no_column,
-)
+from bertscore_beam import dump
 from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, num_counts
 from bertscore_beam.records.finished import (
     FinishedRun,
@@ -36,25 +26,15 @@ from bertscore_beam.records.finished import (
 )
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run import OutputFolder, Shown
-from bertscore_core.stats import (
-    MEASURES,
-    Doubles,
-    GroupedRows,
-    ScoreStatistics,
-    carriers_of,
-    few_carry,
-    mean_intervals,
-    method_of,
-    statistics_by_group,
-)
+from bertscore_core import stats
 from bertscore_core.tokens import BoolArray, IntArray
 
 SCORE_COLUMNS = (
-    *columns.SCORES.values(),
-    *columns.RAW_SCORES.values(),
-    columns.TRUNCATED,
-    columns.ERROR,
-    *columns.METRIC_COLUMNS,
+    *dump.columns.SCORES.values(),
+    *dump.columns.RAW_SCORES.values(),
+    dump.columns.TRUNCATED,
+    dump.columns.ERROR,
+    *dump.columns.METRIC_COLUMNS,
 )
 """The columns of a part that its statistics are made of, besides those of the groups."""
 
@@ -63,10 +43,10 @@ SCORE_COLUMNS = (
 class PartStatistics:
     """The statistics of the rows of some parts; instead of too many groups there is None."""
 
-    total: ScoreStatistics
-    groups: Mapping[Group, ScoreStatistics] | None
+    total: stats.ScoreStatistics
+    groups: Mapping[dump.Group, stats.ScoreStatistics] | None
 
-    def __iter__(self) -> Iterator[tuple[Group | None, ScoreStatistics]]:
+    def __iter__(self) -> Iterator[tuple[dump.Group | None, stats.ScoreStatistics]]:
         yield None, self.total
         yield from (self.groups or {}).items()
 
@@ -82,45 +62,47 @@ def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) 
     Raises:
         InputError: A column holds values that cannot be groups.
     """
-    row_groups = groups_of(table, by)
+    row_groups = dump.groups_of(table, by)
     rows = grouped_rows(table, row_groups, reused)
     whole = replace(rows, groups=np.zeros_like(row_groups.codes), number=1)
-    (total,) = statistics_by_group(whole)
-    of_groups = statistics_by_group(rows) if by else []
+    (total,) = stats.statistics_by_group(whole)
+    of_groups = stats.statistics_by_group(rows) if by else []
     return PartStatistics(
         total=total, groups=dict(zip(row_groups.groups if by else (), of_groups, strict=True))
     )
 
 
-def grouped_rows(table: pa.Table, row_groups: RowGroups, reused: BoolArray | None) -> GroupedRows:
+def grouped_rows(
+    table: pa.Table, row_groups: dump.RowGroups, reused: BoolArray | None
+) -> stats.GroupedRows:
     """Return scored rows with the group of each, to be added up."""
-    is_rescaled = columns.RAW_F1 in table.column_names
-    return GroupedRows(
+    is_rescaled = dump.columns.RAW_F1 in table.column_names
+    return stats.GroupedRows(
         groups=row_groups.codes,
         number=len(row_groups.groups),
-        scores=_numbers(table, columns.SCORES.values()),
-        raw=_numbers(table, columns.RAW_SCORES.values()) if is_rescaled else None,
-        truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
-        reasons=_reasons(table[columns.ERROR]),
+        scores=_numbers(table, dump.columns.SCORES.values()),
+        raw=_numbers(table, dump.columns.RAW_SCORES.values()) if is_rescaled else None,
+        truncated=pc.fill_null(table[dump.columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
+        reasons=_reasons(table[dump.columns.ERROR]),
         reused=reused,
         metrics={
             name: metric_rows(table, name)
-            for name, column in columns.METRICS.items()
-            if {column, columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
+            for name, column in dump.columns.METRICS.items()
+            if {column, dump.columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
         },
     )
 
 
-def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
+def metric_rows(table: pa.Table, name: str) -> tuple[stats.Doubles, IntArray]:
     """Return the scores of a metric, NaN for none, and their counts: 0 where there are none.
 
     Shapes: (N,) and (N, K).
     """
-    scores = table[columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
-    is_counted = name in columns.METRIC_COUNTS
+    scores = table[dump.columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
+    is_counted = name in dump.columns.METRIC_COUNTS
     counts = np.zeros((len(scores), num_counts(name) if is_counted else 0), np.int64)
     if is_counted:
-        values = pc.list_flatten(table[columns.METRIC_COUNTS[name]]).to_numpy()
+        values = pc.list_flatten(table[dump.columns.METRIC_COUNTS[name]]).to_numpy()
         counts[~np.isnan(scores)] = values.reshape(-1, counts.shape[1])
     return scores, counts
 
@@ -138,11 +120,11 @@ def _reasons(column: pa.ChunkedArray) -> dict[int, str]:
 _MERGED_AT_ONCE = 16
 
 
-def add_merging(merging: list[ScoreStatistics], more: ScoreStatistics) -> None:
+def add_merging(merging: list[stats.ScoreStatistics], more: stats.ScoreStatistics) -> None:
     """Add to a list whose sum is meant, and shorten it when it is long."""
     merging.append(more)
     if len(merging) >= _MERGED_AT_ONCE:
-        merging[:] = [ScoreStatistics.merge(merging)]
+        merging[:] = [stats.ScoreStatistics.merge(merging)]
 
 
 def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
@@ -150,18 +132,20 @@ def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
 
     Too many groups are dropped as soon as they are seen, so that memory is bounded.
     """
-    total: list[ScoreStatistics] = []
-    groups: dict[Group, list[ScoreStatistics]] = {}
+    total: list[stats.ScoreStatistics] = []
+    groups: dict[dump.Group, list[stats.ScoreStatistics]] = {}
     are_few = True
     for part in parts:
         add_merging(total, part.total)
         for group, statistics in (part.groups or {}).items():
             add_merging(groups.setdefault(group, []), statistics)
-        are_few = are_few and part.groups is not None and len(groups) <= MOST_GROUPS
+        are_few = are_few and part.groups is not None and len(groups) <= dump.MOST_GROUPS
         if not are_few:
             groups.clear()
-    merged = {group: ScoreStatistics.merge(merging) for group, merging in groups.items()}
-    return PartStatistics(total=ScoreStatistics.merge(total), groups=merged if are_few else None)
+    merged = {group: stats.ScoreStatistics.merge(merging) for group, merging in groups.items()}
+    return PartStatistics(
+        total=stats.ScoreStatistics.merge(total), groups=merged if are_few else None
+    )
 
 
 def group_part(
@@ -203,12 +187,12 @@ class GroupRow:
         values: Counts, means and so on, by name. A number that is not defined is None.
     """
 
-    group: Group | None
+    group: dump.Group | None
     values: Mapping[str, Any]
 
 
 def group_row(
-    group: Group | None, statistics: ScoreStatistics, confidence: float = CONFIDENCE
+    group: dump.Group | None, statistics: stats.ScoreStatistics, confidence: float = CONFIDENCE
 ) -> GroupRow:
     """Return what is written of a group: a function of its statistics alone."""
     values: dict[str, Any] = {
@@ -219,13 +203,13 @@ def group_row(
         "reused": statistics.reused,
         "reasons": dict(statistics.reasons),
         "rejected_reasons": dict(statistics.rejected_reasons),
-        "interval": method_of(statistics.scored),
-        "f1_carriers": carriers_of(statistics.histograms[MEASURES.index("f1")]),
+        "interval": stats.method_of(statistics.scored),
+        "f1_carriers": stats.carriers_of(statistics.histograms[stats.MEASURES.index("f1")]),
     }
-    ends = mean_intervals(statistics, confidence)
+    ends = stats.mean_intervals(statistics, confidence)
     means, errors = statistics.means, statistics.standard_errors
     raw, quantiles = statistics.raw_means, statistics.quantiles(SHARES)
-    for place, measure in enumerate(MEASURES):
+    for place, measure in enumerate(stats.MEASURES):
         numbers = {
             measure: means[place],
             f"{measure}_error": errors[place],
@@ -238,7 +222,7 @@ def group_row(
         values |= {name: _number(value) for name, value in numbers.items()}
     for name, mean in statistics.metric_means.items():
         rows, _, *counts = statistics.metrics[name]
-        column = columns.METRICS[name]
+        column = dump.columns.METRICS[name]
         if name in CORPUS_METRICS:
             values[column] = corpus_score(name, counts) if rows else None
         values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
@@ -253,7 +237,7 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
             for kind in ("", "mean", "rows")
             if kind or name in CORPUS_METRICS
         }
-        for name, column in columns.METRICS.items()
+        for name, column in dump.columns.METRICS.items()
         if f"{column}_rows" in row.values
     }
 
@@ -263,7 +247,7 @@ def narrow_words(rows: Sequence[GroupRow]) -> str | None:
     named = [
         "all rows" if row.group is None else " / ".join(map(_named, row.group))
         for row in rows
-        if few_carry(row.values["f1_carriers"], row.values["scored"])
+        if stats.few_carry(row.values["f1_carriers"], row.values["scored"])
     ]
     if not named:
         return None
@@ -288,7 +272,7 @@ def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
     return sorted(rows, key=lambda row: (row.group is not None, group_order(row.group or ())))
 
 
-def group_order(group: Group) -> tuple[tuple[int, float, str], ...]:
+def group_order(group: dump.Group) -> tuple[tuple[int, float, str], ...]:
     """Return a key by which groups are sorted: numbers by value, then texts, then no value."""
     return tuple(_place(value) for value in group)
 
@@ -379,9 +363,9 @@ def check_columns(run: FinishedRun, by: Sequence[str], option: str) -> None:
         if not left:
             return
         schema = part_schema(run, record)
-        left -= {name for name in left if has_column(schema, name)}
+        left -= {name for name in left if dump.has_column(schema, name)}
     if left and schema is not None:
-        raise no_column(schema, min(left), "group", option)
+        raise dump.no_column(schema, min(left), "group", option)
 
 
 def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatistics:
@@ -391,12 +375,12 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
         InputError: A part is damaged, a column cannot make groups, or there are too many groups.
         OSError: A part cannot be reached.
     """
-    known: set[Group] = set()
+    known: set[dump.Group] = set()
 
     def checked() -> Iterator[PartStatistics]:
         for part in _parts(run, by):
             known.update(part.groups or ())
-            check_number(known, by, option)
+            dump.check_number(known, by, option)
             yield part
 
     return merge_statistics(checked())
@@ -438,9 +422,9 @@ def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None
     if not by or "groups" in summary or not summary["rows"]:
         return None
     return (
-        f"there are no groups: got more than {MOST_GROUPS:,} by {', '.join(by)}; expected at most "
-        "that. The scores are whole. Give the same command other columns with "
-        f"{OPTION}: it scores nothing again."
+        f"there are no groups: got more than {dump.MOST_GROUPS:,} by {', '.join(by)}; expected at "
+        "most that. The scores are whole. Give the same command other columns with "
+        f"{dump.OPTION}: it scores nothing again."
     )
 
 
@@ -480,7 +464,7 @@ def show_groups(
 
 def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
     """Return the title of each metric by the name of its value: of the corpus, else the mean."""
-    shown = {name: (column, f"{column}_mean") for name, column in columns.METRICS.items()}
+    shown = {name: (column, f"{column}_mean") for name, column in dump.columns.METRICS.items()}
     return {
         own: f"mean {name}" if own == mean else name
         for name, (column, mean) in shown.items()

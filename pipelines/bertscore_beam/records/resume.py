@@ -14,20 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.dump import (
-    METRIC_COLUMNS,
-    OUTPUT_COLUMNS,
-    SELECT_COLUMNS,
-    UNREADABLE,
-    Plan,
-    RowDigests,
-    Split,
-    Splits,
-    TableFields,
-    append_scores,
-    read_part,
-    write_part,
-)
+from bertscore_beam import dump
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import Records, pack_of
 from bertscore_beam.records.settings import RunSettings
@@ -37,7 +24,7 @@ from bertscore_core.errors import SignatureError
 
 
 def may_be_valid(
-    split: Split,
+    split: dump.Split,
     record: PartRecord,
     job_digest: str,
     idf: str | None,
@@ -85,10 +72,10 @@ class Standing:
             a run those that remain since their splits could not be scored.
     """
 
-    pending: Splits
-    unsure: Splits
-    work: Splits
-    done: Splits
+    pending: dump.Splits
+    unsure: dump.Splits
+    work: dump.Splits
+    done: dump.Splits
     carried: RunTotals
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
@@ -97,7 +84,7 @@ class Standing:
 
 
 def standing_of(
-    plan: Plan,
+    plan: dump.Plan,
     records: Records,
     part_sizes: Mapping[str, int],
     job_digest: str,
@@ -119,7 +106,7 @@ def standing_of(
         at_end: Whether the run has just read the rows: an unknown version of a file is no doubt
             then. Records without a part, which a run leaves that was cut off, say nothing.
     """
-    splits = Splits.of(plan.splits)
+    splits = dump.Splits.of(plan.splits)
     carried, rows_at_risk = RunTotals(), 0
     outdated: list[str] = []
     states = [_PENDING] * len(splits)
@@ -165,8 +152,8 @@ def standing_of(
 
 
 def by_bin(
-    splits: Splits, records: Records
-) -> Iterator[tuple[Sequence[int], Splits, dict[str, PartRecord]]]:
+    splits: dump.Splits, records: Records
+) -> Iterator[tuple[Sequence[int], dump.Splits, dict[str, PartRecord]]]:
     """Yield the splits of each bin of records: their places, themselves, and the records."""
     if records.num_bins == 1:
         yield range(len(splits)), splits, records.bin(0)
@@ -184,7 +171,7 @@ def input_of(part_name: str) -> str:
     return part_name.rpartition("/")[0]
 
 
-def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[str, str]:
+def job_identity(settings: RunSettings, fields: dump.TableFields, idf: str) -> dict[str, str]:
     """Return everything that must be equal for two runs to share an output folder.
 
     In a run with a column of languages that is also the setting of each language that both runs
@@ -273,7 +260,11 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
 
 
 def reuse_part(
-    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table, digests: RowDigests
+    folder: OutputFolder,
+    record: PartRecord,
+    split: dump.Split,
+    table: pa.Table,
+    digests: dump.RowDigests,
 ) -> ReusedPart | None:
     """Keep a part if its rows are the same; write it again if only other columns have changed.
 
@@ -297,12 +288,12 @@ def reuse_part(
 
 
 def _with_scores_of(
-    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
+    folder: OutputFolder, record: PartRecord, split: dump.Split, table: pa.Table
 ) -> bytes | None:
     try:
-        names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
-        old = read_part(folder.path(record.part_name), names)
-    except UNREADABLE:
+        names = (*dump.OUTPUT_COLUMNS, *dump.SELECT_COLUMNS, *dump.METRIC_COLUMNS)
+        old = dump.read_part(folder.path(record.part_name), names)
+    except dump.UNREADABLE:
         return None
     if old.num_rows != table.num_rows:
         return None
@@ -313,4 +304,4 @@ def _with_scores_of(
         if key.startswith(b"bertscore.")
     }
     scores = {name: old[name].combine_chunks() for name in old.column_names}
-    return write_part(append_scores(table, scores, notes), utc_times=split.utc_times)
+    return dump.write_part(dump.append_scores(table, scores, notes), utc_times=split.utc_times)

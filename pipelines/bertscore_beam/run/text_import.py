@@ -9,17 +9,7 @@ from functools import partial
 
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import (
-    IMPORTS_FOLDER,
-    INPUT_FOLDER,
-    FileReason,
-    Imports,
-    RejectedError,
-    Split,
-    TextFile,
-    rejection_to_json,
-    write_rows,
-)
+from bertscore_beam import dump
 from bertscore_beam.files import file_version, mask_credentials
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import OutputFolder
@@ -28,7 +18,7 @@ from bertscore_core.errors import InputError
 
 _SLOW_BYTES = 600 * 40_000_000
 """Ten minutes at what a core reads of CSV in a second."""
-_FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
+_FOLDERS = (f"{dump.INPUT_FOLDER}/", f"{dump.IMPORTS_FOLDER}/")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -37,18 +27,18 @@ def import_step(folder: OutputFolder) -> Each:
     return Each(partial(import_text, folder=folder), _shown)
 
 
-def _shown(text: TextFile) -> str:
+def _shown(text: dump.TextFile) -> str:
     return mask_credentials(text.path)
 
 
-def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
+def import_text(text: dump.TextFile, *, folder: OutputFolder) -> tuple[()]:
     """Write a file of text as Parquet, and its footer after it; or why that cannot be done.
 
     Raises:
         OSError: The folder cannot be written, or there is no room.
     """
-    with suppress(RejectedError):
-        if Imports(folder=folder.root, needs_rows=True).layout(text) is not None:
+    with suppress(dump.RejectedError):
+        if dump.Imports(folder=folder.root, needs_rows=True).layout(text) is not None:
             return ()
     folder.delete(text.footer, text.data, text.rejection)
     place = 0
@@ -61,7 +51,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
     # Files without a name: nothing of the texts is left if the process is killed.
     with share, tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as footer:
         try:
-            write_rows(text, rows, note)
+            dump.write_rows(text, rows, note)
             rows.flush()
         except (InputError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _NO_ROOM:
@@ -75,7 +65,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
     return ()
 
 
-def _no_room(text: TextFile, error: OSError) -> OSError:
+def _no_room(text: dump.TextFile, error: OSError) -> OSError:
     return OSError(
         error.errno,
         f"there is no room to turn {mask_credentials(text.path)!r} into Parquet: got "
@@ -84,17 +74,17 @@ def _no_room(text: TextFile, error: OSError) -> OSError:
     )
 
 
-def _rejection(text: TextFile, error: InputError | OSError) -> bytes:
-    reason = FileReason.UNREADABLE
+def _rejection(text: dump.TextFile, error: InputError | OSError) -> bytes:
+    reason = dump.FileReason.UNREADABLE
     if isinstance(error, OSError):
-        return rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
+        return dump.rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
     with suppress(OSError):  # what has changed or gone meanwhile is no fault of the file
         if not text.version or file_version(text.path) == text.version:
-            reason = FileReason.NOT_TEXT
-    return rejection_to_json(reason, mask_credentials(str(error)))
+            reason = dump.FileReason.NOT_TEXT
+    return dump.rejection_to_json(reason, mask_credentials(str(error)))
 
 
-def slow_words(texts: Iterable[TextFile]) -> str:
+def slow_words(texts: Iterable[dump.TextFile]) -> str:
     """Warn of files that take long, since a file is read by one process; "" for none."""
     slow = [text for text in texts if text.about_bytes > _SLOW_BYTES]
     if not slow:
@@ -112,8 +102,8 @@ def imports_among(names: Iterable[str]) -> frozenset[str]:
 
 
 def lacking(
-    texts: Iterable[TextFile], splits: Iterable[Split], imports: Set[str]
-) -> tuple[TextFile, ...]:
+    texts: Iterable[dump.TextFile], splits: Iterable[dump.Split], imports: Set[str]
+) -> tuple[dump.TextFile, ...]:
     """Return the files of text that some splits need, and whose imports are not whole."""
     needed = {split.path for split in splits if split.data}
     return tuple(
@@ -121,15 +111,15 @@ def lacking(
     )
 
 
-def keep_imports(folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]) -> None:
+def keep_imports(folder: OutputFolder, texts: Iterable[dump.TextFile], imports: Set[str]) -> None:
     """Delete the imports of all other files, and of other versions of these."""
     names = {name for text in texts for name in (text.data, text.footer, text.rejection)}
     folder.delete(*(imports - names))
-    for below in (INPUT_FOLDER, IMPORTS_FOLDER):
+    for below in (dump.INPUT_FOLDER, dump.IMPORTS_FOLDER):
         folder.delete_empty_folders(below)
 
 
 def delete_input(folder: OutputFolder) -> None:
     """Delete the rows of imports: nothing needs them any more. Their footers stay."""
-    folder.delete(*(f"{INPUT_FOLDER}/{name}" for name in folder.files(INPUT_FOLDER)))
-    folder.delete_empty_folders(INPUT_FOLDER)
+    folder.delete(*(f"{dump.INPUT_FOLDER}/{name}" for name in folder.files(dump.INPUT_FOLDER)))
+    folder.delete_empty_folders(dump.INPUT_FOLDER)

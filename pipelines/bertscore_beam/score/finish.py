@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
+from bertscore_beam import run
 from bertscore_beam.dump import Plan, plan_from_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
@@ -62,19 +63,6 @@ from bertscore_beam.records import (
     write_index,
     write_pack,
 )
-from bertscore_beam.run import (
-    PLAN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    Each,
-    OutputFolder,
-    RunStep,
-    Spread,
-    declare_success,
-    event,
-    is_marked_by,
-    pool,
-)
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_core.errors import load_json
 from bertscore_core.stats import ScoreSummary
@@ -97,7 +85,7 @@ class _RunParts:
 
 def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
     folder = spec.folder
-    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    plan = plan_from_bytes(folder.read(run.PLAN_FILE), folder.root)
     found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
     sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
@@ -181,7 +169,7 @@ class CompressLines(beam.CombineFn):
         return b"".join(self.compact(accumulator)[0])
 
 
-def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
+def _write_pack(pack: tuple[int, bytes], *, folder: run.OutputFolder, generation: int) -> str:
     number, members = pack
     with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
         return write_pack(folder, generation, number, file.read().splitlines())
@@ -212,17 +200,17 @@ class _GroupRun(beam.PTransform):
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
         spec = self.spec
         group = partial(group_part, folder=spec.folder, by=spec.group_by)
-        step = Each(group, attrgetter("part_name"))
+        step = run.Each(group, attrgetter("part_name"))
         return (
             totals
             # PartRecord: of the parts, known when every split has been tried.
             | "PartsOfRun" >> beam.FlatMap(_small_records, self.idf, self.packs, spec=self.spec)
-            | "SpreadParts" >> Spread()
+            | "SpreadParts" >> run.Spread()
             # PartStatistics: of one part, and then of all.
-            | "GroupPart" >> beam.ParDo(RunStep(step))
+            | "GroupPart" >> beam.ParDo(run.RunStep(step))
             | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
             | "OfEachGroup" >> beam.FlatMap(iter)
-            | "SpreadGroups" >> Spread()
+            | "SpreadGroups" >> run.Spread()
             # GroupRow: with its intervals.
             | "RowOfGroup" >> beam.MapTuple(group_row)
         )
@@ -262,14 +250,14 @@ class _IndexRun(beam.PTransform):
     @no_annotations  # Beam has no type hint for the side input
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
         folder = self.spec.folder
-        read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
+        read = run.Each(partial(read_pieces, folder=folder), attrgetter("name"))
         pieces = (
             totals
             # PieceRun: names of parts, known when every split has been tried.
             | "PiecesOfRun" >> beam.FlatMap(_runs, self.idf, self.packs, spec=self.spec)
             | "SpreadPieces" >> beam.Reshuffle()
             | "ReadPieces"
-            >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
+            >> beam.ParDo(run.RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
         )
         signatures, reasons = (
             beam.pvalue.AsList(
@@ -313,7 +301,7 @@ def _write_bucket(
     signatures: Sequence[str],
     reasons: Sequence[str],
     *,
-    folder: OutputFolder,
+    folder: run.OutputFolder,
 ) -> tuple[Bucket, int]:
     return write_bucket(folder, *grouped, signatures, reasons)
 
@@ -373,7 +361,7 @@ def finish_run(
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
-        replace(spec.goal, restarts=pool.restarts()),
+        replace(spec.goal, restarts=run.pool.restarts()),
         new,
         signature,
         missing=[split.part_name for split in missing],
@@ -392,7 +380,7 @@ def finish_run(
             summary["metrics"] = _metrics(spec, parts, rows[0])
         summary |= write_groups(folder, rows, spec.group_by)
         if spec.detached and (words := no_groups_words(summary, spec.group_by)):
-            logger.warning(event("no_groups", reason=words))
+            logger.warning(run.event("no_groups", reason=words))
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
@@ -405,12 +393,12 @@ def finish_run(
     else:
         delete_index(folder)
     delete_records(folder, parts.found.doubles)
-    folder.write_json(SUMMARY_FILE, summary)
+    folder.write_json(run.SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
-        declare_success(folder, spec.run, **made)
+        run.declare_success(folder, spec.run, **made)
     else:
-        folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
+        folder.delete(run.SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
 
 
@@ -423,19 +411,19 @@ def _metrics(spec: ScoreSpec, parts: _RunParts, total: GroupRow) -> dict[str, An
     return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
 
 
-def index_rows(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
+def index_rows(folder: run.OutputFolder, records: Iterable[PartRecord]) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, _indexed_parts(records))
+        run.pool.ask(write_index, folder, _indexed_parts(records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
-        logger.warning(event("index_not_written", reason=reason))
+        logger.warning(run.event("index_not_written", reason=reason))
 
 
-def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
+def _describe(folder: run.OutputFolder, idf: IdfTables) -> dict[str, Any]:
     """Return how the tables were counted; an earlier run may know more than their file says."""
     described = describe_tables(idf)
     (data,) = folder.read_if_there(note_path(IDF_FILE))
@@ -459,9 +447,9 @@ def _finish(
         finish_run(spec, totals, idf, groups)
         return totals
     # Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
-    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, groups):
+    if not run.is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, groups):
         raise RuntimeError(
-            f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
+            f"the run is not a success: see {mask_credentials(spec.folder.path(run.SUMMARY_FILE))}"
         )
     if spec.folder.holds_lock():
         delete_plans(spec.folder)

@@ -5,17 +5,8 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
+from bertscore_beam import idf
 from bertscore_beam.dump import Plan, SplitRun, shape_digest
-from bertscore_beam.idf import (
-    CountDocumentFrequencies,
-    Counting,
-    IdfTables,
-    SavedIdf,
-    SaveIdf,
-    Vocabulary,
-    load_idf,
-    num_buckets,
-)
 from bertscore_beam.records import IDF_FILE, RunSettings
 from bertscore_beam.run import PLAN_FILE, OutputFolder, ReadPlan, Spread
 from bertscore_beam.score.plan_settings import ScoreSpec
@@ -50,14 +41,14 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSetting
     path = folder.path(IDF_FILE)
     label = f"corpus@{shape_digest(plan.splits, column)}"
     with suppress(IdfError):  # a missing or damaged table is counted again
-        tables = load_idf(path)
+        tables = idf.load_idf(path)
         _check_complete(tables, plan, settings)
         if plan.has_versions and tables.corpus == plan.digest:
             return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
     return IdfSource(path=path, must_count=True, fingerprint=None, label=label)
 
 
-def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> None:
+def _check_complete(tables: idf.IdfTables, plan: Plan, settings: RunSettings) -> None:
     counted = {key.language for key in tables.tables}
     for language, setting in settings.by_language.items():
         tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
@@ -69,34 +60,34 @@ def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> Non
 
 def idf_table(
     root: beam.Pipeline, spec: ScoreSpec, source: IdfSource
-) -> beam.PCollection[IdfTables] | None:
+) -> beam.PCollection[idf.IdfTables] | None:
     """Add the steps that load the idf tables, or count them."""
     if source.path is None:
         return None
     if not source.must_count:
         # The run's identity names the tables: others in their place must not be used.
-        saved = SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
-        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
+        saved = idf.SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
+        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(idf.SavedIdf.load)
     vocabularies = {
-        language: Vocabulary(
+        language: idf.Vocabulary(
             config=setting.config,
             tokenizer=setting.signature.tokenizer,
             max_length=setting.max_length,
         )
         for language, setting in spec.settings.by_language.items()
     }
-    counting = Counting(
+    counting = idf.Counting(
         vocabularies=vocabularies,
         fields=spec.fields,
         corpus=spec.corpus,
-        buckets=num_buckets(spec.goal.about_rows),
+        buckets=idf.num_buckets(spec.goal.about_rows),
     )
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
         | "Spread" >> Spread()
-        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-        | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
+        | "CountDocumentFrequencies" >> idf.CountDocumentFrequencies(counting)
+        | "SaveIdf" >> idf.SaveIdf(spec.folder, IDF_FILE)
     )
 
 
@@ -109,13 +100,13 @@ class WithIdf(beam.PTransform):
     input is ready. And the tables are read once a process instead of once a bundle.
     """
 
-    tables: beam.PCollection[IdfTables] | None
+    tables: beam.PCollection[idf.IdfTables] | None
     path: str | None
 
     def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToScore]:
         """Name the tables beside every run."""
         if self.tables is None:
             return runs | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
-        saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
+        saved = self.tables | "NameIdf" >> beam.Map(idf.SavedIdf.of, self.path)
         named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
         return runs | "NameTables" >> named

@@ -11,16 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from bertscore_beam import records
 from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Plan, Reason, TableFields, by_name, words_for
 from bertscore_beam.options import OTHERS, ScoreOptions
-from bertscore_beam.records import (
-    EVERY_LANGUAGE,
-    EarlierSource,
-    RowSetting,
-    RunGoal,
-    RunSettings,
-    check_own_baselines,
-)
 from bertscore_beam.run import OutputFolder, ask, load_scorer, scorer_config, settle_workers
 from bertscore_core import (
     Baseline,
@@ -97,7 +90,7 @@ class LoadedScorers:
         self._queue: DeviceQueue | None = None  # of the device, which is known with the first
         self._lock = threading.Lock()
 
-    def __call__(self, setting: RowSetting) -> "BertScorer":
+    def __call__(self, setting: records.RowSetting) -> "BertScorer":
         """Return the scorer of a setting."""
         model = model_part(setting.config)
         with self._lock:
@@ -112,11 +105,11 @@ class LoadedScorers:
                 loaded.by_label[setting.label] = loaded.scorer.sharing_model(setting.config)
             return loaded.by_label[setting.label]
 
-    def has(self, setting: RowSetting) -> bool:
+    def has(self, setting: records.RowSetting) -> bool:
         """Tell whether the model of a setting is loaded."""
         return model_part(setting.config) in self._loaded
 
-    def _make_room(self, setting: RowSetting) -> None:
+    def _make_room(self, setting: records.RowSetting) -> None:
         bound = self._memory.bound(setting.config.device)
         while self._loaded and self._size() + setting.weight_bytes > bound:
             self._loaded.popitem(last=False)
@@ -141,7 +134,7 @@ class SettledLanguages:
     `missing` has the reason of each language whose error was made one.
     """
 
-    by_language: dict[str, RowSetting] = field(default_factory=dict)
+    by_language: dict[str, records.RowSetting] = field(default_factory=dict)
     missing: dict[str, Reason] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     baselines: dict[str, Baseline | None] = field(default_factory=dict)
@@ -155,11 +148,11 @@ class SettledLanguages:
             baselines=self.baselines | others.baselines,
         )
 
-    def settings(self, options: ScoreOptions) -> RunSettings:
+    def settings(self, options: ScoreOptions) -> records.RunSettings:
         """Return the settings of a run."""
         if options.language_column is None:
-            return RunSettings.of_all_rows(self.by_language[EVERY_LANGUAGE])
-        return RunSettings(
+            return records.RunSettings.of_all_rows(self.by_language[records.EVERY_LANGUAGE])
+        return records.RunSettings(
             by_language=self.by_language, missing=self.missing, rescaled=options.rescale
         )
 
@@ -171,7 +164,9 @@ def settle_named(options: ScoreOptions, threads: int | None) -> SettledLanguages
         BertScoreError: A setting cannot work.
     """
     alone = options.language_column is None
-    return _settled(options, threads, [EVERY_LANGUAGE] if alone else options.languages or ())
+    return _settled(
+        options, threads, [records.EVERY_LANGUAGE] if alone else options.languages or ()
+    )
 
 
 def settle_languages(
@@ -187,7 +182,7 @@ def settle_languages(
     if rows and not settled.by_language.keys() & rows.keys():
         raise _nothing_left(options, rows, settled.errors)
     if not options.allow_shared_baseline:
-        check_own_baselines(settled.baselines)
+        records.check_own_baselines(settled.baselines)
     return settled
 
 
@@ -247,13 +242,13 @@ def settle_sharing(
     return models[model]
 
 
-def row_setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
+def row_setting(config: ScorerConfig, settings: "Settings") -> records.RowSetting:
     """Return the setting of rows for workers, all with the same backend and number format."""
     baseline = None
     if settings.baseline is not None:  # float32 numbers, which Python's floats hold
         precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
         baseline = precision, recall, f1
-    return RowSetting(
+    return records.RowSetting(
         config=replace(config, backend=settings.backend, dtype=settings.config.dtype),
         signature=settings.signature(),
         max_length=settings.tokenizer.max_length,
@@ -274,7 +269,7 @@ def _nothing_left(
     )
 
 
-def without_setting_words(plan: Plan, settings: RunSettings) -> str | None:
+def without_setting_words(plan: Plan, settings: records.RunSettings) -> str | None:
     """Say which languages have no setting, so that their rows get no scores; None if all have."""
     rows = _without_setting(plan, settings)
     if not rows:
@@ -291,7 +286,7 @@ def without_setting_words(plan: Plan, settings: RunSettings) -> str | None:
     )
 
 
-def check_rejects(options: ScoreOptions, plan: Plan, settings: RunSettings) -> None:
+def check_rejects(options: ScoreOptions, plan: Plan, settings: records.RunSettings) -> None:
     """Check that not too many rows are of languages without a setting.
 
     Raises:
@@ -311,7 +306,7 @@ def _share(number: int, plan: Plan) -> float:
     return number / (plan.num_rows or plan.about_rows)
 
 
-def _without_setting(plan: Plan, settings: RunSettings) -> dict[str, int]:
+def _without_setting(plan: Plan, settings: records.RunSettings) -> dict[str, int]:
     rows = plan.census.languages
     return {name: rows[name] for name in by_name(rows) if settings.reason(name) is not None}
 
@@ -357,14 +352,14 @@ class ScoreSpec:
 
     run: str
     folder: OutputFolder
-    settings: RunSettings
+    settings: records.RunSettings
     identity: Mapping[str, str]
     fields: TableFields
     digest: str
-    goal: RunGoal
+    goal: records.RunGoal
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
-    reuse: EarlierSource | None = None
+    reuse: records.EarlierSource | None = None
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     index: bool = True

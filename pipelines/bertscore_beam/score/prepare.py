@@ -15,25 +15,7 @@ from functools import partial
 from importlib.metadata import version
 from itertools import chain
 
-from bertscore_beam.dump import (
-    CANDIDATE_FROM,
-    MOST_SPLIT_BYTES,
-    Imports,
-    InputFile,
-    Plan,
-    Resources,
-    Splits,
-    TableFields,
-    TextFile,
-    check_all_reached,
-    expand_inputs,
-    first_splits,
-    plan_from_bytes,
-    plan_inputs,
-    plan_to_bytes,
-    take_census,
-    texts_among,
-)
+from bertscore_beam import dump, run
 from bertscore_beam.dump.text import PARSER
 from bertscore_beam.files import absolute, join, list_files, mask_credentials, reaching
 from bertscore_beam.idf import IdfTables, load_idf, table_fields
@@ -68,17 +50,6 @@ from bertscore_beam.records import (
     standing_of,
     with_known_languages,
 )
-from bertscore_beam.run import (
-    OutputFolder,
-    Runner,
-    check_same_run,
-    check_stands_alone,
-    given_split_rows,
-    identity_digest,
-    imports_among,
-    read_same_command,
-    unseen_device_words,
-)
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
 from bertscore_beam.score.plan_settings import (
     ModelMemory,
@@ -101,7 +72,7 @@ from bertscore_core.errors import ConfigError, InputError
 PLANS_FOLDER = "_manifest/plans"
 
 
-def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
+def kept_name(files: Sequence[dump.InputFile], *settings: object) -> str | None:
     """Return the name of the plan of some files; None if one may change unnoticed."""
     if not all(file.version and file.trouble is None for file in files):
         return None
@@ -111,22 +82,24 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
     return f"{PLANS_FOLDER}/{digest}.pq"
 
 
-def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
+def read_kept(
+    folder: run.OutputFolder, name: str | None, files: Sequence[dump.InputFile]
+) -> dump.Plan | None:
     """Return the plan that is kept of these files under a name; None without one."""
     (data,) = (None,) if name is None else folder.read_if_there(name)
     if data is None:
         return None
     try:
-        plan = plan_from_bytes(data, str(name))
+        plan = dump.plan_from_bytes(data, str(name))
         paths = [files[int(split.path)].path for split in plan.splits]
         made = [split.data and folder.path(split.data) for split in plan.splits]
-        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
+        return replace(plan, splits=dump.Splits.of(plan.splits).with_files(paths, made))
     except (InputError, ValueError, IndexError):  # damaged: it is planned again
         return None
 
 
 def keep_plan(
-    folder: OutputFolder, name: str | None, plan: Plan, files: Sequence[InputFile]
+    folder: run.OutputFolder, name: str | None, plan: dump.Plan, files: Sequence[dump.InputFile]
 ) -> None:
     """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
 
@@ -140,8 +113,8 @@ def keep_plan(
         root = folder.path("").rstrip("/") + "/"
         paths = [places[split.path] for split in plan.splits]
         data = [split.data.removeprefix(root) for split in plan.splits]
-        splits = Splits.of(plan.splits).with_files(paths, data)
-        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
+        splits = dump.Splits.of(plan.splits).with_files(paths, data)
+        folder.write(name, dump.plan_to_bytes(replace(plan, splits=splits)))
     folder.delete(*(file for file in earlier if file != name))
 
 
@@ -161,15 +134,15 @@ class ScorePlan:
     """
 
     options: ScoreOptions
-    runner: Runner
+    runner: run.Runner
     output: str
     settings: RunSettings
     baselines: Mapping[str, Baseline | None]
-    fields: TableFields
-    files: tuple[InputFile, ...]
-    texts: tuple[TextFile, ...]
+    fields: dump.TableFields
+    files: tuple[dump.InputFile, ...]
+    texts: tuple[dump.TextFile, ...]
     kept_as: str | None
-    plan: Plan
+    plan: dump.Plan
     given_idf: IdfTables | None
     started: float
     reuse: Reuse | None
@@ -180,7 +153,7 @@ class ScorePlan:
         setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
             return None
-        return unseen_device_words(self.options, self.runner.threads, setting.config)
+        return run.unseen_device_words(self.options, self.runner.threads, setting.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +188,7 @@ class ScoreJob:
 
 
 def plan_score(
-    options: ScoreOptions, runner: Runner, imported: Sequence[InputFile] | None = None
+    options: ScoreOptions, runner: run.Runner, imported: Sequence[dump.InputFile] | None = None
 ) -> ScorePlan:
     """Check everything a run needs and plan it; no model is loaded and nothing is written.
 
@@ -236,21 +209,21 @@ def plan_score(
         output = absolute(options.output)
         runner.check_output(output)
         # Before the lock is written: it must not be written into another run's folder.
-        check_stands_alone(output, list_files(output))
-        target_rows = given_split_rows(options, OutputFolder(output))
+        run.check_stands_alone(output, list_files(output))
+        target_rows = run.given_split_rows(options, run.OutputFolder(output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
         check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
-        files = imported or expand_inputs(
+        files = imported or dump.expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        texts = texts_among(files, fields.needed)
+        texts = dump.texts_among(files, fields.needed)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
-        imports = Imports(
+        imports = dump.Imports(
             folder=output,
             are_made=imported is not None,
             needs_rows=bool(options.language_column or options.group_by),
@@ -263,7 +236,7 @@ def plan_score(
     if given_idf is not None:
         check_given_idf(given_idf, settings)
     if options.idf == "corpus":
-        check_all_reached(plan)
+        dump.check_all_reached(plan)
     return ScorePlan(
         options=options,
         runner=runner,
@@ -287,7 +260,7 @@ def plan_again(planned: ScorePlan) -> ScorePlan:
     return replace(again, started=planned.started)
 
 
-def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
+def _text_in_a_detached_job(texts: Sequence[dump.TextFile]) -> ConfigError:
     return ConfigError(
         f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
         f"{mask_credentials(texts[0].path)!r}; expected Parquet alone. Run `bertscore-beam import "
@@ -297,28 +270,28 @@ def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
 
 
 def _plan_of(
-    files: Sequence[InputFile],
+    files: Sequence[dump.InputFile],
     options: ScoreOptions,
-    runner: Runner,
-    imports: Imports,
+    runner: run.Runner,
+    imports: dump.Imports,
     target_rows: int | None,
-) -> tuple[str | None, Plan]:
+) -> tuple[str | None, dump.Plan]:
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
     fields, output = table_fields(options), imports.folder
     candidates = fields.several or fields.candidate_column
     columns = (candidates, options.reference_column, fields.choosing)
-    settings = (*columns, options.group_by, MOST_SPLIT_BYTES, output)
+    settings = (*columns, options.group_by, dump.MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
         name = kept_name(files, *settings, target_rows)
-        earlier = read_kept(OutputFolder(output), name, files)
+        earlier = read_kept(run.OutputFolder(output), name, files)
         if earlier is not None:
             return name, earlier
-    plan = plan_inputs(
+    plan = dump.plan_inputs(
         files,
         fields=fields,
         target_rows=target_rows,
-        resources=Resources(
+        resources=dump.Resources(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,
             imports=imports,
@@ -331,9 +304,9 @@ def _plan_of(
     )
     if plan.sketched:
         return None, plan
-    census = take_census(plan.splits, options.language_column, ())
-    by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
-    groups = take_census(first_splits(plan.splits), None, by).num_groups
+    census = dump.take_census(plan.splits, options.language_column, ())
+    by = tuple(name for name in options.group_by if name != dump.CANDIDATE_FROM)  # of no input
+    groups = dump.take_census(dump.first_splits(plan.splits), None, by).num_groups
     census = replace(census, num_groups=groups)
     return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
 
@@ -357,7 +330,7 @@ def _find_reuse(
         return find_reuse(options.reuse, output, signatures)
 
 
-def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
+def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
     """Compare a planned run with its output folder.
 
     Raises:
@@ -368,13 +341,13 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     options, plan = planned.options, planned.plan
     found = find_records(folder, num_bins=num_packs(len(plan.splits)))
     files = files_of_run(folder)
-    check_stands_alone(folder.root, files.others)
+    run.check_stands_alone(folder.root, files.others)
     idf = _idf_source(planned, folder)
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
     identity |= identity_of(options.metrics, options.language or "")
-    digest = identity_digest(identity)
-    before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
+    digest = run.identity_digest(identity)
+    before = run.read_same_command(folder, identity, may_be_damaged=options.overwrite)
     identity |= language_identity(settings)
     previous = None
     records = found.records
@@ -382,7 +355,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     if not options.overwrite:
         previous = before
         earlier = comparable(previous, identity, sketched=bool(plan.sketched))
-        check_same_run(earlier, with_known_languages(identity, previous))
+        run.check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records, digest)
         if not plan.sketched:
@@ -422,7 +395,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         standing=standing,
         superseded=(*standing.stale, *to_delete),
         idf=idf,
-        imports=imports_among(files.others),
+        imports=run.imports_among(files.others),
         before=before,
     )
 
@@ -449,7 +422,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
     )
 
 
-def _parts_of_missing_inputs(plan: Plan, standing: Standing) -> tuple[str, ...]:
+def _parts_of_missing_inputs(plan: dump.Plan, standing: Standing) -> tuple[str, ...]:
     """Return parts of inputs that are certainly missing: none if a folder cannot be listed."""
     if not plan.is_whole:
         return ()
@@ -461,7 +434,7 @@ def _whole(records: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:
     return (record for record in records if sizes.get(record.part_name) == record.part_bytes)
 
 
-def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
+def _idf_source(planned: ScorePlan, folder: run.OutputFolder) -> IdfSource:
     if planned.options.idf == "none":
         return IdfSource()
     if planned.given_idf is not None:

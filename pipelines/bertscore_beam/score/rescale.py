@@ -16,15 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_beam.dump import (
-    CANDIDATE_FROM,
-    UNREADABLE,
-    columns,
-    has_utc_times,
-    input_rows,
-    open_parquet,
-    write_part,
-)
+from bertscore_beam import dump
 from bertscore_beam.files import absolute, list_files, mask_credentials, reaching
 from bertscore_beam.idf import note_path
 from bertscore_beam.options import RescaleOptions
@@ -79,22 +71,24 @@ from bertscore_core.tokens import FloatArray
 
 
 def _rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[bytes, ScoreSummary]:
-    with open_parquet(path) as (file, _):
-        table, utc_times = file.read(), has_utc_times(file.schema)
-    inputs, before = columns.split_scores(table)
+    with dump.open_parquet(path) as (file, _):
+        table, utc_times = file.read(), dump.has_utc_times(file.schema)
+    inputs, before = dump.columns.split_scores(table)
     rows = rows_of_part(before)
     taken, _ = taken_rows(rows, np.flatnonzero(rows.found), row)
     pairs = ScoredPairs.joined(rows.reasons.tolist(), [taken])
     after = score_columns(
         pairs,
         rescaled=True,
-        windowed=columns.WINDOWS in before,
-        listed=columns.BEST_REFERENCE in before,
-        input_rows=input_rows(table[CANDIDATE_FROM]) if columns.UTILITY in before else None,
+        windowed=dump.columns.WINDOWS in before,
+        listed=dump.columns.BEST_REFERENCE in before,
+        input_rows=dump.input_rows(table[dump.CANDIDATE_FROM])
+        if dump.columns.UTILITY in before
+        else None,
     )
-    after |= {name: before[name] for name in columns.METRIC_COLUMNS if name in before}
-    scored = columns.append_scores(inputs, after, part_metadata(signature))
-    return write_part(scored, utc_times=utc_times), pairs.summary()
+    after |= {name: before[name] for name in dump.columns.METRIC_COLUMNS if name in before}
+    scored = dump.columns.append_scores(inputs, after, part_metadata(signature))
+    return dump.write_part(scored, utc_times=utc_times), pairs.summary()
 
 
 IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
@@ -294,7 +288,7 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
             planned.finished.folder.path(name), planned.row, planned.signature
         )
         piece = planned.finished.folder.read_if_there(rows_file(name))[0]
-    except UNREADABLE as error:
+    except dump.UNREADABLE as error:
         raise RuntimeError(mask_credentials(str(error))) from error
     now = replace(
         record, job_digest=identity_digest(planned.identity), summary=sums, part_bytes=len(data)

@@ -20,29 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump import (
-    Digests,
-    Reason,
-    Rows,
-    Text,
-    candidate_reason,
-    columns,
-    digest_texts,
-    only_strings,
-    reference_reason,
-    texts_from_column,
-)
+from bertscore_beam import dump, records
 from bertscore_beam.idf import NO_KEY, IdfTables, RowKeys, row_keys
 from bertscore_beam.metrics import MetricProcesses
-from bertscore_beam.records import (
-    VALUES,
-    FoundRows,
-    RowScores,
-    RowSetting,
-    RunSettings,
-    SignedRows,
-    encode_reasons,
-)
 from bertscore_beam.score.plan_settings import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
 from bertscore_core import IdfTable, Scores
@@ -57,59 +37,61 @@ from bertscore_core.tokens import Work
 #
 # Raw scores are taken, and rescaled as the scorer does it. So the baselines may differ.
 
-Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
+Find: TypeAlias = Callable[[dump.Digests, records.SignedRows], records.FoundRows]
 """Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
 
-_KEPT = tuple(name for name in VALUES.names or () if name != "reason")
+_KEPT = tuple(name for name in records.VALUES.names or () if name != "reason")
 """What is kept of a scored row, by its names in `Scores`."""
 
 
-def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
+def rows_of_part(scores: Mapping[str, pa.Array]) -> records.FoundRows:
     """Return the score columns of a part as earlier rows; rows that were not encoded have none."""
-    found = FoundRows.none(len(scores[columns.F1]))
-    raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
+    found = records.FoundRows.none(len(scores[dump.columns.F1]))
+    raw = {f"raw_{name}": scores[column] for name, column in dump.columns.SCORES.items()}
     for name in _KEPT:
         column = scores.get(f"bertscore_{name}", raw.get(name))
         if column is not None:  # some are only in parts whose rows may differ in them
             nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
             found.values[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
-    found.found[:] = scores[columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
-    found.reasons[:] = scores[columns.ERROR].to_pylist()
+    found.found[:] = scores[dump.columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
+    found.reasons[:] = scores[dump.columns.ERROR].to_pylist()
     return found
 
 
 def taken_rows(
-    found: FoundRows, rows: npt.NDArray[np.int64], baseline: npt.ArrayLike | None
+    found: records.FoundRows, rows: npt.NDArray[np.int64], baseline: npt.ArrayLike | None
 ) -> tuple[ScoredRows, npt.NDArray[np.int64]]:
     """Return those of some rows that have earlier scores, and the positions of the others."""
     is_found = found.found[rows]
     values = found.values[rows[is_found]]
     words = found.reasons[rows[is_found]]
-    raw = np.stack([values[f"raw_{name}"] for name in columns.SCORES], axis=-1)
+    raw = np.stack([values[f"raw_{name}"] for name in dump.columns.SCORES], axis=-1)
     final = raw if baseline is None else rescale(raw, np.array(baseline, np.float32))
     scores = Scores(
-        **dict(zip(columns.SCORES, final.T, strict=True)),
+        **dict(zip(dump.columns.SCORES, final.T, strict=True)),
         **{name: values[name].copy() for name in _KEPT},
         too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
-        empty_candidate=words == Reason.EMPTY_CANDIDATE,
-        empty_reference=words == Reason.EMPTY_REFERENCE,
-        counted_as_empty=words == Reason.COUNTED_AS_EMPTY,
-        only_special=words == Reason.ONLY_SPECIAL_TOKENS,
+        empty_candidate=words == dump.Reason.EMPTY_CANDIDATE,
+        empty_reference=words == dump.Reason.EMPTY_REFERENCE,
+        counted_as_empty=words == dump.Reason.COUNTED_AS_EMPTY,
+        only_special=words == dump.Reason.ONLY_SPECIAL_TOKENS,
     )
     taken = ScoredRows(rows=rows[is_found], scores=scores, work=Work())
     return taken, rows[~is_found]
 
 
-def _offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
-    values = np.zeros(len(pairs), dtype=VALUES)
-    codes, words = encode_reasons(pairs.reasons)
+def _offered_rows(
+    pairs: ScoredPairs, digests: dump.Digests, signed: records.SignedRows
+) -> records.RowScores:
+    values = np.zeros(len(pairs), dtype=records.VALUES)
+    codes, words = records.encode_reasons(pairs.reasons)
     for name in _KEPT:
         values[name][pairs.rows] = getattr(pairs.scores, name)
     values["reason"] = codes
     unscored = np.ones(len(pairs), dtype=np.bool_)
     unscored[pairs.rows[pairs.scores.scored]] = False
     values["raw_precision"][unscored] = np.nan
-    return RowScores(digests=digests, values=values, signed=signed, reasons=words)
+    return records.RowScores(digests=digests, values=values, signed=signed, reasons=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,35 +104,35 @@ class PairTexts:
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
     """
 
-    candidates: Sequence[Text]
-    references: Sequence[Sequence[Text] | None]
+    candidates: Sequence[dump.Text]
+    references: Sequence[Sequence[dump.Text] | None]
     reasons: Sequence[str | None]
 
     @classmethod
     def of(
-        cls, candidates: Sequence[Text], references: Sequence[Sequence[Text] | None]
+        cls, candidates: Sequence[dump.Text], references: Sequence[Sequence[dump.Text] | None]
     ) -> "PairTexts":
         """Find the reason of each pair that cannot be scored."""
         return cls(
             candidates=candidates,
             references=references,
             reasons=[
-                candidate_reason(candidate) or reference_reason(group)
+                dump.candidate_reason(candidate) or dump.reference_reason(group)
                 for candidate, group in zip(candidates, references, strict=True)
             ],
         )
 
     @classmethod
-    def of_rows(cls, rows: Rows, settings: RunSettings) -> "PairTexts":
+    def of_rows(cls, rows: dump.Rows, settings: records.RunSettings) -> "PairTexts":
         """Read the texts of rows; that a row has none to read comes before other reasons."""
-        texts = cls.of(texts_from_column(rows.candidates), rows.reference_texts)
+        texts = cls.of(dump.texts_from_column(rows.candidates), rows.reference_texts)
         if rows.fields.language is not None:
             texts = texts.in_languages(rows.languages, settings)
         unreadable = rows.unreadable
         reasons = [unreadable.get(row, reason) for row, reason in enumerate(texts.reasons)]
         return replace(texts, reasons=reasons)
 
-    def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
+    def in_languages(self, languages: Sequence[str], settings: records.RunSettings) -> "PairTexts":
         """Give pairs whose language has no setting their reason."""
         missing = {language: settings.reason(language) for language in set(languages)}
         pairs = zip(self.reasons, languages, strict=True)
@@ -167,7 +149,7 @@ class PairTexts:
 class _RowsOfSetting:
     """The positions of rows that are scored with one setting and one idf table, ascending."""
 
-    setting: RowSetting
+    setting: records.RowSetting
     idf: IdfTable | None
     rows: npt.NDArray[np.int64]
 
@@ -197,9 +179,9 @@ class RowProgress:
 
 def score_table(
     scorers: LoadedScorers,
-    rows: Rows,
+    rows: dump.Rows,
     *,
-    settings: RunSettings,
+    settings: records.RunSettings,
     idf: IdfTables | None,
     find: Find | None = None,
     progress: "RowProgress | None" = None,
@@ -222,8 +204,8 @@ def score_table(
     texts = PairTexts.of_rows(rows, settings)
     texts, subsets = _chosen_rows(scorers, texts, row_keys(rows), settings, idf)
     of_metrics = None if metrics is None else _begin_metrics(metrics, texts, rows, settings)
-    digests = digest_texts(rows.candidates, rows.references)
-    signed = SignedRows.of(
+    digests = dump.digest_texts(rows.candidates, rows.references)
+    signed = records.SignedRows.of(
         len(rows), [(subset.rows, subset.setting.final_signature(subset.idf)) for subset in subsets]
     )
     found = None if find is None else find(digests, signed)
@@ -237,7 +219,7 @@ def score_table(
 
 
 def _begin_metrics(
-    metrics: MetricProcesses, texts: PairTexts, rows: Rows, settings: RunSettings
+    metrics: MetricProcesses, texts: PairTexts, rows: dump.Rows, settings: records.RunSettings
 ) -> Callable[[], dict[str, pa.Array]]:
     sole = settings.sole
     language = "" if sole is None else sole.config.language or ""
@@ -250,7 +232,7 @@ def score_texts(
     texts: PairTexts,
     keys: RowKeys,
     *,
-    settings: RunSettings,
+    settings: records.RunSettings,
     idf: IdfTables | None,
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key."""
@@ -262,12 +244,14 @@ def _chosen_rows(
     scorers: LoadedScorers,
     texts: PairTexts,
     keys: RowKeys,
-    settings: RunSettings,
+    settings: records.RunSettings,
     idf: IdfTables | None,
 ) -> tuple[PairTexts, list[_RowsOfSetting]]:
     if idf is not None:
         without = [code for code, key in enumerate(keys.keys) if idf.get(key) is None]
-        lacking = {NO_KEY: Reason.NO_IDF_GROUP} | dict.fromkeys(without, Reason.NO_IDF_TABLE)
+        lacking = {NO_KEY: dump.Reason.NO_IDF_GROUP} | dict.fromkeys(
+            without, dump.Reason.NO_IDF_TABLE
+        )
         of_rows = zip(texts.reasons, keys.codes.tolist(), strict=True)
         texts = replace(texts, reasons=[reason or lacking.get(code) for reason, code in of_rows])
     return texts, rows_by_setting(texts, keys, settings, idf, scorers.has)
@@ -277,7 +261,7 @@ def _score_subsets(
     scorers: LoadedScorers,
     texts: PairTexts,
     subsets: Sequence[_RowsOfSetting],
-    found: FoundRows | None = None,
+    found: records.FoundRows | None = None,
     progress: RowProgress | None = None,
 ) -> ScoredPairs:
     """Score the rows of each setting, and put all rows together.
@@ -299,7 +283,7 @@ def _score_subsets(
             scores = scorer.score_tokenized(
                 scorer.tokenize(
                     [text for row in positions if isinstance(text := texts.candidates[row], str)],
-                    [only_strings(texts.references[row]) for row in positions],
+                    [dump.only_strings(texts.references[row]) for row in positions],
                 ),
                 weights,
                 work,
@@ -311,9 +295,9 @@ def _score_subsets(
 def rows_by_setting(
     texts: PairTexts,
     keys: RowKeys,
-    settings: RunSettings,
+    settings: records.RunSettings,
     idf: IdfTables | None,
-    is_loaded: Callable[[RowSetting], bool],
+    is_loaded: Callable[[records.RowSetting], bool],
 ) -> list[_RowsOfSetting]:
     """Return the rows that can be scored, by the setting and the idf table they are scored with.
 

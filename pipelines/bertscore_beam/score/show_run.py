@@ -3,14 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertscore_beam.dump import (
-    by_name,
-    few_rows_words,
-    grouped,
-    reading_words,
-    rows_words,
-    words_for,
-)
+from bertscore_beam import dump
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.metrics import speed_words
 from bertscore_beam.records import RowSetting, RunSettings, differences, no_groups_words, read_index
@@ -48,12 +41,12 @@ def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) ->
     if not settings.by_column:
         return ()
     rows: list[tuple[str, ...]] = []
-    for language in by_name({*settings.by_language, *numbers}):
+    for language in dump.by_name({*settings.by_language, *numbers}):
         number = f"{numbers.get(language, 0):,}"
         setting = settings.by_language.get(language)
         if setting is None:
             reason = str(settings.reason(language))
-            rows.append((words_for(language), number, f"none: {reason}", "", "", ""))
+            rows.append((dump.words_for(language), number, f"none: {reason}", "", "", ""))
             continue
         made = setting.signature
         rows.append((language, number, made.model, made.num_layers, made.baseline, made.max_length))
@@ -172,13 +165,13 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         **({} if backend is None else {"backend": backend}),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
-        "rows": f"{rows_words(plan.splits)}{few}",
+        "rows": f"{dump.rows_words(plan.splits)}{few}",
         "splits": f"{goal.parts:,}, of at most {plan.split_rows:,} rows",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": rows_words(job.standing.pending),
-        "rows to compare first": rows_words(job.standing.unsure),
-        "rows read": reading_words(job.standing.work, job.spec.workers),
+        "rows to score": dump.rows_words(job.standing.pending),
+        "rows to compare first": dump.rows_words(job.standing.unsure),
+        "rows read": dump.reading_words(job.standing.work, job.spec.workers),
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimate_words(job),
         "idf": _idf_words(job),
@@ -199,7 +192,7 @@ def _model_rows(setting: RowSetting | None) -> dict[str, str]:
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
-    lines = grouped(list(rejected.items()))[:SHOWN_FILES]
+    lines = dump.grouped(list(rejected.items()))[:SHOWN_FILES]
     if total > len(rejected):
         lines.append(f"{total - len(rejected):,} more that are not named here")
     return [("file rejected", line) for line in lines]
@@ -261,7 +254,7 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
     """Return a message for each gate that a run has not passed."""
-    few = few_rows_words(summary["input_rows"], summary["min_rows"])
+    few = dump.few_rows_words(summary["input_rows"], summary["min_rows"])
     words = {**summary, "few_rows": few, "listed_in": rejects}
     return [_GATES[name].format_map(words) for name in summary["failed_gates"]]
 

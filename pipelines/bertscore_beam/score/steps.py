@@ -10,36 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from bertscore_beam.dump import (
-    UNREADABLE,
-    RowDigests,
-    Rows,
-    Split,
-    SplitReader,
-    SplitRun,
-    multiplied,
-    write_part,
-)
+from bertscore_beam import dump, records
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import IdfTables, SavedIdf
 from bertscore_beam.metrics import MetricProcesses
-from bertscore_beam.records import (
-    EarlierRecords,
-    FailedSplit,
-    PartRecord,
-    ReusedPart,
-    SplitResult,
-    may_be_valid,
-    open_earlier,
-    packed_rows,
-    record_name,
-    record_path,
-    rejected_rows,
-    reuse_part,
-    rows_file,
-    rows_path,
-    rows_to_bytes,
-)
 from bertscore_beam.run import at_work, counters, event, spare_the_collector
 from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
 from bertscore_beam.score.rows import RowProgress, score_table
@@ -52,7 +26,7 @@ logger = logging.getLogger(__name__)
 class ToScore:
     """A run of splits, and its idf tables by name; None without any."""
 
-    run: SplitRun
+    run: dump.SplitRun
     idf: SavedIdf | None = None
 
 
@@ -62,7 +36,7 @@ class ScoreSplits:
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[ToScore], Iterator[SplitResult]]:
+    def open(self) -> Callable[[ToScore], Iterator[records.SplitResult]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -75,7 +49,7 @@ class ScoreSplits:
             scorers(sole)
         if spec.metrics:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes)
-        return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
+        return SplitScorer(spec, scorers, records.EarlierRecords(spec.folder), metrics).run
 
     def name(self, chosen: ToScore) -> str:
         """Return the name of the run of splits."""
@@ -88,10 +62,10 @@ class SplitScorer:
 
     spec: ScoreSpec
     scorers: LoadedScorers
-    earlier: EarlierRecords
+    earlier: records.EarlierRecords
     metrics: MetricProcesses | None = None
 
-    def run(self, chosen: ToScore) -> Iterator[SplitResult]:
+    def run(self, chosen: ToScore) -> Iterator[records.SplitResult]:
         """Score splits one after the other, unless their parts are valid; yield their results.
 
         A part whose texts are the same is kept, or written again with its scores. With an
@@ -99,7 +73,7 @@ class SplitScorer:
         writes the same bytes, and does not score again what has a record.
         """
         splits, idf = chosen.run.splits, chosen.idf
-        reader = SplitReader(splits)
+        reader = dump.SplitReader(splits)
         # An earlier try of the same splits has ended where the first record is missing.
         is_again = len(splits) > 1
         for split in splits:
@@ -110,27 +84,33 @@ class SplitScorer:
             yield self._result(split, idf, record, reader)
 
     def _result(
-        self, split: Split, idf: SavedIdf | None, earlier: PartRecord | None, reader: SplitReader
-    ) -> SplitResult:
+        self,
+        split: dump.Split,
+        idf: SavedIdf | None,
+        earlier: records.PartRecord | None,
+        reader: dump.SplitReader,
+    ) -> records.SplitResult:
         spec, record = self.spec, earlier
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
         labels = spec.settings.labels
-        if record is not None and not may_be_valid(split, record, spec.digest, fingerprint, labels):
+        if record is not None and not records.may_be_valid(
+            split, record, spec.digest, fingerprint, labels
+        ):
             record = None
         if record is not None and record.is_current(split):
-            return _reused(ReusedPart(record=record, rewritten=False))
+            return _reused(records.ReusedPart(record=record, rewritten=False))
         try:
-            with at_work.doing(record_name(split.part_name), lambda: 0.0):
+            with at_work.doing(records.record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
-                whole = Rows(read.table, spec.fields, read.lines)
-                rows = multiplied(whole)
-        except UNREADABLE as error:
+                whole = dump.Rows(read.table, spec.fields, read.lines)
+                rows = dump.multiplied(whole)
+        except dump.UNREADABLE as error:
             return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
         if problem:
             return _failed(split, problem)
-        digests = RowDigests.of(whole, utc_times=split.utc_times)
+        digests = dump.RowDigests.of(whole, utc_times=split.utc_times)
         if record is not None:
-            part = reuse_part(spec.folder, record, split, rows.table, digests)
+            part = records.reuse_part(spec.folder, record, split, rows.table, digests)
             if part is not None:
                 return _reused(part)
         tables = None if idf is None else idf.load()
@@ -141,13 +121,13 @@ class SplitScorer:
         is_new = earlier is None
         return self._write(split, rows, digests, scored, fingerprint, seconds, is_new=is_new)
 
-    def score(self, split: Split, rows: Rows, idf: IdfTables | None) -> ScoredTable:
+    def score(self, split: dump.Split, rows: dump.Rows, idf: IdfTables | None) -> ScoredTable:
         """Score the rows of a split, or take their scores from an earlier run."""
         progress, find, reuse = RowProgress(len(rows)), None, self.spec.reuse
         if reuse is not None:
-            earlier = open_earlier(reuse.root, reuse.run)
+            earlier = records.open_earlier(reuse.root, reuse.run)
             find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
-        with at_work.doing(record_name(split.part_name), lambda: progress.share):
+        with at_work.doing(records.record_name(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
                 rows,
@@ -164,22 +144,22 @@ class SplitScorer:
 
     def _write(
         self,
-        split: Split,
-        rows: Rows,
-        digests: RowDigests,
+        split: dump.Split,
+        rows: dump.Rows,
+        digests: dump.RowDigests,
         scored: ScoredTable,
         idf: str,
         seconds: float,
         *,
         is_new: bool,
-    ) -> PartRecord:
+    ) -> records.PartRecord:
         """Write the rejects, the part and, last of all, its record.
 
         A part that is replaced stays until then. Another worker may have had the same split and
         finished it, and whoever deletes a part before the model has run may delete that one's.
         """
-        data = write_part(scored.table, utc_times=split.utc_times)
-        record = PartRecord.of(
+        data = dump.write_part(scored.table, utc_times=split.utc_times)
+        record = records.PartRecord.of(
             split,
             digests=digests,
             job_digest=self.spec.digest,
@@ -190,21 +170,23 @@ class SplitScorer:
             part_bytes=len(data),
             dropped={} if rows.lines is None else dict(rows.lines.dropped),
             reused=int(scored.reused.sum()),
-            reused_rows=packed_rows(scored.reused),
+            reused_rows=records.packed_rows(scored.reused),
             languages=scored.languages,
             other_scripts=scored.other_scripts,
             input_rows=None if rows.numbers is None else split.num_rows,
         )
         name = split.part_name
-        beside = {rows_file(name): rows_to_bytes(scored.offered)}
+        beside = {records.rows_file(name): records.rows_to_bytes(scored.offered)}
         if scored.rejected:
-            beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows)
+            beside[records.rows_path(name)] = records.rejected_rows(split, scored.rejected, rows)
         if not is_new:
-            old = (record_path(name), rows_path(name))
+            old = (records.record_path(name), records.rows_path(name))
             self.spec.folder.delete(*(path for path in old if path not in beside))
         # In this order: a part without a record is scored again, but a record says that its part is
         # whole.
-        self.spec.folder.write_all({**beside, name: data, record_path(name): record.to_json()})
+        self.spec.folder.write_all(
+            {**beside, name: data, records.record_path(name): record.to_json()}
+        )
         counters.count(counters.PARTS_WRITTEN)
         logger.info(
             event(
@@ -221,13 +203,13 @@ class SplitScorer:
         return record
 
 
-def _failed(split: Split, reason: str) -> FailedSplit:
+def _failed(split: dump.Split, reason: str) -> records.FailedSplit:
     counters.count(counters.SPLITS_FAILED)
     logger.warning(event("split_failed", part=split.part_name, reason=reason))
-    return FailedSplit(split=split, reason=reason)
+    return records.FailedSplit(split=split, reason=reason)
 
 
-def _reused(part: ReusedPart) -> ReusedPart:
+def _reused(part: records.ReusedPart) -> records.ReusedPart:
     counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
     logger.info(event("part_reused", part=part.record.part_name, rewritten=part.rewritten))
     return part

@@ -15,29 +15,10 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from bertscore_beam import run
 from bertscore_beam.files import absolute, list_files, reaching
 from bertscore_beam.metrics import check_metrics
 from bertscore_beam.records import table_to_bytes
-from bertscore_beam.run import (
-    RUN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    Amounts,
-    JobKind,
-    Outcome,
-    OutputFolder,
-    Runner,
-    RunOnDevice,
-    Say,
-    Stage,
-    check_same_run,
-    check_stands_alone,
-    declare_success,
-    read_layers,
-    read_same_command,
-    settle_workers,
-    with_scoring,
-)
 from bertscore_beam.tune.judgements import read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
 from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
@@ -60,7 +41,7 @@ from bertscore_core.registry import find_model_spec
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
 
 
-def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
+def plan_tune(options: TuneOptions, runner: run.Runner) -> TunePlan:
     """Check everything a run needs."""
     models, missing = _models(options, runner)
     if len({model.digest for model in models}) < len(models):
@@ -70,11 +51,11 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         )
     if options.registry is not None:
         with reaching("registry", options.registry):
-            read_layers(options.registry)  # a file that cannot be read must not cost the run
+            run.read_layers(options.registry)  # a file that cannot be read must not cost the run
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
-        check_stands_alone(output, list_files(output))
+        run.check_stands_alone(output, list_files(output))
     with reaching("judgements", *options.judgements):
         judgements = read_judgements(options, output)
     check_metrics(options.chosen_metrics, languages_of_rows(judgements, options.language))
@@ -89,20 +70,20 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
-        check_folder(plan, OutputFolder(output))
+        check_folder(plan, run.OutputFolder(output))
     return plan
 
 
-def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
+def check_folder(plan: TunePlan, folder: run.OutputFolder) -> None:
     """Check that the output folder is new, or one of this command."""
     overwrite = plan.options.overwrite
-    before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
+    before = run.read_same_command(folder, plan.identity, may_be_damaged=overwrite)
     if not overwrite:
-        check_same_run(before, plan.identity)
+        run.check_same_run(before, plan.identity)
 
 
 def _models(
-    options: TuneOptions, runner: Runner
+    options: TuneOptions, runner: run.Runner
 ) -> tuple[tuple[TuneModel, ...], Mapping[str, str]]:
     """Return the models that are there, and why others of the registry are not."""
     models, missing = [], {}
@@ -118,7 +99,7 @@ def _models(
     return tuple(models), missing
 
 
-def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
+def _model(options: TuneOptions, runner: run.Runner, name: str) -> TuneModel:
     asked = ScorerConfig(
         model=name,
         all_layers=True,
@@ -128,7 +109,9 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
         max_length=options.max_length,
         revision=options.revision,
     )
-    config, settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
+    config, settings = run.settle_workers(
+        run.with_scoring(asked, options, runner.threads), runner.threads
+    )
     files = settings.files
     chosen = options.chosen_layers
     layers = tuple(range(files.depth + 1)) if chosen is None else tuple(sorted(chosen))
@@ -144,15 +127,16 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     )
 
 
-def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
+def begin_tune(plan: TunePlan, folder: run.OutputFolder, say: run.Say) -> TuneJob:
     """Write down whose folder this is and the texts of the workers, and delete earlier results."""
     check_folder(plan, folder)
     job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
-    folder.delete(SUCCESS_FILE)  # before the results: no success without them
-    folder.delete(SUMMARY_FILE, *RESULT_FILES)
+    folder.delete(run.SUCCESS_FILE)  # before the results: no success without them
+    folder.delete(run.SUMMARY_FILE, *RESULT_FILES)
     folder.delete_temporary()
     folder.write_json(
-        RUN_FILE, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
+        run.RUN_FILE,
+        {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
     )
     _write_parts(job)
     for name, why in plan.missing.items():
@@ -162,7 +146,7 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     return job
 
 
-def tune_stages(job: TuneJob) -> Iterator[Stage]:
+def tune_stages(job: TuneJob) -> Iterator[run.Stage]:
     """Yield a stage for each model that has judgements to score, then write the results."""
     scores: dict[str, ModelScores] = {}
     for model in job.plan.models:
@@ -193,7 +177,7 @@ def _write_parts(job: TuneJob) -> None:
             job.folder.write(part.path, table_to_bytes(pa.table(columns)))
 
 
-def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
+def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[run.Stage, None, ModelScores]:
     """Score all judgements with one model, but those of which there are scores."""
     weightings, parts = job.plan.options.weightings, job.plan.parts
     # The names say of which texts the scores are, and how made.
@@ -219,19 +203,19 @@ def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, 
 def score_stage(
     scoring: ScoreParts,
     options: TuneOptions,
-    runner: Runner,
+    runner: run.Runner,
     parts: Sequence[Part] = (),
     model: str = "",
-) -> Stage:
+) -> run.Stage:
     """Return the stage that scores parts with one model."""
-    score = RunOnDevice(scoring, options.accelerator)
-    return Stage(
+    score = run.RunOnDevice(scoring, options.accelerator)
+    return run.Stage(
         name="score",
         runner=runner,
         build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
         folder=SCORES_FOLDER,
-        amounts=Amounts(
+        amounts=run.Amounts(
             (scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"), part.rows) for part in parts
         ),
         unit="pairs",
@@ -252,7 +236,7 @@ def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
         job.folder.write(path, table.to_bytes())
 
 
-def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
+def _read_all(folder: run.OutputFolder, paths: Sequence[str]) -> ModelScores:
     values, seconds = [], 0.0
     for path in paths:
         with np.load(io.BytesIO(folder.read(path)), allow_pickle=False) as archive:
@@ -261,25 +245,25 @@ def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
     return ModelScores(values=np.concatenate(values, axis=-1), seconds=seconds)
 
 
-def conclude_tune(job: TuneJob) -> Outcome:
+def conclude_tune(job: TuneJob) -> run.Outcome:
     """Mark the success, and return what is shown."""
-    summary = job.folder.read_json(SUMMARY_FILE)
-    declare_success(job.folder, job.run)
-    return Outcome(
+    summary = job.folder.read_json(run.SUMMARY_FILE)
+    run.declare_success(job.folder, job.run)
+    return run.Outcome(
         shown=show_results(summary, job.folder),
         document=summary,
         warnings=tuple(summary["warnings"]),
     )
 
 
-def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
+def sketch_tune(options: TuneOptions, runner: run.Runner) -> Iterator[run.Stage]:
     """Yield the stage of a model without a plan: its steps do not depend on it."""
-    folder = OutputFolder(options.output)
+    folder = run.OutputFolder(options.output)
     scoring = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
     yield score_stage(scoring, options, runner)
 
 
-TUNE = JobKind(
+TUNE = run.JobKind(
     prepare=plan_tune,
     sketch=sketch_tune,
     show=show_plan,

@@ -14,22 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump import (
-    MOST_SPLIT_ROWS,
-    Plan,
-    SplitReader,
-    SplitRows,
-    TableFields,
-    check_all_reached,
-    column_of,
-    expand_inputs,
-    only_strings,
-    plan_inputs,
-    read_text,
-    reference_texts,
-    texts_from_column,
-    values_as_text,
-)
+from bertscore_beam import dump
 from bertscore_beam.score import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
@@ -54,11 +39,11 @@ Values = dict[str, Sequence[Any]]
 (None or NaN) for each row, by what it is."""
 
 
-def _read(rows: SplitRows, options: TuneOptions) -> Values:
+def _read(rows: dump.SplitRows, options: TuneOptions) -> Values:
     table, bad = rows.table, {} if rows.lines is None else rows.lines.reasons
     values: Values = {
-        "candidates": texts_from_column(column_of(table, options.candidate_column)),
-        "references": reference_texts(column_of(table, options.reference_column)),
+        "candidates": dump.texts_from_column(dump.column_of(table, options.candidate_column)),
+        "references": dump.reference_texts(dump.column_of(table, options.reference_column)),
         "bad_lines": [bad.get(row) for row in range(len(table))],
     }
     if options.score_column is not None:
@@ -71,11 +56,11 @@ def _read(rows: SplitRows, options: TuneOptions) -> Values:
 
 def _keys(table: pa.Table, name: str) -> list[str | None]:
     """Return the values of a column of keys. An empty text is none: files of text have no null."""
-    return [value or None for value in values_as_text(_plain(table, name))]
+    return [value or None for value in dump.values_as_text(_plain(table, name))]
 
 
 def _plain(table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = column_of(table, name)
+    column = dump.column_of(table, name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column
@@ -197,28 +182,30 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
     return judgements
 
 
-def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
+def _rows(plan: dump.Plan, wanted: Sequence[str]) -> Iterator[dump.SplitRows]:
     """Read the rows of all files, in order; those of text directly."""
-    reader = SplitReader(plan.splits, wanted)
+    reader = dump.SplitReader(plan.splits, wanted)
     texts = {text.path: text for text in plan.sketched}
     for split in plan.splits:
         if split.num_rows is not None:
             yield reader.read(split)
         elif split.row_offset == 0:
-            yield read_text(texts[split.path], split)
+            yield dump.read_text(texts[split.path], split)
 
 
-def _plan(options: TuneOptions, output: str) -> Plan:
-    files = expand_inputs(options.judgements, exclude=output, input_format=options.input_format)
-    plan = plan_inputs(
+def _plan(options: TuneOptions, output: str) -> dump.Plan:
+    files = dump.expand_inputs(
+        options.judgements, exclude=output, input_format=options.input_format
+    )
+    plan = dump.plan_inputs(
         files,
-        fields=TableFields(
+        fields=dump.TableFields(
             candidate_column=options.candidate_column, reference_column=options.reference_column
         ),
-        target_rows=MOST_SPLIT_ROWS,
+        target_rows=dump.MOST_SPLIT_ROWS,
         choosing=_columns(options),
     )
-    check_all_reached(plan)
+    dump.check_all_reached(plan)
     if plan.rejected_files:
         first = plan.rejected_files[0]
         raise InputError(
@@ -260,7 +247,7 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
     )
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
-        references=[only_strings(texts.references[row]) for row in rows],
+        references=[dump.only_strings(texts.references[row]) for row in rows],
         people=-people if people is not None and lower_is_better else people,
         labels=taken("labels"),
         names=tuple(map(str, names)),

@@ -9,23 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertscore_core.stats import (
-    STATISTIC_BINS,
-    GroupedRows,
-    PackedHistogram,
-    ScoreStatistics,
-    statistics_by_group,
-)
+from bertscore_core import stats
 
 GROUPS = 3
 
 
-def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> GroupedRows:
+def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> stats.GroupedRows:
     """Return rows of three groups, a tenth of them without scores."""
     rng = np.random.default_rng(seed)
     raw = rng.normal(0.7, 0.15, (number, 3)).astype(np.float32)
     raw[rng.random(number) < 0.1] = np.nan
-    return GroupedRows(
+    return stats.GroupedRows(
         groups=rng.integers(0, GROUPS, number),
         number=GROUPS,
         scores=(raw - 0.5) / 0.5 if rescaled else raw,
@@ -36,7 +30,7 @@ def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> GroupedRo
     )
 
 
-def chosen(rows: GroupedRows, positions: Sequence[int]) -> GroupedRows:
+def chosen(rows: stats.GroupedRows, positions: Sequence[int]) -> stats.GroupedRows:
     """Return some rows, in the order given."""
     at = np.array(positions, dtype=np.int64)
     names = ("groups", "scores", "raw", "truncated", "reused")
@@ -50,13 +44,13 @@ def test_any_order_and_any_cut_into_parts_give_the_same_statistics(
     order: list[int], cuts: list[int]
 ) -> None:
     rows = some_rows(60)
-    whole = statistics_by_group(rows)
+    whole = stats.statistics_by_group(rows)
     edges = [0, *sorted(cuts), 60]
     parts = [
-        statistics_by_group(chosen(rows, order[first:end]))
+        stats.statistics_by_group(chosen(rows, order[first:end]))
         for first, end in itertools.pairwise(edges)
     ]
-    added = [ScoreStatistics() for _ in range(GROUPS)]
+    added = [stats.ScoreStatistics() for _ in range(GROUPS)]
     for part in reversed(parts):
         added = [sums + other for sums, other in zip(part, added, strict=True)]
     assert added == whole
@@ -66,7 +60,7 @@ def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
     rows = some_rows(5000)
     assert rows.raw is not None
     assert rows.reused is not None
-    groups = statistics_by_group(rows)
+    groups = stats.statistics_by_group(rows)
     assert sum(sums.rows for sums in groups) == 5000
     for group, sums in enumerate(groups):
         own = rows.groups == group
@@ -87,24 +81,24 @@ def test_quantiles_are_of_raw_scores_to_the_width_of_a_bin() -> None:
     rows = some_rows(4000)
     assert rows.raw is not None
     shares = [0.05, 0.25, 0.5, 0.75, 0.95]
-    for group, sums in enumerate(statistics_by_group(rows)):
+    for group, sums in enumerate(stats.statistics_by_group(rows)):
         raw = rows.raw[(rows.groups == group) & ~np.isnan(rows.raw[:, 0])]
         expected = np.quantile(np.clip(raw, -1, 1), shares, axis=0, method="inverted_cdf")
-        np.testing.assert_allclose(sums.quantiles(shares), expected, atol=2 / STATISTIC_BINS)
+        np.testing.assert_allclose(sums.quantiles(shares), expected, atol=2 / stats.STATISTIC_BINS)
 
 
 def test_a_score_without_bound_counts_as_the_largest_one() -> None:
     scores = np.float32([[0.5, -0.5, np.inf], [0.5, -0.5, -1e30], [1, 1, 1e5]])
     one_group = {"groups": np.zeros(3, dtype=np.int64), "number": 1, "reasons": {}}
-    (sums,) = statistics_by_group(replace(some_rows(3), scores=scores, raw=None, **one_group))
+    (sums,) = stats.statistics_by_group(replace(some_rows(3), scores=scores, raw=None, **one_group))
     assert sums.means[2] == pytest.approx(1e5 / 3)
     expected = np.std([2.0**26, -(2.0**26), 1e5], ddof=1) / 3**0.5
     assert sums.standard_errors[2] == pytest.approx(expected)
-    assert sums.histograms[2] == PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
+    assert sums.histograms[2] == stats.PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
 
 
 def test_statistics_are_small_when_they_cross_to_another_process() -> None:
-    for sums in statistics_by_group(some_rows(3000)):
+    for sums in stats.statistics_by_group(some_rows(3000)):
         data = pickle.dumps(sums)
         assert pickle.loads(data) == sums  # noqa: S301 - its own bytes
         assert len(data) < 30_000  # of 1,000 rows with three histograms

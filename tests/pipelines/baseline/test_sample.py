@@ -10,6 +10,7 @@ import pytest
 from apache_beam.testing import test_pipeline
 from hypothesis import given
 
+from bertscore_beam import crawl
 from bertscore_beam.baseline import (
     PairsRecord,
     ReadFile,
@@ -23,15 +24,6 @@ from bertscore_beam.baseline import (
     sample_stage,
     write_record,
     write_sentences,
-)
-from bertscore_beam.crawl import (
-    cap_hosts,
-    hashes_of,
-    host_hash,
-    is_sampled,
-    lowest,
-    pairing_order,
-    sentences_table,
 )
 from tests.support.hashes import as_hashes, few_hashes, pairs_of
 
@@ -54,8 +46,8 @@ def written(folder):
         tables = []
         for code in ("de", "en"):
             texts = sorted(generator.sample([f"{code} {n}" for n in range(60)], 25))
-            rows = [(host_hash(text[-1]) if code == "en" else None, text) for text in texts]
-            tables.append((code, sentences_table(1, code, rows)))
+            rows = [(crawl.host_hash(text[-1]) if code == "en" else None, text) for text in texts]
+            tables.append((code, crawl.sentences_table(1, code, rows)))
         record = ReadFile(file="f", bytes=1, sha256="", retries=(), rows={"de": 0, "en": 0})
         path = f"{number}.pq"
         write_sentences(folder.path(path), record, tables)
@@ -75,7 +67,9 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     assert [path for _, paths in lanes for path in paths] == [*written, *written]
     whole = {code: pa.concat_tables(f[code] for f in written.values()) for code in ("de", "en")}
     samples = {
-        code: lowest([cap_hosts([hashes_of(table)], 3)["priority"].to_numpy()], 24)
+        code: crawl.lowest(
+            [crawl.cap_hosts([crawl.hashes_of(table)], 3)["priority"].to_numpy()], 24
+        )
         for code, table in whole.items()
     }
     assert len(samples["de"]) == 24
@@ -96,7 +90,7 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
         unknown = {table["candidate_host"].null_count == len(table) for table in tables}
         assert unknown == {code != "en"}
         chosen = whole[code].filter(
-            pa.array(is_sampled(whole[code]["priority"].to_numpy(), sample))
+            pa.array(crawl.is_sampled(whole[code]["priority"].to_numpy(), sample))
         )
         assert pairs == paired_by_hand(set(chosen["text"].to_pylist()), code)
 
@@ -104,8 +98,8 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
 def paired_by_hand(texts, language, bits=2):
     """Pair neighbours in each part, then those left over."""
     parts, left = {}, []
-    for text in sorted(texts, key=lambda text: pairing_order(1, language, text)):
-        parts.setdefault(pairing_order(1, language, text) >> (64 - bits), []).append(text)
+    for text in sorted(texts, key=lambda text: crawl.pairing_order(1, language, text)):
+        parts.setdefault(crawl.pairing_order(1, language, text) >> (64 - bits), []).append(text)
     pairs = []
     for _, part in sorted(parts.items()):
         pairs += list(zip(part[0::2], part[1::2], strict=False))

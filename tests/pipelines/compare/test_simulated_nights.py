@@ -6,16 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bertscore_beam.compare import (
-    FEW_CLUSTERS,
-    WHOLE,
-    CompareOptions,
-    GroupComparison,
-    PairCounts,
-    SettingsDifference,
-    judge,
-    warnings_of,
-)
+from bertscore_beam import compare
 from bertscore_core.stats import POWER, PairedSums, compare_paired, paired_result
 from tests.support.nights import (
     ROWS,
@@ -30,7 +21,7 @@ from tests.support.nights import (
 )
 
 NIGHTS = 2000
-NO_ROWS = PairCounts(**dict.fromkeys(PairCounts.__dataclass_fields__, 0))
+NO_ROWS = compare.PairCounts(**dict.fromkeys(compare.PairCounts.__dataclass_fields__, 0))
 CLUSTERS = {
     "rows": None,
     "40 clusters": equal_clusters(40),
@@ -93,7 +84,7 @@ def test_the_gate_keeps_its_rate_with_unequal_clusters_or_a_warning_says_they_ar
     found = nights(10_000, change, clusters, shared=shared, seed=20)
     rate = firing_rate(found, -change)
     inside = float(np.mean([one.interval[0] <= change <= one.interval[1] for one in found]))
-    if found[0].effective_clusters >= FEW_CLUSTERS:
+    if found[0].effective_clusters >= compare.FEW_CLUSTERS:
         assert not warned(found[0])
         assert 0.04 <= rate <= 0.065
         assert 0.94 <= inside <= 0.965
@@ -119,24 +110,26 @@ def compared(result):
     """Return a result as the comparison of a group of which no row has lost its score."""
     counts = replace(NO_ROWS, pairs=result.pairs)
     values = dict.fromkeys(("mean", "against_mean", "p_adjusted"))
-    return GroupComparison(group=WHOLE, counts=counts, result=result, **values)
+    return compare.GroupComparison(group=compare.WHOLE, counts=counts, result=result, **values)
 
 
 def warnings_about(result):
     """Return the warnings of `compare` about the result of all rows."""
-    return warnings_of([compared(result)], SettingsDifference(noise=0), is_keyed=True)
+    return compare.warnings_of(
+        [compared(result)], compare.SettingsDifference(noise=0), is_keyed=True
+    )
 
 
 def family(change, count, *, groups=10, seed=0):
     """Return whether the gate fired on each night for the whole, and for any of its groups."""
     random = np.random.default_rng(seed)
-    options = CompareOptions(run="run", against=("against",), fail_if_drop=0.004)
+    options = compare.CompareOptions(run="run", against=("against",), fail_if_drop=0.004)
     fired = []
     for _ in range(count):
         changes = np.full(groups, change)
         rows = changes[:, None] + random.normal(0, SPREAD, (groups, 100))
         sums = [PairedSums.of(rows.ravel()), *(PairedSums.of(row) for row in rows)]
-        judged = judge([compared(paired_result(one, resamples=0)) for one in sums], options)
+        judged = compare.judge([compared(paired_result(one, resamples=0)) for one in sums], options)
         failed = [bool(one.gate.failures) for one in judged]
         fired.append((failed[0], any(failed[1:])))
     return np.mean(fired, axis=0)

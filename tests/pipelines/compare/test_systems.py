@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam import dump
 from bertscore_beam.compare import (
     WHOLE,
     CompareOptions,
     GroupComparison,
     compare,
     compare_runs,
-    keyed_rows,
     paired_sides,
     rank,
     warnings_in,
@@ -123,7 +123,7 @@ def test_too_many_systems_are_refused(run, monkeypatch):
     monkeypatch.setattr(paired_sides, "MOST_SYSTEMS", 3)
     with pytest.raises(ConfigError, match=r"got 'good', .*'worst'; expected from 2 to 3 of those"):
         compared(run, ())
-    monkeypatch.setattr(keyed_rows, "MOST_GROUPS", 3)
+    monkeypatch.setattr(dump, "MOST_GROUPS", 3)
     with pytest.raises(ConfigError, match=r"got more than 3; expected names .* with --system\."):
         compared(run, ())
 

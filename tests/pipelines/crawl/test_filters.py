@@ -2,31 +2,23 @@
 
 import pytest
 
-from bertscore_beam.crawl import (
-    PAGE_WORDS,
-    WordLimits,
-    count_words,
-    has_form,
-    is_kept,
-    is_prose,
-    normalize,
-)
+from bertscore_beam import crawl
 from tests.support.crawl_texts import written
 
-FEW = WordLimits(least=2, most=3)
+FEW = crawl.WordLimits(least=2, most=3)
 
 
-def fits(sentence, language, limits=PAGE_WORDS):
+def fits(sentence, language, limits=crawl.PAGE_WORDS):
     """Tell whether a sentence is fit, by the filters that a page goes through."""
-    return has_form(sentence, language, limits) and is_prose(sentence, language)
+    return crawl.has_form(sentence, language, limits) and crawl.is_prose(sentence, language)
 
 
 @pytest.mark.parametrize(("language", "reason", "text"), written("sentences.tsv"))
 def test_sentence_is_kept_or_dropped(language, reason, text):
     if reason == "other_script":  # which the detector tells
-        assert not is_kept(normalize(text), language)
+        assert not crawl.is_kept(crawl.normalize(text), language)
     else:
-        assert fits(normalize(text), language) == (reason == "kept")
+        assert fits(crawl.normalize(text), language) == (reason == "kept")
 
 
 @pytest.mark.parametrize(
@@ -34,14 +26,14 @@ def test_sentence_is_kept_or_dropped(language, reason, text):
     [
         (
             "en",
-            PAGE_WORDS,
+            crawl.PAGE_WORDS,
             ["Many " + "word " * 29 + "more.", "Nobody knows the " + "x" * 39 + "."],
             ["Many " + "word " * 30 + "more.", "Nobody knows the " + "x" * 40 + "."],
         ),
-        ("en", PAGE_WORDS, [], ["", "The caf\ufffd is open at noon."]),
-        ("en", WordLimits(), [], [""]),
-        ("zh", PAGE_WORDS, ["渡轮每天中午出发了。", "渡" * 92 + "。"], ["渡" * 93 + "。"]),
-        ("th", PAGE_WORDS, [], ["ก" * 94]),
+        ("en", crawl.PAGE_WORDS, [], ["", "The caf\ufffd is open at noon."]),
+        ("en", crawl.WordLimits(), [], [""]),
+        ("zh", crawl.PAGE_WORDS, ["渡轮每天中午出发了。", "渡" * 92 + "。"], ["渡" * 93 + "。"]),
+        ("th", crawl.PAGE_WORDS, [], ["ก" * 94]),
         ("en", FEW, ["Nobody knows."], ["Nobody.", "Nobody here knows why."]),
         ("zh", FEW, ["没人知道。", "没人知道这件事情。"], ["没人知道这件事情的。"]),
     ],
@@ -62,4 +54,4 @@ def test_bounds_are_inclusive_in_every_language(language, limits, kept, dropped)
     ],
 )
 def test_words_are_counted_by_blanks_or_by_characters(language, texts, words):
-    assert [count_words(text, language) for text in texts] == words
+    assert [crawl.count_words(text, language) for text in texts] == words

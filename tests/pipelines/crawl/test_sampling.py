@@ -8,24 +8,7 @@ import pytest
 import sacrebleu
 from hypothesis import given, strategies as st
 
-from bertscore_beam.crawl import (
-    Page,
-    cap_hosts,
-    count_overlap,
-    describe_overlap,
-    extract_sentences,
-    hashes_of,
-    host_hash,
-    host_order,
-    is_sampled,
-    leading_bits,
-    lowest,
-    page_order,
-    pair_neighbours,
-    pairing_order,
-    part_bits,
-    sentence_priority,
-)
+from bertscore_beam import crawl
 from bertscore_core.stats import HOST_BITS
 from tests.support.crawl_texts import sentences
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sentences_table, shown
@@ -33,7 +16,7 @@ from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sen
 
 @given(shown, st.integers(1, 3))
 def test_capped_hosts_are_those_of_brute_force(rows, cap):
-    result = cap_hosts([as_hosted(rows)], cap)
+    result = crawl.cap_hosts([as_hosted(rows)], cap)
     expected = {
         (host, order, priority)
         for host in {row[2] for row in rows}
@@ -44,47 +27,53 @@ def test_capped_hosts_are_those_of_brute_force(rows, cap):
 
 @given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10))
 def test_sample_of_parts_is_that_of_the_whole(parts, cap, count):
-    whole = cap_hosts(map(as_hosted, parts), cap)
-    assert cap_hosts([cap_hosts([as_hosted(part)], cap) for part in parts], cap).equals(whole)
+    whole = crawl.cap_hosts(map(as_hosted, parts), cap)
+    assert crawl.cap_hosts([crawl.cap_hosts([as_hosted(part)], cap) for part in parts], cap).equals(
+        whole
+    )
     expected = sorted(set(whole["priority"].to_pylist()))[:count]
-    halves = [lowest([half], count) for half in np.array_split(whole["priority"].to_numpy(), 2)]
-    assert lowest(halves, count).tolist() == expected
+    halves = [
+        crawl.lowest([half], count) for half in np.array_split(whole["priority"].to_numpy(), 2)
+    ]
+    assert crawl.lowest(halves, count).tolist() == expected
 
 
 @given(few_hashes, few_hashes)
 def test_membership_is_that_of_a_set(values, sample):
-    result = is_sampled(as_hashes(values), lowest([as_hashes(sample)]))
+    result = crawl.is_sampled(as_hashes(values), crawl.lowest([as_hashes(sample)]))
     assert result.tolist() == [value in set(sample) for value in values]
 
 
 def test_priorities_are_uniform_and_decided_by_seed_language_and_text():
-    values = as_hashes(sentence_priority(1, "en", str(number)) for number in range(20_000))
-    shares = np.bincount(leading_bits(values, 4), minlength=16) / 20_000
+    values = as_hashes(crawl.sentence_priority(1, "en", str(number)) for number in range(20_000))
+    shares = np.bincount(crawl.leading_bits(values, 4), minlength=16) / 20_000
     np.testing.assert_allclose(shares, 1 / 16, atol=0.008)  # 4.7 standard deviations
-    base = sentence_priority(1, "en", "a")
-    ranks = (pairing_order, page_order, host_order)
+    base = crawl.sentence_priority(1, "en", "a")
+    ranks = (crawl.pairing_order, crawl.page_order, crawl.host_order)
     others = {rank(1, "en", "a") for rank in ranks}
-    others |= {sentence_priority(*key) for key in ((2, "en", "a"), (1, "de", "a"), (1, "en", "b"))}
+    others |= {
+        crawl.sentence_priority(*key) for key in ((2, "en", "a"), (1, "de", "a"), (1, "en", "b"))
+    }
     assert len(others | {base}) == 7
-    assert sentence_priority(1, "en", "a") == base
+    assert crawl.sentence_priority(1, "en", "a") == base
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=3), max_size=20), st.randoms())
 def test_pairs_use_every_sentence_once_whatever_the_order(texts, generator):
-    pairs, left = pair_neighbours(sentences_table(texts))
+    pairs, left = crawl.pair_neighbours(sentences_table(texts))
     used = [text for pair in pairs_of(pairs) for text in pair] + left["text"].to_pylist()
     assert sorted(used) == sorted(set(texts))
     assert len(left) == len(set(texts)) % 2
     shuffled = texts.copy()
     generator.shuffle(shuffled)
-    assert pair_neighbours(sentences_table(shuffled))[0].equals(pairs)
+    assert crawl.pair_neighbours(sentences_table(shuffled))[0].equals(pairs)
 
 
 def test_pairing_is_uniform():
     """Over many seeds each of the 15 pairs that 6 sentences can form comes up equally often."""
     counts = {}
     for seed in range(3_000):
-        for pair in pairs_of(pair_neighbours(sentences_table(list("abcdef"), seed))[0]):
+        for pair in pairs_of(crawl.pair_neighbours(sentences_table(list("abcdef"), seed))[0]):
             key = "".join(sorted(pair))
             counts[key] = counts.get(key, 0) + 1
     assert len(counts) == 15
@@ -94,18 +83,18 @@ def test_pairing_is_uniform():
 
 def test_a_pair_says_the_hosts_of_its_sentences():
     texts = [f"{letter}{number}" for letter in "ab" for number in range(100)]
-    pairs, _ = pair_neighbours(sentences_table(texts))
+    pairs, _ = crawl.pair_neighbours(sentences_table(texts))
     for row in pairs.to_pylist():
         for side in ("candidate", "reference"):
-            assert row[f"{side}_host"] == host_hash(row[side][0]) >> (64 - HOST_BITS)
+            assert row[f"{side}_host"] == crawl.host_hash(row[side][0]) >> (64 - HOST_BITS)
         assert row["same_host"] == (row["candidate"][0] == row["reference"][0])
 
 
 def test_a_pair_of_unknown_hosts_says_so():
     table = sentences_table(list("abcd"))
     unknown = table.set_column(2, "host", pa.nulls(4, pa.uint64()))
-    pairs, _ = pair_neighbours(unknown)
-    assert pairs_of(pairs) == pairs_of(pair_neighbours(table)[0])
+    pairs, _ = crawl.pair_neighbours(unknown)
+    assert pairs_of(pairs) == pairs_of(crawl.pair_neighbours(table)[0])
     assert [column.null_count for column in pairs.columns] == [0, 0, 2, 2, 2]
 
 
@@ -114,7 +103,7 @@ def test_a_pair_of_unknown_hosts_says_so():
     [(1, 0), (255, 0), (256, 1), (8_192, 6), (262_144, 6), (10**6, 7), (10**7, 10), (10**9, 10)],
 )
 def test_a_small_language_has_parts_for_several_workers_and_a_large_one_larger_parts(pairs, bits):
-    assert part_bits(pairs) == bits
+    assert crawl.part_bits(pairs) == bits
 
 
 TEXTS = sentences("en", 60, seed=1)
@@ -129,8 +118,8 @@ def test_bleu_of_parts_is_that_of_sacrebleu_of_all_pairs(language, tokenize):
         candidates, [references], smooth_method="none", tokenize=tokenize
     )
     parts = [slice(start, start + 10) for start in (20, 0, 10)]
-    counts = [count_overlap(candidates[part], references[part], language) for part in parts]
-    said = describe_overlap(counts, language)
+    counts = [crawl.count_overlap(candidates[part], references[part], language) for part in parts]
+    said = crawl.describe_overlap(counts, language)
     assert expected.score > 1
     assert said["bleu"] == pytest.approx(expected.score, abs=1e-12)
     assert f"tok:{tokenize}" in said["signature"]
@@ -138,7 +127,9 @@ def test_bleu_of_parts_is_that_of_sacrebleu_of_all_pairs(language, tokenize):
 
 def test_equal_sentences_have_all_and_foreign_ones_nothing_in_common():
     def bleu(candidates, references):
-        return describe_overlap([count_overlap(candidates, references, "en")], "en")["bleu"]
+        return crawl.describe_overlap([crawl.count_overlap(candidates, references, "en")], "en")[
+            "bleu"
+        ]
 
     assert bleu(TEXTS[:5], TEXTS[:5]) == pytest.approx(100)
     assert bleu(["one two three four five"], ["six seven eight nine ten"]) == 0
@@ -148,7 +139,7 @@ def test_equal_sentences_have_all_and_foreign_ones_nothing_in_common():
 def test_an_unknown_host_has_one_sentence_alone():
     columns = {"priority": as_hashes([5, 4, 3]), "host_order": as_hashes([1, 2, 3])}
     table = pa.table(columns | {"host": pa.array([None, None, 9], pa.uint64())})
-    assert hashes_of(table)["host"].to_pylist() == [5, 4, 9]
+    assert crawl.hashes_of(table)["host"].to_pylist() == [5, 4, 9]
 
 
 SEED, PAGE_CAP, HOST_CAP = 4, 8, 10
@@ -166,9 +157,9 @@ def pool():
         sources = list(islice(texts, 100 if is_long else 10))
         kinds |= dict.fromkeys(sources, (is_long, host.startswith("large")))
         url = f"https://{host}.example/{number}"
-        pages.append(Page(url=url, languages=("eng",), text="\n".join(sources)))
-    rows = extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP)["en"]
-    hashes = cap_hosts([hashes_of(rows)], HOST_CAP)
+        pages.append(crawl.Page(url=url, languages=("eng",), text="\n".join(sources)))
+    rows = crawl.extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP)["en"]
+    hashes = crawl.cap_hosts([crawl.hashes_of(rows)], HOST_CAP)
     text_of = dict(zip(rows["priority"].to_pylist(), rows["text"].to_pylist(), strict=True))
     has = np.array([kinds[text_of[priority]] for priority in hashes["priority"].to_pylist()])
     return hashes, *has.T
@@ -184,7 +175,7 @@ def test_pool_has_what_the_caps_leave(pool):
 def test_a_sample_of_any_size_has_the_composition_of_the_pool(pool, size):
     """To three standard errors: their square is the chi-square of two kinds, not put back."""
     priorities = pool[0]["priority"].to_numpy()
-    in_sample = is_sampled(priorities, lowest([priorities], size))
+    in_sample = crawl.is_sampled(priorities, crawl.lowest([priorities], size))
     for has in pool[1:]:
         share = has.mean()
         error = np.sqrt(share * (1 - share) / size * (1 - size / len(has)))

@@ -8,14 +8,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.crawl import (
-    MAX_HEAD_BYTES,
-    MAX_PAGE_BYTES,
-    RECORDS,
-    CrawlFileError,
-    Page,
-    read_pages,
-)
+from bertscore_beam import crawl
 from tests.support.wet import WetPage, member, record, some_pages, warcinfo, wet_bytes, wet_members
 
 LAYOUTS = ("each", "pairs", "one", "none")
@@ -23,22 +16,22 @@ LINE_ENDS = (b"\r\n", b"\n")
 GOOD = record(b"good\n", url="https://good.example/")
 
 
-def read(data: bytes) -> tuple[list[Page], int, str]:
+def read(data: bytes) -> tuple[list[crawl.Page], int, str]:
     """Read until the end or the error; return pages, number of records and the error."""
     pages, counts, said = [], Counter(), ""
     try:
-        for page in read_pages(io.BytesIO(data), counts):
+        for page in crawl.read_pages(io.BytesIO(data), counts):
             pages.append(page)  # noqa: PERF402 - what came before the error counts
-    except CrawlFileError as error:
+    except crawl.CrawlFileError as error:
         said = str(error)
     assert not said or said.startswith("a crawl file is not a whole WET file: ")
     assert not re.search("good|secret", said), "no message holds the text of a page"
-    return pages, counts[RECORDS], said
+    return pages, counts[crawl.RECORDS], said
 
 
-def expected(pages: list[WetPage]) -> list[Page]:
+def expected(pages: list[WetPage]) -> list[crawl.Page]:
     return [
-        Page(url=page.url, languages=page.languages, text=page.text.removeprefix("\ufeff"))
+        crawl.Page(url=page.url, languages=page.languages, text=page.text.removeprefix("\ufeff"))
         for page in pages
     ]
 
@@ -85,7 +78,7 @@ def test_headers_are_found_by_name_in_any_case_and_order_and_bad_utf8_is_replace
         b"warc-target-uri: <https://a.example/>\r\n"
         b"WARC-TYPE: Conversion\r\n\r\n"
     )
-    page = Page(url="https://a.example/", languages=("lav",), text="caf\ufffd \ufffd")
+    page = crawl.Page(url="https://a.example/", languages=("lav",), text="caf\ufffd \ufffd")
     assert read(member(head + b"caf\xe9 \xff" + b"\r\n\r\n")) == ([page], 1, "")
 
 
@@ -109,7 +102,7 @@ BROKEN = {
     "a header without a colon": record(b"secret", change={b"X\r\nno colon": b"1"}).replace(
         b"no colon: 1", b"no colon"
     ),
-    "endless headers": record(b"secret", change={b"X": b"x" * (MAX_HEAD_BYTES + 300_000)}),
+    "endless headers": record(b"secret", change={b"X": b"x" * (crawl.MAX_HEAD_BYTES + 300_000)}),
     "no end of the headers": b"WARC/1.0\r\nWARC-Type: conversion\r\n",
     "another version": record(b"secret", version=b"WARC/2.0"),
     "no record": b"<!DOCTYPE html><html></html>",
@@ -136,7 +129,7 @@ def test_a_page_above_the_limit_is_passed_over_without_being_held():
         bomb += packer.compress(b" " * (1 << 20))
     bomb += packer.compress(ends) + packer.flush()
     assert len(bomb) < 1 << 20
-    assert len(read(member(record(b"x" * MAX_PAGE_BYTES)))[0]) == 1
+    assert len(read(member(record(b"x" * crawl.MAX_PAGE_BYTES)))[0]) == 1
     tracemalloc.start()
     try:
         pages, records, _ = read(bomb + member(GOOD))

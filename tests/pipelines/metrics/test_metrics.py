@@ -8,19 +8,8 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from bertscore_beam import metrics
 from bertscore_beam.dump import METRIC_COUNTS, METRICS, columns
-from bertscore_beam.metrics import (
-    CORPUS_METRICS,
-    MetricProcesses,
-    check_metrics,
-    columns_of,
-    corpus_score,
-    described,
-    identity_of,
-    metric_of,
-    score_rows,
-    speed_words,
-)
 from bertscore_beam.records import group_row, metrics_of, shown_metrics, statistics_of
 from bertscore_core import ConfigError
 from bertscore_core.stats import ScoreStatistics, compare_corpora
@@ -54,25 +43,25 @@ def streams_of(groups):
 
 @pytest.mark.parametrize("references", [ONE, THREE, UNEQUAL], ids=["one", "three", "unequal"])
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("name", CORPUS_METRICS)
+@pytest.mark.parametrize("name", metrics.CORPUS_METRICS)
 def test_scores_of_rows_and_of_a_corpus_are_those_of_sacrebleu(name, language, references):
     cut, candidates = LANGUAGES[language]
     if language != "en":
         references = [[*group[1:], candidates[row - 1]] for row, group in enumerate(references)]
     of_rows, of_corpus = THEIRS[name](cut)
-    metric = metric_of(name, language)
+    metric = metrics.metric_of(name, language)
     scores, counts = metric.rows(candidates, references)
     rows = zip(candidates, references, strict=True)
     expected = [of_rows.sentence_score(*row).score for row in rows]
     np.testing.assert_array_equal(scores, expected)
     assert max(expected) > 0
     corpus = of_corpus.corpus_score(candidates, streams_of(references)).score
-    ours = corpus_score(name, counts.sum(axis=0).tolist())
+    ours = metrics.corpus_score(name, counts.sum(axis=0).tolist())
     # sacreBLEU adds up thirds of words as floats, whose order decides about the last bit of TER.
     assert ours == (pytest.approx(corpus, rel=4e-16) if name == "ter" else corpus)
     # However the rows are cut into pieces.
     pieces = [metric.rows(candidates[at:][:2], references[at:][:2])[1] for at in (0, 2, 4)]
-    assert corpus_score(name, sum(piece.sum(axis=0) for piece in pieces).tolist()) == ours
+    assert metrics.corpus_score(name, sum(piece.sum(axis=0) for piece in pieces).tolist()) == ours
     listed = len({*map(len, references)}) > 1
     signatures = metric.signatures(listed=listed)
     of_rows.num_refs = of_corpus.num_refs  # that of the last row otherwise
@@ -83,7 +72,7 @@ def test_scores_of_rows_and_of_a_corpus_are_those_of_sacrebleu(name, language, r
 
 def test_rouge_is_the_best_over_references_and_not_of_other_scripts():
     scorer = RougeScorer(["rougeL"])
-    scores, counts = metric_of("rougel").rows(CANDIDATES, THREE)
+    scores, counts = metrics.metric_of("rougel").rows(CANDIDATES, THREE)
     expected = [
         max(scorer.score(reference, candidate)["rougeL"].fmeasure for reference in group)
         for candidate, group in zip(CANDIDATES, THREE, strict=True)
@@ -91,61 +80,63 @@ def test_rouge_is_the_best_over_references_and_not_of_other_scripts():
     np.testing.assert_array_equal(scores, expected)
     assert counts.shape == (len(CANDIDATES), 0)
     others = ["Они ждут 9", "a ferry", "Übermäßig schön", "ждут ferry at the pier"]
-    scores, _ = metric_of("rougel").rows(others, [["Они 9"], ["Паром"], ["schön"], ["ferry"]])
+    scores, _ = metrics.metric_of("rougel").rows(
+        others, [["Они 9"], ["Паром"], ["schön"], ["ferry"]]
+    )
     assert np.isnan(scores).tolist() == [True, True, False, False]
 
 
 def test_every_metric_has_a_column_a_class_and_signatures():
-    made = described([*METRICS], ["en", "zh"], listed=True)
+    made = metrics.described([*METRICS], ["en", "zh"], listed=True)
     assert made.keys() == METRICS.keys()
     assert made["bleu"]["signature"]["zh"].startswith("nrefs:var|case:mixed|eff:no|tok:zh|")
     assert "eff:yes|tok:13a" in made["bleu"]["sentence_signature"]["en"]
     assert made["chrf"]["signature"] == made["chrf"]["sentence_signature"]
     assert "tok:rouge-score" in made["rougel"]["signature"]
-    assert "some 14,286 short rows" in speed_words(["bleu"])
-    assert "bleu, chrf, chrf++, ter, rougel: some 826 " in speed_words([*METRICS])
-    assert METRIC_COUNTS.keys() == set(CORPUS_METRICS) == METRICS.keys() - {"rougel"}
+    assert "some 14,286 short rows" in metrics.speed_words(["bleu"])
+    assert "bleu, chrf, chrf++, ter, rougel: some 826 " in metrics.speed_words([*METRICS])
+    assert METRIC_COUNTS.keys() == set(metrics.CORPUS_METRICS) == METRICS.keys() - {"rougel"}
 
 
 def test_columns_hold_rows_in_the_order_of_the_table_and_nulls_elsewhere():
     names, rows = ("rougel", "ter"), np.array([3, 0, 2])
-    scored = [score_rows(names, "", ["a b", "c"], [["a b"], ["d"]])]
-    scored += [score_rows(names, "", ["где"], [["там"]])]
-    made = columns_of(names, 5, rows, scored)
+    scored = [metrics.score_rows(names, "", ["a b", "c"], [["a b"], ["d"]])]
+    scored += [metrics.score_rows(names, "", ["где"], [["там"]])]
+    made = metrics.columns_of(names, 5, rows, scored)
     assert made["metric_rougel"].to_pylist() == [0.0, None, None, 1.0, None]
     assert made["metric_ter"].to_pylist() == [100.0, None, 100.0, 0.0, None]
     assert made["metric_ter_counts"].type == pa.list_(pa.int64())
     counts = made["metric_ter_counts"].to_pylist()
     assert [own and own[0] for own in counts] == [1, None, 1, 0, None]
-    none = columns_of(names, 2, np.zeros(0, np.int64), [])
+    none = metrics.columns_of(names, 2, np.zeros(0, np.int64), [])
     assert [none[name].null_count for name in made] == [2, 2, 2]
 
 
 def test_what_cannot_be_computed_is_refused_by_name(monkeypatch):
-    check_metrics([*METRICS], ["en", "sr", ""], refuse_scripts=True)
-    check_metrics(["rougel"], ["zh"])
+    metrics.check_metrics([*METRICS], ["en", "sr", ""], refuse_scripts=True)
+    metrics.check_metrics(["rougel"], ["zh"])
     with pytest.raises(ConfigError, match="rougel cannot be computed: got texts in 'zh'"):
-        check_metrics(["rougel"], ["zh-Hans"], refuse_scripts=True)
+        metrics.check_metrics(["rougel"], ["zh-Hans"], refuse_scripts=True)
     found = "bertscore_beam.metrics.table.find_spec"
     monkeypatch.setattr(found, lambda name: None if name == "mecab_ko" else find_spec(name))
     with pytest.raises(ConfigError, match=r"BLEU of texts in 'ko'.*'sacrebleu\[ko\]'"):
-        check_metrics(["bleu"], ["ko"])
+        metrics.check_metrics(["bleu"], ["ko"])
     monkeypatch.setattr(found, lambda _: None)
-    check_metrics([], ["ja"])
+    metrics.check_metrics([], ["ja"])
     with pytest.raises(ConfigError, match=r"got no sacrebleu, rouge-score.*'\.\[tune\]'"):
-        check_metrics(["chrf"], ["en"])
+        metrics.check_metrics(["chrf"], ["en"])
 
 
 def test_metrics_are_part_of_what_a_folder_holds():
-    assert identity_of([], "en") == {}
-    assert identity_of(["ter", "bleu"], "en") == identity_of(["bleu", "ter"], "en")
-    assert identity_of(["bleu"], "en") != identity_of(["bleu"], "zh")
+    assert metrics.identity_of([], "en") == {}
+    assert metrics.identity_of(["ter", "bleu"], "en") == metrics.identity_of(["bleu", "ter"], "en")
+    assert metrics.identity_of(["bleu"], "en") != metrics.identity_of(["bleu"], "zh")
 
 
 def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
     candidates, names = [*CANDIDATES, None], ("chrf", "rougel")
     every = np.arange(len(CANDIDATES))
-    made = columns_of(names, 6, every, [score_rows(names, "", CANDIDATES, THREE)])
+    made = metrics.columns_of(names, 6, every, [metrics.score_rows(names, "", CANDIDATES, THREE)])
     scores = {name: np.where([text is None for text in candidates], np.nan, 0.5) for name in "prf"}
     table = pa.table({**dict(zip(columns.SCORES.values(), scores.values(), strict=True)), **made})
     empty = pa.array([None] * 6, pa.string())
@@ -165,10 +156,10 @@ def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
 
 @pytest.mark.parametrize("name", ["chrf", "ter"])
 def test_corpora_that_are_equal_do_not_differ(name):
-    _, counts = metric_of(name).rows(CANDIDATES, ONE)
+    _, counts = metrics.metric_of(name).rows(CANDIDATES, ONE)
 
     def score(sums):
-        return corpus_score(name, sums.astype(int).tolist())
+        return metrics.corpus_score(name, sums.astype(int).tolist())
 
     found = compare_corpora(counts.astype(float), counts.astype(float), score)
     assert (found.difference, found.randomization_p, found.bootstrap_p) == (0, 1, 1)
@@ -183,14 +174,16 @@ def test_processes_score_rows_of_several_languages_as_this_one_does():
     candidates = [f"{text} {row}" for row in range(number) for text in ("At nine",)]
     references = [["At nine, or ten"] for _ in range(number)]
     rows = np.flatnonzero(np.arange(number) % 7)
-    processes = MetricProcesses(("bleu", "chrf"), 1)
+    processes = metrics.MetricProcesses(("bleu", "chrf"), 1)
     wait = processes.begin(candidates, references, rows, lambda row: "zh" if row % 2 else "en")
     made = wait()
     processes.pool.kill()
     for row in (1, 2, 447):
         language = "zh" if row % 2 else "en"
         for name in ("bleu", "chrf"):
-            scores, counts = metric_of(name, language).rows([candidates[row]], [references[row]])
+            scores, counts = metrics.metric_of(name, language).rows(
+                [candidates[row]], [references[row]]
+            )
             assert made[METRICS[name]][row].as_py() == scores[0]
             assert made[METRIC_COUNTS[name]][row].as_py() == counts[0].tolist()
     assert made["metric_chrf"].null_count == number - len(rows)

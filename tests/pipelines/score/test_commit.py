@@ -10,18 +10,10 @@ import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
+from bertscore_beam import records
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import SplitReader
 from bertscore_beam.files import TEMPORARY_PREFIX, create_exclusively, write_atomically
-from bertscore_beam.records import (
-    INDEX_FILE,
-    INDEX_FOLDER,
-    PACKS_FOLDER,
-    PARTS_FOLDER,
-    record_name,
-    record_path,
-    rows_file,
-)
 from bertscore_beam.run import LOCK_FILE, OutputFolder, RunLock, job as job_module, runs_below
 from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
 from bertscore_core import ConfigError, InputError, SignatureError
@@ -68,9 +60,9 @@ def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
     before = parts_of(output)
     unpack(output)
     for name in before:
-        old = output / PARTS_FOLDER / f"{name}.json"
+        old = output / records.PARTS_FOLDER / f"{name}.json"
         old.parent.mkdir(exist_ok=True)
-        (output / record_path(name)).rename(old)
+        (output / records.record_path(name)).rename(old)
     old = output / "_rejects" / "rows" / "shard-000.parquet" / "part-000000000000.pq"
     old.parent.mkdir(parents=True)
     old.touch()
@@ -175,8 +167,13 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     part = "shard-000.parquet/part-000000000000.parquet"
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
     assert pq.ParquetFile(tmp_path / "out" / plan).read()["path"].to_pylist() == ["0"]
-    expected = {f"{PACKS_FOLDER}/00000002-00000.jsonl.gz", rows_file(part), INDEX_FILE, plan}
-    assert {name for name in left if not name.startswith(f"{INDEX_FOLDER}/")} == expected
+    expected = {
+        f"{records.PACKS_FOLDER}/00000002-00000.jsonl.gz",
+        records.rows_file(part),
+        records.INDEX_FILE,
+        plan,
+    }
+    assert {name for name in left if not name.startswith(f"{records.INDEX_FOLDER}/")} == expected
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
@@ -221,7 +218,7 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     standing = replace(job.standing, pending=(second,), unsure=(first,))
     (stage,) = run_of(replace(job, standing=standing)).stages
     assert len(stage.amounts) == 1
-    assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
+    assert stage.amounts.done([records.record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
     standing = replace(job.standing, pending=(), unsure=(first, second))
     (stage,) = run_of(replace(job, standing=standing)).stages

@@ -15,7 +15,6 @@ from bertscore_beam.dump import MOST_GROUPS, check_number, groups_of, take_censu
 from bertscore_beam.records import (
     GROUPS_FILE,
     group_rows,
-    groups,
     in_order,
     merge_statistics,
     narrow_words,
@@ -153,9 +152,9 @@ def test_too_many_groups_leave_all_rows_in_any_cut(monkeypatch):
     parts = [statistics_of(table.slice(n, 20), ["number"], None) for n in range(0, 300, 20)]
     whole = merge_statistics(parts)
     assert len(whole.groups) == 11
-    monkeypatch.setattr(groups, "MOST_GROUPS", 11)
+    monkeypatch.setattr("bertscore_beam.dump.MOST_GROUPS", 11)
     assert merge_statistics(parts) == whole
-    monkeypatch.setattr(groups, "MOST_GROUPS", 10)
+    monkeypatch.setattr("bertscore_beam.dump.MOST_GROUPS", 10)
     for cut in (1, 4, 15):
         pieces = [merge_statistics(parts[n : n + cut]) for n in range(0, 15, cut)]
         assert merge_statistics(pieces) == replace(whole, groups=None)

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 
-from bertscore_beam.tune import (
-    GroupRows,
-    TuneOptions,
-    held_out,
-    hybrids_of,
-    languages_of_rows,
-    mean_of,
-    statistics_of,
-)
+from bertscore_beam import tune
 from bertscore_core.stats import Resampled, pearson
 from tests.support.judgements import judgement_rows, read, write_judgements
 
@@ -19,7 +11,7 @@ COLUMNS = {"system_column": "system", "item_column": "item", "label_column": "go
 
 
 def options(**changes):
-    return TuneOptions(judgements=("j",), output="out", score_column="human", **changes)
+    return tune.TuneOptions(judgements=("j",), output="out", score_column="human", **changes)
 
 
 def judgements(tmp_path, rows=None, **changes):
@@ -27,9 +19,9 @@ def judgements(tmp_path, rows=None, **changes):
 
 
 def test_columns_decide_which_statistics_are_computed(tmp_path):
-    plain = statistics_of(judgements(tmp_path), options())
+    plain = tune.statistics_of(judgements(tmp_path), options())
     assert list(plain) == ["pearson", "spearman", "kendall"]
-    more = statistics_of(judgements(tmp_path, **COLUMNS), options(**COLUMNS))
+    more = tune.statistics_of(judgements(tmp_path, **COLUMNS), options(**COLUMNS))
     assert set(more) - set(plain) == {
         "item_kendall", "item_accuracy", "auc",
         "system_pearson", "system_accuracy", "system_soft_accuracy",
@@ -39,28 +31,28 @@ def test_columns_decide_which_statistics_are_computed(tmp_path):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_raw_assessments_of_0_to_100_are_also_ranked(tmp_path, sign):
     rows = [{**row, "human": sign * min(max(row["human"], 0), 1) * 100} for row in judgement_rows()]
-    assert "darr" in statistics_of(judgements(tmp_path, rows), options())
+    assert "darr" in tune.statistics_of(judgements(tmp_path, rows), options())
 
 
 def test_a_score_that_repeats_people_agrees_fully(tmp_path):
     found = judgements(tmp_path, **COLUMNS)
     people, labels = found.people[None], found.labels[None]
-    own = GroupRows.of(found, np.arange(len(found)), np.concatenate([people, labels]))
+    own = tune.GroupRows.of(found, np.arange(len(found)), np.concatenate([people, labels]))
     values = {
         name: statistic(own).values
-        for name, statistic in statistics_of(found, options(**COLUMNS)).items()
+        for name, statistic in tune.statistics_of(found, options(**COLUMNS)).items()
     }
     assert values.pop("auc")[1] == pytest.approx(1)
     for name, value in values.items():
         assert value[0] == pytest.approx(1), name
-    hybrids = hybrids_of(own, options(hybrids=200, **COLUMNS))
+    hybrids = tune.hybrids_of(own, options(hybrids=200, **COLUMNS))
     assert hybrids["hybrid_hits_at_1"][0] == pytest.approx(1)
     assert hybrids["hybrid_difference"][0] == pytest.approx(0)
     assert hybrids["hybrid_hits_at_1"][1] < 1
 
 
 def made_rows(people, scores, items=None):
-    return GroupRows(people=people, labels=None, systems=None, items=items, scores=scores)
+    return tune.GroupRows(people=people, labels=None, systems=None, items=items, scores=scores)
 
 
 def test_halves_hold_each_row_once_and_keep_items_whole():
@@ -84,7 +76,9 @@ def test_what_is_held_out_does_not_profit_from_the_choice():
         people = random.normal(size=120)
         rows = made_rows(people, people + 1.5 * random.normal(size=(7, 120)))
         best.append(pearson(people, rows.scores).values.max())
-        apart.append(held_out(lambda own: pearson(own.people, own.scores), [rows], range(7), 0))
+        apart.append(
+            tune.held_out(lambda own: pearson(own.people, own.scores), [rows], range(7), 0)
+        )
     halves = [rows.half(side, range(7), 0) for side in (0, 1)]
     one, other = (pearson(half.people, half.scores).values for half in halves)
     both_ways = (other[one.argmax()] + one[other.argmax()]) / 2
@@ -94,7 +88,9 @@ def test_what_is_held_out_does_not_profit_from_the_choice():
     assert np.mean(apart) == pytest.approx(truth, abs=4 * error)
     assert np.mean(best) > truth + 10 * error
     constant = made_rows(people, np.ones((7, 120)))
-    assert held_out(lambda own: pearson(own.people, own.scores), [constant], range(7), 0) is None
+    assert (
+        tune.held_out(lambda own: pearson(own.people, own.scores), [constant], range(7), 0) is None
+    )
 
 
 def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
@@ -103,7 +99,7 @@ def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
     for rows in (40, 90, 200):
         people = random.normal(size=rows)
         parts.append(pearson(people, people + random.normal(size=(2, rows))))
-    mean = mean_of(parts)
+    mean = tune.mean_of(parts)
     assert mean.values == pytest.approx(np.mean([part.values for part in parts], axis=0))
     expected = np.sqrt(np.sum([part.errors**2 for part in parts], axis=0)) / 3
     assert mean.errors == pytest.approx(expected, rel=0.02)
@@ -115,7 +111,7 @@ def test_the_mean_of_resampled_statistics_keeps_their_pairs():
         Resampled(values=np.array([0.5, 0.4]), replicates=random.normal(size=(100, 2)))
         for _ in range(2)
     ]
-    mean = mean_of(parts)
+    mean = tune.mean_of(parts)
     assert mean.replicates == pytest.approx((parts[0].replicates + parts[1].replicates) / 2)
 
 
@@ -126,5 +122,5 @@ def test_the_mean_of_resampled_statistics_keeps_their_pairs():
 def test_a_group_may_name_the_language_of_its_texts(tmp_path, name, language):
     rows = [{**row, "group": name} for row in judgement_rows()]
     found = judgements(tmp_path, rows, by="group")
-    assert languages_of_rows(found, None) == (language,)
-    assert languages_of_rows(found, "ja") == ("ja",)
+    assert tune.languages_of_rows(found, None) == (language,)
+    assert tune.languages_of_rows(found, "ja") == ("ja",)
