@@ -1,4 +1,7 @@
-"""Fixtures every test may use. They need no more than `tests/core` does: torch and transformers."""
+"""Fixtures every test may use. They need no more than `tests/core` does: torch and transformers.
+
+The second is imported where tests run, and not in the process that hands tests out.
+"""
 
 import os
 import signal
@@ -7,16 +10,16 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import settings
 
-from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.model import CACHE_VARIABLE
 from tests.support import layers
-from tests.support.encoders import shared_encoder, shared_tokenizer
-from tests.support.tiny_models import build_tiny_model, lacks
+
+if TYPE_CHECKING:
+    from bertscore_core import BertScorer
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
@@ -32,14 +35,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    from bertscore_core.model import CACHE_VARIABLE
+
     if CACHE_VARIABLE not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="bertscore-tests-")
         os.environ[CACHE_VARIABLE] = folder.name
         config.add_cleanup(folder.cleanup)
 
 
-def pytest_sessionstart() -> None:
-    """Watch that quick tests stay quick."""
+def pytest_collection() -> None:
+    """Watch that quick tests stay quick, in each process that runs tests."""
     layers.watch()
 
 
@@ -85,6 +90,8 @@ def encoders_are_shared() -> Iterator[None]:
 
     The number of threads, which some tests choose, is given back: it may move the last bit.
     """
+    from tests.support.encoders import shared_encoder, shared_tokenizer
+
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
@@ -130,14 +137,18 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def scorer() -> BertScorer:
+def scorer() -> "BertScorer":
     """Return a scorer with the embedded model, on the CPU."""
+    from bertscore_core import BertScorer, ScorerConfig
+
     return BertScorer(ScorerConfig(device="cpu"))
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Build the tiny model of a family when it is first asked for. Tests change copies only."""
+    from tests.support.tiny_models import build_tiny_model, lacks
+
     root = tmp_path_factory.mktemp("tiny")
 
     @cache

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from transformers import PreTrainedModel
 
 HEAVY = ("model", "job", "process", "long")
 """Markers of tests that `make quick` leaves out; pyproject.toml says what each means."""
@@ -44,6 +43,8 @@ def begin_with_the_longest(items: list[pytest.Item]) -> None:
 
 def watch() -> None:
     """Note heavy work from now on, in whatever thread it is done."""
+    from transformers import PreTrainedModel
+
     sys.addaudithook(_note_process)
     _watch(PreTrainedModel, "__init__", "makes an encoder", "model")
     if find_spec("apache_beam") is not None:  # tests of the core run where Beam is not installed
