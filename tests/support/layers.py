@@ -17,7 +17,7 @@ NEEDS = {"scorer": "model", "tiny_folder": "model", "checkout": "job"}
 LONGEST = (
     "test_every_write.py", "test_prism.py", "test_restarts.py", "test_simulation.py",
     "test_first_contact.py", "test_container.py", "test_docs.py", "test_out_of_memory.py",
-    "test_readers.py",
+    "test_readers.py", "test_lock.py",
 )  # fmt: skip
 """Files whose few tests take long: begun last, they would leave the other process without work."""
 
