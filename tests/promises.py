@@ -1,0 +1,128 @@
+"""What README.md and the pages promise: the tests of each promise, and that they can fail.
+
+    python -m tests.promises                    write docs/promises.md from promises.toml
+    python -m tests.promises --try RESULTS      break what each promise says, and run its tests
+    python -m tests.promises --try RESULTS text ...   only promises that hold one of these texts
+
+A promise is a sentence of a page, the tests that fail if it breaks, and a small fault that breaks
+it. `--try` puts the fault into a copy of the tree and runs the tests there: all must fail. The
+results are appended to a file, a line each.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.small_faults import ROOT, Fault, copy_tree, place_of
+
+LIST = Path(__file__).with_suffix(".toml")
+PAGE = ROOT / "docs" / "promises.md"
+NEVER = "never run"
+
+
+class Promise(NamedTuple):
+    """A promise and its proof.
+
+    Attributes:
+        text: A piece of the page, as it stands there.
+        page: Path of the page.
+        layer: Key of the table `seen`: where its tests run.
+        tests: Names of tests, as pytest has them, without parameters.
+        right: A piece of code that occurs once in the sources; "" where nothing was broken.
+        wrong: What it becomes, so that the promise is broken.
+    """
+
+    text: str
+    page: str
+    layer: str
+    tests: tuple[str, ...] = ()
+    right: str = ""
+    wrong: str = ""
+
+
+def read_promises() -> tuple[dict[str, dict[str, str]], tuple[Promise, ...]]:
+    """Return where each layer was last seen to pass, and all promises."""
+    data = tomllib.loads(LIST.read_text(encoding="utf-8"))
+    made = (Promise(**{**row, "tests": tuple(row.get("tests", ()))}) for row in data["promise"])
+    return data["seen"], tuple(made)
+
+
+def page() -> str:
+    """Return the text of docs/promises.md."""
+    seen, promises = read_promises()
+    lines = [
+        "# Promises, and how they are proven",
+        "",
+        "This page lists what README.md and the other pages promise, and the tests that fail if a promise breaks.",
+        "Each was tried once: the code was broken on purpose, and the tests failed. `python -m tests.promises` makes",
+        "this page from `tests/promises.toml`; `--try` breaks the code again.",
+        "",
+        "| where | last seen to pass | on |",
+        "| --- | --- | --- |",
+    ]
+    for layer in seen.values():
+        on = f"{layer['machine']}, {layer['date']}" if "date" in layer else NEVER
+        lines.append(f"| {layer['what']} | {layer.get('commit', NEVER)} | {on} |")
+    for name in dict.fromkeys(promise.page for promise in promises):
+        link = os.path.relpath(ROOT / name, PAGE.parent)
+        lines += ["", f"## [{name}]({link})", "", "| promise | tests | where |", "| --- | --- | --- |"]
+        for promise in promises:
+            if promise.page == name:
+                tests = "<br>".join(f"`{test.removeprefix('tests/')}`" for test in promise.tests)
+                where = seen[promise.layer]
+                ran = where["what"] if "date" in where else NEVER
+                text = " ".join(promise.text.split()).replace("|", "\\|")
+                lines.append(f"| {text} | {tests or NEVER} | {ran} |")
+    return "\n".join(lines) + "\n"
+
+
+def broken(promise: Promise) -> dict[str, object]:
+    """Break what a promise says, in a copy of the tree, and return which of its tests fail."""
+    place = place_of(Fault("", promise.right, promise.wrong), ROOT)
+    with tempfile.TemporaryDirectory(prefix="promise-") as folder:
+        copy_tree(Path(folder))
+        path = Path(folder) / place.relative_to(ROOT)
+        path.write_text(path.read_text().replace(promise.right, promise.wrong))
+        own = os.pathsep.join((folder, f"{folder}/pipelines"))
+        fail = {test: _fails(Path(folder), own, test) for test in promise.tests}
+    return {"text": promise.text, "page": promise.page, "fails": fail}
+
+
+def _fails(folder: Path, own: str, test: str) -> bool:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": own, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [*command, test], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"pytest cannot run {test}: got status {done.returncode}: {done.stdout}")
+    return done.returncode == 1
+
+
+def main() -> None:
+    """Write the page, or break the code for each promise."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--try", dest="results", type=Path, help="a file for results")
+    parser.add_argument("texts", nargs="*", help="only promises that hold one of these texts")
+    given = parser.parse_args()
+    if given.results is None:
+        PAGE.write_text(page(), encoding="utf-8")
+        return
+    for promise in read_promises()[1]:
+        named = not given.texts or any(text in promise.text for text in given.texts)
+        if named and promise.right:
+            result = broken(promise)
+            with given.results.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+            fail = result["fails"]
+            print(f"{sum(fail.values())} of {len(fail)} fail: {promise.text}", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
