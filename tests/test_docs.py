@@ -1,12 +1,14 @@
 """What README.md and docs/ say is so: examples run, commands parse, links and messages exist."""
 
 import ast
+import doctest
 import io
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ PAGES = {
     for path in (README, *sorted((ROOT / "docs").glob("*.md")))
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+STEP = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 OUTPUT = "build/my-scores"
 NEEDED = {
@@ -59,11 +62,14 @@ def examples(page: str) -> list[tuple[str, str]]:
 
 def commands(page: str) -> Iterator[list[str]]:
     """Yield the arguments of every `bertscore-beam` of a page's shell blocks."""
-    for code in blocks(page, "sh"):
-        for line in code.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if "bertscore-beam" in words:
-                yield words[words.index("bertscore-beam") + 1 :]
+    return chain.from_iterable(map(commands_in, blocks(page, "sh")))
+
+
+def commands_in(code: str) -> Iterator[list[str]]:
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if "bertscore-beam" in words:
+            yield words[words.index("bertscore-beam") + 1 :]
 
 
 PYTHON_PAGES = [page for page in PAGES if examples(page)]
@@ -147,6 +153,27 @@ def test_the_command_of_the_readme_prints_what_is_shown(checkout):
             assert float(said.partition(": ")[2]) == pytest.approx(float(value), abs=2e-6)
         else:
             assert said == line
+
+
+@pytest.mark.job
+def test_the_tutorial_runs_as_it_stands(checkout, capsys):
+    """Where the page has `...`, anything may be printed."""
+    steps = STEP.findall(PAGES["docs/start.md"])
+    assert len(steps) == 7
+    statuses = []
+    with chdir(checkout[0]):
+        for language, code, expected in steps:
+            if language == "python":
+                exec(compile(code, "docs/start.md", "exec"), {})  # noqa: S102 - our own text
+                continue
+            (command,) = commands_in(code)
+            capsys.readouterr()
+            statuses.append(cli.main(command))
+            printed = capsys.readouterr().out
+            assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), (
+                printed
+            )
+    assert statuses == [0, 0, 0, 4, 0, 0]
 
 
 @pytest.mark.parametrize(
