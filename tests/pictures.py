@@ -1,0 +1,43 @@
+"""Make the pictures of README.md and the pages, from the tutorial: `python -m tests.pictures`.
+
+It needs a Chromium, which `python -m tests.support.get_chromium` gets.
+"""
+
+import shutil
+import tempfile
+from contextlib import chdir
+from pathlib import Path
+
+from bertscore_beam.cli import main as cli
+from tests.support.browsers import chromium
+from tests.test_docs import PAGES, ROOT, STEP, commands_in
+
+PICTURES = ROOT / "docs" / "pictures"
+CANDIDATE = "Snow delayed the night train by 40 minutes."
+REFERENCE = "The night train was 40 minutes late because of snow."
+
+
+def main() -> None:
+    """Follow docs/start.md in a folder of its own, and keep what it makes."""
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="scores-") as folder, chdir(folder):
+        Path("configs").symlink_to(ROOT / "configs")
+        for language, code, _ in STEP.findall(PAGES["docs/start.md"]):
+            if language == "python":
+                exec(compile(code, "docs/start.md", "exec"), {})  # noqa: S102 - our own text
+            else:
+                cli.main(*commands_in(code))
+        texts = ["--candidate", CANDIDATE, "--reference", REFERENCE]
+        cli.main(["explain", *texts, "--output", "matrix.svg"])
+        with chromium() as browser:
+            if browser is None:
+                raise SystemExit("no Chromium: call python -m tests.support.get_chromium")
+            page = browser.new_page(viewport={"width": 1000, "height": 810})
+            page.goto(Path("build/report.html").absolute().as_uri())
+            page.screenshot(path="report.png", clip={"x": 0, "y": 60, "width": 1000, "height": 750})
+        for name in ("matrix.svg", "report.png"):
+            shutil.copy(name, PICTURES)
+
+
+if __name__ == "__main__":
+    main()
