@@ -286,14 +286,14 @@ def test_single_rows_are_read_in_the_order_asked_for(tmp_path):
         read_rows(run, [RowPlace("a", 7)], ["candidate"])
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "explain.md"
+PAGE = Path(__file__).parents[3] / "docs" / "report-and-explain.md"
 
 
 @pytest.mark.long
 @pytest.mark.model
 def test_the_example_of_the_page_prints_what_is_shown(scorer, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    command, shown = re.findall(r"^```(?:sh|text)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)[1:3]
+    command, shown = re.findall(r"^```(?:sh|text)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)[2:4]
     program, verb, *arguments = shlex.split(command)
     assert (program, verb) == ("bertscore-beam", "explain")
     assert perform(["explain", *arguments, "--device", "cpu"]) == 0
