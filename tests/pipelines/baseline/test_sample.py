@@ -61,7 +61,7 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     monkeypatch.setattr(sample_module, "_LANE_FILES", size)
     monkeypatch.setattr(sample_module, "_LANE_HASHES", held)
     monkeypatch.setattr(sample_module, "_LANE_TEXTS", held)
-    monkeypatch.setattr(sample_module, "part_bits", lambda pairs: 2)
+    monkeypatch.setattr("bertscore_beam.crawl.part_bits", lambda pairs: 2)
     lanes = [lane for code in ("de", "en") for lane in lanes_of(code, list(written))]
     assert len(lanes) == 2 * -(-len(written) // size)
     assert [path for _, paths in lanes for path in paths] == [*written, *written]

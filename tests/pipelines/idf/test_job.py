@@ -10,7 +10,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import INPUT_FOLDER, SplitReader
+from bertscore_beam.dump import INPUT_FOLDER, SplitReader, write_rows
 from bertscore_beam.idf import (
     COUNTS_FOLDER,
     begin_idf,
@@ -21,7 +21,7 @@ from bertscore_beam.idf import (
     plan_idf,
 )
 from bertscore_beam.options import IdfOptions
-from bertscore_beam.run import FolderLostError, RunLock, Runner, text_import
+from bertscore_beam.run import FolderLostError, RunLock, Runner
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
@@ -164,8 +164,8 @@ def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypat
     shutil.rmtree(work / INPUT_FOLDER)
     lose_a_count(work)
     table.unlink()
-    imported = Mock(wraps=text_import.write_rows)
-    monkeypatch.setattr(text_import, "write_rows", imported)
+    imported = Mock(wraps=write_rows)
+    monkeypatch.setattr("bertscore_beam.dump.write_rows", imported)
     assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
     assert imported.call_count == again
     assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint

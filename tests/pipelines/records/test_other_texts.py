@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.dump import INPUT_FOLDER
-from bertscore_beam.records import ROWS_FOLDER, other_texts
+from bertscore_beam.dump import INPUT_FOLDER, read_split
+from bertscore_beam.records import ROWS_FOLDER
 from bertscore_beam.run import LOCK_FILE
 from bertscore_beam.score import show_summary
 from bertscore_core.errors import ConfigError
@@ -227,13 +227,13 @@ def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path, rows):
 
 def test_twenty_parts_spread_over_the_dump_are_looked_at(tmp_path, monkeypatch):
     chosen = nights(tmp_path, numbers(0, 100), numbers(0, 100), "a.parquet", split_rows=2)
-    read, seen = other_texts.read_split, []
+    seen = []
 
     def noting(split: Any, columns: Any) -> Any:
         seen.append(split.row_offset)
-        return read(split, columns)
+        return read_split(split, columns)
 
-    monkeypatch.setattr(other_texts, "read_split", noting)
+    monkeypatch.setattr("bertscore_beam.dump.read_split", noting)
     prepare_score(chosen)
     assert seen == [2 * (number * 50 // 20) for number in range(20)]
     seen.clear()

@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import pytest
 
+from bertscore_beam import records
 from bertscore_beam.dump import write_part
 from bertscore_beam.records import Standing, resume
 from bertscore_beam.run import OutputFolder, RunLock, lock
-from bertscore_beam.score import job
 from tests.simulation import commands
 from tests.simulation.play import play
 from tests.simulation.world import Hazards
@@ -108,7 +108,7 @@ HOLES = {
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (job, "keep_records", lambda *_, **__: None),
+    "parts that stay in packs": (records, "keep_records", lambda *_, **__: None),
     "stale parts that stay": (resume, "Standing", lambda **named: Standing(**named | NONE_STALE)),
 }
 SEEDS = {"looks that last too long": range(155, 165), "rare heartbeats": range(200, 260)}

@@ -18,7 +18,7 @@ from bertscore_beam.records import (
     read_index,
 )
 from bertscore_beam.run import SUMMARY_FILE, OutputFolder
-from bertscore_beam.score import build_score_pipeline, finish
+from bertscore_beam.score import build_score_pipeline
 from bertscore_core import ScoreSummary
 from bertscore_core.tokens import Work
 from tests.support.dumps import write_dump
@@ -113,7 +113,7 @@ def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder,
     job = start(prepare_score(options(dump, tmp_path / "all", group_by=("id",), **given)))
     # No process builds it here: the pipeline alone does.
     monkeypatch.setattr(index_module, "_build", None)
-    monkeypatch.setattr(finish, "group_part", group_small_record)
+    monkeypatch.setattr("bertscore_beam.records.group_part", group_small_record)
     pipeline = beam.Pipeline(runner=FnApiRunner())
     build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True), idf=job.idf)
     pipeline.run().wait_until_finish()

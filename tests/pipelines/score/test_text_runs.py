@@ -17,6 +17,7 @@ from bertscore_beam.dump import (
     RejectedError,
     TextFile,
     expand_inputs,
+    write_rows,
 )
 from bertscore_beam.records import FILES_FILE
 from bertscore_beam.run import (
@@ -27,7 +28,6 @@ from bertscore_beam.run import (
     UNUSABLE,
     Runner,
     job as jobs,
-    text_import as importing,
 )
 from bertscore_beam.score import plan_score
 from bertscore_core import ConfigError
@@ -84,13 +84,13 @@ def out(tmp_path):
 @pytest.fixture
 def imported(monkeypatch):
     """Return the names of the files that are imported from here on."""
-    names, convert = [], importing.write_rows
+    names = []
 
     def noting(text, *given):
         names.append(Path(text.path).name)
-        convert(text, *given)
+        write_rows(text, *given)
 
-    monkeypatch.setattr(importing, "write_rows", noting)
+    monkeypatch.setattr("bertscore_beam.dump.write_rows", noting)
     return names
 
 
