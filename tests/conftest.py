@@ -27,8 +27,8 @@ settings.load_profile("project")
 def pytest_configure(config: pytest.Config) -> None:
     """Keep converted encoders for this session alone, in a folder that its processes share.
 
-    The layers of the suite have hooks of their own. Commands that tests start must hear SIGINT, which a shell ignores for its background jobs, and
-    SIGHUP, which `nohup` ignores.
+    The layers of the suite have hooks of their own. Commands that tests start must hear SIGINT,
+    which a shell ignores for its background jobs, and SIGHUP, which `nohup` ignores.
     """
     config.pluginmanager.register(layers)
     signal.signal(signal.SIGINT, signal.default_int_handler)
