@@ -3,8 +3,16 @@
 `python -m tests.support.every_write FOLDER EVERY [KIND ...]` prints what it found as JSON. It
 is a process of its own, since it forks: what takes seconds to import is imported once for all runs,
 and a run that dies takes nothing with it but itself.
+
+The project writes and deletes by few functions of `os` (see `bertscore_beam.files`). Each call is
+counted here if it changes something below a folder, and one of them goes wrong. Calls wait for each
+other, so that the number of changes is the same in every run. The runs are the smallest of their
+kind, without a model: all that they write is real, but a stand-in for the encoder looks each token
+up in a table of random vectors. So scores are a function of the texts, and a run takes less than a
+second.
 """
 
+import errno
 import gc
 import gzip
 import io
@@ -16,15 +24,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from torch import Tensor
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import INPUT_FOLDER
@@ -36,9 +47,197 @@ from bertscore_beam.run import (
     lock as locks,
     successful_run,
 )
-from tests.support.faulty_disk import WAYS, Fault, faulty_disk
+from bertscore_core.model import Encoder, EncoderOptions, ModelFiles
+from tests.support.baseline_tables import write_rows
+from tests.support.crawl_texts import sentences
+from tests.support.dumps import pair_rows, write_dump
+from tests.support.judgements import judgement_rows, write_judgements
 from tests.support.quick_beam import remember
-from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
+from tests.support.text_files import to_jsonl, write_text
+from tests.support.tiny_models import build_tiny_model
+
+Way = Literal["before", "after", "killed"]
+
+WAYS: tuple[Way, ...] = ("before", "after", "killed")
+"""An error before the change is made, an error after it, and the death of the process before it."""
+
+KILLED = 137
+"""Status of a process that dies here, as that of one that was killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What goes wrong.
+
+    Attributes:
+        at: The number of the change, from 1 on.
+        way: How it goes wrong.
+    """
+
+    at: int
+    way: Way
+
+
+@dataclass(slots=True)
+class Disk:
+    """What happened below the folder.
+
+    Attributes:
+        root: The folder.
+        fault: What goes wrong; None for nothing.
+        notes: File outside of it to which the rest is written.
+        changes: Writes and deletions so far.
+        happened: What went wrong, by the name of the function and the path; "" for nothing yet.
+    """
+
+    root: str
+    fault: Fault | None
+    notes: Path
+    changes: int = 0
+    happened: str = ""
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+
+    def change(self, name: str, path: str, do: Callable[[], Any]) -> Any:
+        """Make a change, or let it go wrong."""
+        with self._turn:
+            if not path.startswith(self.root) or not _changes(name, path):
+                return do()
+            self.changes += 1
+            if self.fault is None or self.changes != self.fault.at:
+                return do()
+            self.happened = f"{name} {path[len(self.root) :]}"
+            if self.fault.way == "killed":
+                self.tell()
+                os._exit(KILLED)
+            if self.fault.way == "after":
+                do()
+            raise OSError(errno.EIO, "made up by a test")
+
+    def tell(self) -> None:
+        """Write down what happened."""
+        told = {"changes": self.changes, "happened": self.happened}
+        self.notes.write_text(json.dumps(told))
+
+
+def _changes(name: str, path: str) -> bool:
+    """Tell whether a call can have an effect. To `replace` and `link` the path is the new one."""
+    if name in ("mkdir", "link"):
+        return not os.path.lexists(path)
+    if name == "rmdir":
+        return os.path.isdir(path) and not os.listdir(path)
+    return name == "replace" or os.path.lexists(path)
+
+
+@contextmanager
+def faulty_disk(root: str, fault: Fault | None, notes: Path) -> Iterator[Disk]:
+    """Count the changes below a folder while the body runs, in all threads of this process."""
+    disk = Disk(root, fault, notes)
+    with mock.patch.multiple(os, **{name: _watched(disk, name) for name in _FUNCTIONS}):
+        yield disk
+
+
+_FUNCTIONS = ("mkdir", "link", "replace", "remove", "rmdir", "unlink")
+
+
+def _watched(disk: Disk, name: str) -> Callable[..., Any]:
+    original: Callable[..., Any] = getattr(os, name)
+    place = 1 if name in ("link", "replace") else 0
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return disk.change(name, os.fspath(args[place]), lambda: original(*args, **kwargs))
+
+    return call
+
+
+_WIDTH = 8
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallRun:
+    """A command that writes into a folder.
+
+    Attributes:
+        words: The command.
+        earlier: What has been run in that folder before, if anything; its output makes way.
+        once: Whether the command is refused when its result is there.
+    """
+
+    words: Words
+    earlier: Words = ()
+    once: bool = False
+
+
+def looked_up(files: ModelFiles, options: EncoderOptions) -> Encoder:
+    """Stand in for `load_encoder`."""
+    layers = files.depth + 1 if options.all_layers else 1
+    shape = (layers, files.config["vocab_size"], _WIDTH)
+    vectors = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+
+    def start(ids: Tensor, mask: Tensor) -> Any:
+        return lambda: vectors[:, ids]
+
+    return Encoder(
+        model=None,
+        forward=start,
+        device=torch.device("cpu"),
+        hidden_size=_WIDTH,
+        num_outputs=layers,
+    )
+
+
+def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
+    """Write the inputs below a folder.
+
+    Args:
+        folder: The folder.
+        out: Where the runs write: a folder in it, or in a store.
+
+    Returns:
+        A command that makes a run which others take scores from, and the runs by their kind.
+    """
+    model = build_tiny_model("bert", folder / "bert")
+    dump = write_dump(folder / "dump", [4, 2], row_group_size=2)
+    texts = folder / "texts"
+    for name, start, rows in (("a", 0, 4), ("b", 4, 2)):
+        write_text(texts / f"{name}.jsonl", to_jsonl(pa.table(pair_rows(rows, start)).to_pylist()))
+    (folder / "en.txt").write_text("\n".join(sentences("en", 60, 8)) + "\n")
+    judgements = write_judgements(folder / "judgements.parquet", judgement_rows(3))
+    for name, shift in (("one", 0.0), ("two", 0.1)):
+        write_rows(folder / f"{name}.tsv", np.linspace(0.2, 0.5, 12).reshape(4, 3) + shift)
+    before = folder / "before"
+    encoder = ("--device", "cpu", "--backend", "torch")
+    scored = ("--model", model, *encoder, "--num-layers", 2)
+    weighted = ("score", "--input", dump, *scored)
+    weighted += ("--idf", "corpus", "--idf-key", "id", "--group-by", "id")
+    score = ("score", "--input", texts, *scored, "--output", out, "--split-rows")
+    full = (*weighted, "--output", out, "--split-rows", 2, "--reuse", before, "--overwrite")
+    idf = ("idf", "--input", texts, "--model", model, "--idf-key", "id", "--split-rows", 2)
+    baseline = ("baseline", "--sentences", f"en={folder / 'en.txt'}", "--models", model)
+    baseline += ("--pairs", 20, "--idf", *encoder, "--output", out, "--overwrite", "--seed")
+    tune = ("tune", "--judgements", judgements, "--score-column", "human", "--by", "language")
+    tune += ("--models", model, *encoder, "--metrics", "bleu", "--resamples", 100)
+    tune += ("--min-rows", 3)
+    tune += ("--output", out, "--registry", f"{out}/layers.json", "--layers")
+    rescale = ("rescale", before, "--output", out, "--overwrite", "--baseline")
+    return _words(*weighted, "--output", before, "--split-rows", 3), {
+        "score": SmallRun(words=_words(*score, 2), earlier=_words(*score, 1)),
+        "score with idf, key, groups and reuse": SmallRun(
+            words=_words(*full), earlier=_words(*full, "--num-layers", 1)
+        ),
+        "idf": SmallRun(words=_words(*idf, "--output", f"{out}/table.npz"), once=True),
+        "baseline": SmallRun(words=_words(*baseline, 1), earlier=_words(*baseline, 2)),
+        "tune": SmallRun(words=_words(*tune, 1, 2), earlier=_words(*tune, 1)),
+        "rescale": SmallRun(
+            words=_words(*rescale, folder / "one.tsv"), earlier=_words(*rescale, folder / "two.tsv")
+        ),
+    }
+
+
+def _words(*words: object) -> Words:
+    return (*map(str, words), "--quiet")
+
 
 TIMED = ("seconds", "started", "pairs_per_second")
 """Ends of the names of fields of JSON that hold clocks, at any depth."""
