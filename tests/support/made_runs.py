@@ -31,24 +31,11 @@ from bertscore_core.tokens import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 
-SIGNATURE = Signature(
-    model="made-up",
-    weights="0123456789ab",
-    num_layers="6",
-    layer_semantics="cut",
-    tokenizer="0123456789abcdef",
-    prefix_space="no",
-    max_length="512",
-    idf="none",
-    baseline="none",
-    empty="zero",
-    dtype="float32",
-    batch_tokens="any",
-    attention="auto",
-    backend="torch",
-    version="0.1.0",
-    torch="2.13.0",
-    transformers="5.23.0",
+SIGNATURE = Signature.parse(
+    "bertscore|model:made-up|weights:0123456789ab|num_layers:6|layer_semantics:cut"
+    "|tokenizer:0123456789abcdef|prefix_space:no|max_length:512|idf:none|baseline:none|empty:zero"
+    "|dtype:float32|batch_tokens:any|attention:auto|backend:torch|version:0.1.0|torch:2.13.0"
+    "|transformers:5.23.0"
 )
 PART_ROWS = 20_000
 
@@ -80,16 +67,13 @@ def scored(
         for name, values in measures
     }
     counts = pa.array(np.full(len(f1), tokens, dtype=np.int32), mask=missing)
-    return pa.table(
-        inputs
-        | scores
-        | {
-            columns.CANDIDATE_TOKENS: counts,
-            columns.REFERENCE_TOKENS: counts,
-            columns.TRUNCATED: pa.array(np.zeros(len(f1), dtype=np.bool_), mask=missing),
-            columns.ERROR: pa.array(np.where(missing, "null_candidate", None), pa.string()),
-        }
-    )
+    facts = {
+        columns.CANDIDATE_TOKENS: counts,
+        columns.REFERENCE_TOKENS: counts,
+        columns.TRUNCATED: pa.array(np.zeros(len(f1), dtype=np.bool_), mask=missing),
+        columns.ERROR: pa.array(np.where(missing, "null_candidate", None), pa.string()),
+    }
+    return pa.table(inputs | scores | facts)
 
 
 def with_column(rows: pa.Table, name: str, values: object) -> pa.Table:

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertscore_core import BertScorer, ScorerConfig
 from tests.benchmarks.first_contact.kit import spread_out
 from tests.benchmarks.models import SHAPES, BenchModel, prepare, write_roberta
@@ -68,8 +66,3 @@ class Given:
         """Load a model on the device, on torch."""
         chosen = {"num_layers": model.shape.layers, "device": self.device, "backend": "torch"}
         return BertScorer(ScorerConfig(model=str(model.path), dtype=dtype, **chosen, **options))
-
-    def wait(self) -> None:
-        """Wait until the device has done all its work."""
-        if self.on_gpu:
-            torch.cuda.synchronize()

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity
+from torch.utils.benchmark import Timer
 
 from bertscore_core import BertScorer
 from bertscore_core.model import LastLayer, PackedBatch, load_encoder, packed_forward
@@ -79,7 +80,7 @@ def card(recorder: Recorder, given: Given) -> None:
             "the device to pinned memory": lambda: pinned.copy_(there, non_blocking=True),
             "plain memory to the device": lambda: there.copy_(plain),
         }.items():
-            rate = size / 4 / seconds_of(given, action)
+            rate = size / 4 / seconds_of(action)
             recorder.add(what=f"copy from {what}", gb_per_second=rate / 1e9)
 
 
@@ -107,22 +108,17 @@ def device_facts() -> dict[str, Any]:
     return facts
 
 
-def seconds_of(given: Given, action: Callable[[], Any], repeats: int = 10) -> float:
-    """Return the seconds of one call, the device waited for before and after all of them."""
-    action()
-    given.wait()
-    started = time.perf_counter()
-    for _ in range(repeats):
-        action()
-    given.wait()
-    return (time.perf_counter() - started) / repeats
+def seconds_of(action: Callable[[], Any]) -> float:
+    """Return the seconds of one call of ten, the device waited for before and after all of them."""
+    timer = Timer("action()", globals={"action": action}, num_threads=torch.get_num_threads())
+    return float(timer.timeit(10).mean)
 
 
 def copied(given: Given, size: int) -> float:
     """Return the bytes a second that a copy inside the device reads and writes."""
     there = torch.empty(size, dtype=torch.uint8, device=given.device)
     other = torch.empty_like(there)
-    return 2 * size / seconds_of(given, lambda: other.copy_(there))
+    return 2 * size / seconds_of(lambda: other.copy_(there))
 
 
 def profiled(recorder: Recorder, given: Given) -> None:
