@@ -25,10 +25,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -56,9 +56,7 @@ from tests.support.quick_beam import remember
 from tests.support.text_files import to_jsonl, write_text
 from tests.support.tiny_models import build_tiny_model
 
-Way = Literal["before", "after", "killed"]
-
-WAYS: tuple[Way, ...] = ("before", "after", "killed")
+WAYS = ("before", "after", "killed")
 """An error before the change is made, an error after it, and the death of the process before it."""
 
 KILLED = 137
@@ -71,11 +69,11 @@ class Fault:
 
     Attributes:
         at: The number of the change, from 1 on.
-        way: How it goes wrong.
+        way: How it goes wrong, one of `WAYS`.
     """
 
     at: int
-    way: Way
+    way: str
 
 
 @dataclass(slots=True)
@@ -126,14 +124,6 @@ def _changes(name: str, path: str) -> bool:
     if name == "rmdir":
         return os.path.isdir(path) and not os.listdir(path)
     return name == "replace" or os.path.lexists(path)
-
-
-@contextmanager
-def faulty_disk(root: str, fault: Fault | None, notes: Path) -> Iterator[Disk]:
-    """Count the changes below a folder while the body runs, in all threads of this process."""
-    disk = Disk(root, fault, notes)
-    with mock.patch.multiple(os, **{name: _watched(disk, name) for name in _FUNCTIONS}):
-        yield disk
 
 
 _FUNCTIONS = ("mkdir", "link", "replace", "remove", "rmdir", "unlink")
@@ -421,7 +411,8 @@ class Workshop:
                 file = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(file, 1)
                 os.dup2(file, 2)
-                with faulty_disk(f"{self.out}/", fault, self._told) as disk:
+                disk = Disk(f"{self.out}/", fault, self._told)
+                with mock.patch.multiple(os, **{name: _watched(disk, name) for name in _FUNCTIONS}):
                     status = cli.main(words)
                 disk.tell()
                 sys.stdout.flush()
