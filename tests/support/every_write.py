@@ -37,16 +37,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertscore_beam import run
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import INPUT_FOLDER
-from bertscore_beam.run import (
-    BEAT_FILE,
-    LOCK_FILE,
-    MANIFEST_FOLDER,
-    OutputFolder,
-    lock as locks,
-    successful_run,
-)
 from bertscore_core.model import Encoder, EncoderOptions, ModelFiles
 from tests.support.baseline_tables import write_rows
 from tests.support.crawl_texts import sentences
@@ -238,7 +231,7 @@ OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced")
 State = dict[str, Any]
 """The content of each file of a folder, by its path, without clocks."""
 
-_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER)
+_NO_RESULTS = (run.MANIFEST_FOLDER, INPUT_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
@@ -292,7 +285,7 @@ def _without_lock(state: State) -> State:
     return {
         name: content
         for name, content in state.items()
-        if not name.endswith(LOCK_FILE) and BEAT_FILE not in name
+        if not name.endswith(run.LOCK_FILE) and run.BEAT_FILE not in name
     }
 
 
@@ -326,7 +319,7 @@ class Workshop:
         before, self.runs = small_runs(root, str(self.out))
         self._done(before)
 
-    def try_every(self, run: SmallRun, every: int) -> dict[str, Any]:
+    def try_every(self, small: SmallRun, every: int) -> dict[str, Any]:
         """Cut a run off at every so many of its changes; in each way, or by turns.
 
         Returns:
@@ -336,19 +329,19 @@ class Workshop:
             how long all of them took (`seconds`).
         """
         started = time.monotonic()
-        self._warm_up(run.words)
-        self._prepare(run)
-        self._done(run.words)
+        self._warm_up(small.words)
+        self._prepare(small)
+        self._done(small.words)
         changes = json.loads(self._told.read_text())["changes"]
         first, whole = state_of(self._begin), state_of(self.out)
         statuses: Counter[int] = Counter()
         problems = []
         for fault in _faults(changes, every):
             self._begin_again()
-            status = self._run(run.words, fault)
+            status = self._run(small.words, fault)
             happened = json.loads(self._told.read_text())["happened"]
             problem = "" if happened else "it was not reached"
-            problem = problem or self._claims(status, first, whole) or self._again(run, whole)
+            problem = problem or self._claims(status, first, whole) or self._again(small, whole)
             if problem:
                 where = f"{fault.at} {fault.way} {happened}"
                 problems.append(f"{where}: status {status}, {problem}")
@@ -367,13 +360,13 @@ class Workshop:
         gc.collect()
         gc.freeze()  # a collection would touch, and so copy, all of it in each fork
 
-    def _prepare(self, run: SmallRun) -> None:
+    def _prepare(self, small: SmallRun) -> None:
         """Make the folder that a run begins with."""
         shutil.rmtree(self._begin, ignore_errors=True)
         self._begin.mkdir()
         self._begin_again()
-        if run.earlier:
-            self._done(run.earlier)
+        if small.earlier:
+            self._done(small.earlier)
             shutil.copytree(self.out, self._begin, dirs_exist_ok=True)
 
     def _begin_again(self) -> None:
@@ -383,16 +376,16 @@ class Workshop:
     def _claims(self, status: int, first: State, whole: State) -> str:
         """Say what is missing in a folder that is said to be whole."""
         state = state_of(self.out)
-        is_marked = successful_run(OutputFolder(str(self.out))) is not None
+        is_marked = run.successful_run(run.OutputFolder(str(self.out))) is not None
         if status == cli.DONE or (is_marked and results_of(state) != results_of(first)):
             return differences(results_of(state), results_of(whole))
         return ""
 
-    def _again(self, run: SmallRun, whole: State) -> str:
+    def _again(self, small: SmallRun, whole: State) -> str:
         """Give the same command again; say what is wrong then."""
-        if run.once and not differences(_without_lock(state_of(self.out)), whole):
+        if small.once and not differences(_without_lock(state_of(self.out)), whole):
             return ""
-        status = self._run(run.words)
+        status = self._run(small.words)
         if status != cli.DONE:
             return f"then {status}: {self._log.read_text()[-400:]}"
         return differences(state_of(self.out), whole)
@@ -433,7 +426,7 @@ def main(arguments: Sequence[str]) -> int:
             mock.patch.object(os, "fsync"),  # processes die here, and no machine
             # No rival is there to wait for; a heartbeat, which is a write, would come at any time.
             mock.patch.multiple(
-                locks, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
+                run.lock, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
             ),
         ):
             stack.enter_context(patch)

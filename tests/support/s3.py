@@ -15,11 +15,7 @@ from unittest import mock
 from urllib.parse import quote
 
 import fsspec
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server import werkzeug_app
 from werkzeug.serving import make_server
 
 from tests.support.faults import Faults
@@ -30,8 +26,9 @@ from tests.support.web import running
 def s3_server() -> Iterator[tuple[str, Faults]]:
     """Run a server in a thread; yield its address and the faults it may be given."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    faults = Faults(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=MotoRequestHandler)
+    faults = Faults(werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app))
+    handler = werkzeug_app.MotoRequestHandler
+    server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=handler)
     with running(server) as url:
         yield url, faults
 

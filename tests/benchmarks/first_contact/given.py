@@ -48,15 +48,14 @@ class Given:
 
     def minilm(self) -> BenchModel:
         """Return the model that was brought along, else one of its shape with random weights."""
-        folder = self.work / "models"
-        if not (folder / "minilm" / "config.json").is_file():
-            folder.mkdir(parents=True, exist_ok=True)
+        target = self.work / "models" / "minilm"
+        if not (target / "config.json").is_file():
+            target.mkdir(parents=True, exist_ok=True)
             if (self.kit / "model" / "config.json").is_file():
-                spread_out(self.kit / "model", folder / "minilm")
+                spread_out(self.kit / "model", target)
             else:
-                (folder / "minilm").mkdir()
-                write_roberta(folder / "minilm", **RANDOM)
-        return BenchModel("minilm", folder, SHAPES["embedded"])
+                write_roberta(target, **RANDOM)
+        return BenchModel("minilm", target.parent, SHAPES["embedded"])
 
     def large(self) -> BenchModel:
         """Return roberta-large's shape up to layer 17, or the small model in a quick try."""
