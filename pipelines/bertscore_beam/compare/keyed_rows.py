@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from bertscore_beam import dump
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison import Group
+from bertscore_beam.compare.results import Group
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
 from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns

@@ -9,24 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.compare import keyed_rows, results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison import (
-    Group,
-    GroupComparison,
-    PairCounts,
-    RankedPair,
-    RankedSystem,
-    Ranking,
-    SettingsDifference,
-)
-from bertscore_beam.compare.keyed_rows import (
-    ABSENT,
-    Entries,
-    Numbers,
-    RowReader,
-    pair_entries,
-    row_buckets,
-)
 from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
@@ -46,12 +30,12 @@ MOST_SYSTEMS = 100
 
 
 def rank(
-    group: Group,
+    group: results.Group,
     systems: Sequence[str],
     common: tuple[int, npt.NDArray[np.float64]],
-    compared: Mapping[tuple[int, int], GroupComparison],
+    compared: Mapping[tuple[int, int], results.GroupComparison],
     confidence: float,
-) -> Ranking:
+) -> results.Ranking:
     """Rank systems by their means and by the tests of their pairs.
 
     Args:
@@ -70,7 +54,7 @@ def rank(
             is_first = (comparison.result.difference or 0.0) > 0
             better[(left, right) if is_first else (right, left)] = True
         pairs.append(
-            RankedPair(
+            results.RankedPair(
                 system=systems[left],
                 other=systems[right],
                 difference=comparison.result.difference,
@@ -87,7 +71,7 @@ def rank(
             cluster += 1
         wins, losses = int(better[place].sum()), int(better[:, place].sum())
         ranked.append(
-            RankedSystem(
+            results.RankedSystem(
                 system=systems[number],
                 mean=float(means[number]),
                 first=1 + losses,
@@ -97,7 +81,7 @@ def rank(
             )
         )
     by_flips = any(pair.result.randomization_p is not None for pair in compared.values())
-    return Ranking(
+    return results.Ranking(
         group=group,
         rows=rows,
         confidence=confidence,
@@ -114,8 +98,8 @@ def rank(
 # Sums of clusters of a group that may wait to be added to the others, at least.
 _WAITING = 10_000
 
-_COUNTS = tuple(PairCounts.__dataclass_fields__)
-_Moved = list[tuple[Entries, Entries]]
+_COUNTS = tuple(results.PairCounts.__dataclass_fields__)
+_Moved = list[tuple[keyed_rows.Entries, keyed_rows.Entries]]
 _NO_CLUSTERS = stats.ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
@@ -133,7 +117,7 @@ class PairedGroups:
         options: CompareOptions,
         sides: tuple[int, int],
         names: Sequence[str],
-        settings: SettingsDifference,
+        settings: results.SettingsDifference,
         groups: int,
         corpus: str | None,
     ) -> None:
@@ -144,7 +128,7 @@ class PairedGroups:
         self.sides, self.settings = sides, settings
         self.names = names[sides[0]], names[sides[1]]
         self._options, self._corpus = options, corpus
-        self._corpora: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._corpora: list[tuple[keyed_rows.Numbers, keyed_rows.Numbers, keyed_rows.Numbers]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
         self._pairs = [stats.PairedSums.of(np.zeros(0))] * groups
@@ -152,7 +136,9 @@ class PairedGroups:
         self._risen: _Moved = []
         self._fallen: _Moved = []
 
-    def add(self, entries: Entries, mine: Numbers, theirs: Numbers) -> None:
+    def add(
+        self, entries: keyed_rows.Entries, mine: keyed_rows.Numbers, theirs: keyed_rows.Numbers
+    ) -> None:
         """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
         present = (mine >= 0) | (theirs >= 0)
         mine, theirs = mine[present], theirs[present]
@@ -171,7 +157,9 @@ class PairedGroups:
         self._count("only_against_scored", groups[before & ~in_run])
         self._add_pairs(entries[mine[pairs]], entries[theirs[pairs]], groups[pairs])
 
-    def _add_pairs(self, mine: Entries, theirs: Entries, groups: Numbers) -> None:
+    def _add_pairs(
+        self, mine: keyed_rows.Entries, theirs: keyed_rows.Entries, groups: keyed_rows.Numbers
+    ) -> None:
         score, before = (side["score"].astype(np.float64) for side in (mine, theirs))
         differences, noise = score - before, self.settings.noise
         for row, values in enumerate((score, before)):
@@ -194,12 +182,16 @@ class PairedGroups:
                 if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
                     waiting[:] = [stats.ClusterSums.merge(waiting)]
 
-    def _count(self, name: str, groups: Numbers) -> None:
+    def _count(self, name: str, groups: keyed_rows.Numbers) -> None:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
     def _furthest(
-        self, before: _Moved, mine: Entries, theirs: Entries, moves: npt.NDArray[Any]
+        self,
+        before: _Moved,
+        mine: keyed_rows.Entries,
+        theirs: keyed_rows.Entries,
+        moves: npt.NDArray[Any],
     ) -> _Moved:
         most = self._options.moved_rows
         furthest = np.argsort(-moves, kind="stable")[:most]
@@ -211,12 +203,14 @@ class PairedGroups:
         """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
         return sorted([*self._risen, *self._fallen], key=_by_distance)
 
-    def counts(self, groups: slice) -> PairCounts:
+    def counts(self, groups: slice) -> results.PairCounts:
         """Return what became of the rows of some groups."""
         counts = self._counts[:, groups].sum(axis=1)
-        return PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
+        return results.PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
 
-    def compared(self, name: Group, groups: slice, resamples: int) -> GroupComparison:
+    def compared(
+        self, name: results.Group, groups: slice, resamples: int
+    ) -> results.GroupComparison:
         """Return the comparison of a group, or of all of them; no p value is corrected."""
         options = self._options
         how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}
@@ -224,7 +218,7 @@ class PairedGroups:
         totals = self._totals[:, groups].sum(axis=1)
         mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
         clusters = [_NO_CLUSTERS, *chain.from_iterable(self._clusters[groups])]
-        return GroupComparison(
+        return results.GroupComparison(
             group=name,
             counts=counts,
             mean=mean,
@@ -240,7 +234,9 @@ class PairedGroups:
         )
 
     @cached_property
-    def _corpus_rows(self) -> tuple[Numbers, Numbers, list[Numbers]]:
+    def _corpus_rows(
+        self,
+    ) -> tuple[keyed_rows.Numbers, keyed_rows.Numbers, list[keyed_rows.Numbers]]:
         """The counts of all pairs on both sides, and which of them each group has."""
         groups, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
@@ -262,12 +258,12 @@ class PairedGroups:
         return stats.compare_corpora(mine, theirs, score, **how)
 
 
-def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
+def _by_distance(two: tuple[keyed_rows.Entries, keyed_rows.Entries]) -> tuple[float, int, int]:
     mine, theirs = two
     return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
 
 
-def _rows_by_group(groups: Numbers) -> Iterator[tuple[int, Numbers]]:
+def _rows_by_group(groups: keyed_rows.Numbers) -> Iterator[tuple[int, keyed_rows.Numbers]]:
     order = np.argsort(groups, kind="stable")
     names, starts = np.unique(groups[order], return_index=True)
     # The piece before the first group is empty. Without any group it is the only one.
@@ -284,7 +280,7 @@ class Paired(NamedTuple):
     names: tuple[str, ...]
     sums: tuple[PairedGroups, ...]
     common: npt.NDArray[np.float64]
-    reader: RowReader
+    reader: keyed_rows.RowReader
     without_system: int
 
 
@@ -293,17 +289,17 @@ def pair_sides(
     measure: str,
     runs: Sequence[FinishedRun],
     references: str | None,
-    settings: Sequence[SettingsDifference],
+    settings: Sequence[results.SettingsDifference],
 ) -> Paired:
     """Read all rows, put them on the disk, and add them up by pair of sides.
 
     Without systems each run is a side. `references` is the column of references to digest; None if
     that is not needed. `settings` has one for each AGAINST, or one for all systems.
     """
-    reader = RowReader(options, measure)
+    reader = keyed_rows.RowReader(options, measure)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
     wanted = len(options.systems or ()) or len(rows)
-    with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
+    with closing(keyed_rows.row_buckets(sum(run.rows for run in runs))) as buckets:
         for side, run in enumerate(runs):
             for entries in reader.read(run, side=side, references=references):
                 rows += np.bincount(entries["side"], minlength=len(rows))
@@ -338,8 +334,8 @@ def _add_up(
     options: CompareOptions,
     names: Sequence[str],
     sides: Sequence[int],
-    settings: Sequence[SettingsDifference],
-    reader: RowReader,
+    settings: Sequence[results.SettingsDifference],
+    reader: keyed_rows.RowReader,
     buckets: Buckets,
 ) -> tuple[tuple[PairedGroups, ...], npt.NDArray[np.float64]]:
     # The first side is compared with every other; to rank systems, each with each.
@@ -364,13 +360,13 @@ def _add_up(
     common = np.zeros((groups, 1 + len(names)))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for _, entries in buckets.take(reader.entry):
-        by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
+        by_side = keyed_rows.pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
         places, counts = (own[:, sides] for own in by_side)
         repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
         for paired in sums:
             paired.add(entries, *places[:, paired.sides].T)
         if options.is_ranking:
-            scores = np.where(places == ABSENT, np.nan, entries["score"][places])
+            scores = np.where(places == keyed_rows.ABSENT, np.nan, entries["score"][places])
             rows = ~np.isnan(scores).any(axis=1)
             of_group = entries["group"][places[rows, 0]].astype(np.int64)
             for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):
@@ -379,7 +375,9 @@ def _add_up(
     return sums, common
 
 
-def _check_unique(repeated: Numbers, names: Sequence[str], options: CompareOptions) -> None:
+def _check_unique(
+    repeated: keyed_rows.Numbers, names: Sequence[str], options: CompareOptions
+) -> None:
     if repeated.any():
         counts = [
             f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"

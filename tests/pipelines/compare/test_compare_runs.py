@@ -8,15 +8,8 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from bertscore_beam.compare import (
-    CompareOptions,
-    compare,
-    compare_runs,
-    failures_of,
-    keyed_rows,
-    paired_sides,
-    tables_of,
-)
+from bertscore_beam import compare
+from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.dump import census, columns
 from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
@@ -30,7 +23,7 @@ ROWS = 240
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
-    monkeypatch.setattr(compare, "RESAMPLES", 499)
+    monkeypatch.setattr("bertscore_beam.compare.compare.RESAMPLES", 499)
 
 
 def table(seed=0, shift=0.0, rows=ROWS):
@@ -53,7 +46,8 @@ def with_f1(rows, values):
 
 
 def compared(run, against, **options):
-    return compare_runs(CompareOptions(run=str(run), against=(str(against),), **options))
+    chosen = compare.CompareOptions(run=str(run), against=(str(against),), **options)
+    return compare.compare_runs(chosen)
 
 
 def sole(run, against, **options):
@@ -155,7 +149,7 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     groups = [group for one in result.comparisons for group in one.groups]
     assert [one.p_adjusted for one in groups] == holm([one.p_value for one in groups])
     assert len(groups) == 12
-    (words, *_) = failures_of(result)
+    (words, *_) = compare.failures_of(result)
     assert "precision of the run did not pass the gate: it is lower by more than 0.005" in words
 
 
@@ -173,7 +167,7 @@ def test_groups_without_a_move_are_unchanged_unless_they_differ_or_have_lost_a_r
     (found,) = result.comparisons
     assert [one.is_unchanged for one in found.groups] == [True, False, False, True]
     assert [one.group[0][-1] for one in found.by_change] == ["2", "3", "0", "1"]
-    (scores,) = [shown for shown in tables_of(result) if shown.title == "Scores"]
+    (scores,) = [shown for shown in compare.tables_of(result) if shown.title == "Scores"]
     lost = scores.columns.index("lost")
     assert [(row[0], row[lost]) for row in scores.rows] == [
         *(("all", "1"), ("system-2", "0"), ("system-1", "1"), ("2 groups unchanged", ""))
@@ -331,8 +325,8 @@ def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tm
         tmp_path / "coarse", {"a": rows}, signature=replace(SIGNATURE, dtype="bfloat16")
     )
     now = made_run(tmp_path / "now", {"a": with_f1(rows, moved)})
-    options = CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
-    first, second = together = compare_runs(options).comparisons
+    options = compare.CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
+    first, second = together = compare.compare_runs(options).comparisons
     assert together == (sole(now, exact), sole(now, coarse, force=True))
     assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
     assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
@@ -412,8 +406,9 @@ def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeyp
 )
 def test_bad_options_are_refused_before_rows_are_read(two, options, words):
     now, before, _, _ = two
+    given = {"run": str(now), "against": (str(before),), **options}
     with pytest.raises(BertScoreError, match=words):
-        compare_runs(CompareOptions(**{"run": str(now), "against": (str(before),), **options}))
+        compare.compare_runs(compare.CompareOptions(**given))
 
 
 def test_too_many_groups_are_refused_by_name(two, monkeypatch):
@@ -446,7 +441,7 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     groups, pieces = 500, 3
     rows = np.zeros(2 * groups, keyed_rows.entry_of("bleu")).view(Counted)
     rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
-    options = CompareOptions(run="run", against=("against",), measure=("bleu",))
+    options = compare.CompareOptions(run="run", against=("against",), measure=("bleu",))
     settings = compare.SettingsDifference(noise=0.0)
     sums = paired_sides.PairedGroups(options, (0, 1), "ab", settings, groups, "bleu")
     for _ in range(pieces):
