@@ -306,21 +306,11 @@ def _comparison(
     ]
     if options.fail_if_drop is not None:
         groups = judge(groups, options)
-    moved = _moved(paired, sums)
+    moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
-    if not options.is_ranking:
-        if options.key:
-            places = [records.RowPlace(row.file, row.row) for row in moved]
-            moved = tuple(
-                replace(
-                    row, key=tuple(values_as_text(column_of(own, name))[0] for name in options.key)
-                )
-                for row, own in zip(moved, records.read_rows(run, places, options.key), strict=True)
-            )
-        fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
-        if fallen is not None:
-            words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
-            explain = shlex.join(words)
+    fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
+    if fallen is not None and not options.is_ranking:
+        explain = shlex.join(("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}"))
     return results.Comparison(
         run=sums.names[0],
         against=sums.names[1],
@@ -401,20 +391,25 @@ def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
         )
 
 
-def _moved(paired: Paired, sums: PairedGroups) -> tuple[results.MovedRow, ...]:
-    files, groups = list(paired.reader.files), list(paired.reader.groups)
+def _moved(
+    paired: Paired, sums: PairedGroups, run: records.FinishedRun, key: Sequence[str]
+) -> tuple[results.MovedRow, ...]:
+    files, groups, moved = list(paired.reader.files), list(paired.reader.groups), sums.moved()
+    places = [records.RowPlace(files[mine["file"]], int(mine["row"])) for mine, _ in moved]
+    named = records.read_rows(run, places, key) if key else [None] * len(moved)
     return tuple(
         results.MovedRow(
             change=float(mine["score"]) - float(theirs["score"]),
             score=float(mine["score"]),
             against_score=float(theirs["score"]),
-            file=files[mine["file"]],
-            row=int(mine["row"]),
+            file=place.input_name,
+            row=place.row,
             against_file=files[theirs["file"]],
             against_row=int(theirs["row"]),
             group=groups[mine["group"]],
+            key=tuple(values_as_text(column_of(own, name))[0] for name in key),
         )
-        for mine, theirs in sums.moved()
+        for (mine, theirs), place, own in zip(moved, places, named, strict=True)
     )
 
 

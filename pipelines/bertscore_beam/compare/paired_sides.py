@@ -1,6 +1,6 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain, combinations
@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.compare import keyed_rows, results
+from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.keyed_rows import Entries, Numbers, RowReader, pair_entries, row_buckets
 from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
@@ -99,7 +100,7 @@ def rank(
 _WAITING = 10_000
 
 _COUNTS = tuple(results.PairCounts.__dataclass_fields__)
-_Moved = list[tuple[keyed_rows.Entries, keyed_rows.Entries]]
+_Moved = list[tuple[Entries, Entries]]
 _NO_CLUSTERS = stats.ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
@@ -128,17 +129,14 @@ class PairedGroups:
         self.sides, self.settings = sides, settings
         self.names = names[sides[0]], names[sides[1]]
         self._options, self._corpus = options, corpus
-        self._corpora: list[tuple[keyed_rows.Numbers, keyed_rows.Numbers, keyed_rows.Numbers]] = []
+        self._corpora: list[tuple[Numbers, Numbers, Numbers]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
         self._pairs = [stats.PairedSums.of(np.zeros(0))] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
-        self._risen: _Moved = []
-        self._fallen: _Moved = []
+        self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
 
-    def add(
-        self, entries: keyed_rows.Entries, mine: keyed_rows.Numbers, theirs: keyed_rows.Numbers
-    ) -> None:
+    def add(self, entries: Entries, mine: Numbers, theirs: Numbers) -> None:
         """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
         present = (mine >= 0) | (theirs >= 0)
         mine, theirs = mine[present], theirs[present]
@@ -157,9 +155,7 @@ class PairedGroups:
         self._count("only_against_scored", groups[before & ~in_run])
         self._add_pairs(entries[mine[pairs]], entries[theirs[pairs]], groups[pairs])
 
-    def _add_pairs(
-        self, mine: keyed_rows.Entries, theirs: keyed_rows.Entries, groups: keyed_rows.Numbers
-    ) -> None:
+    def _add_pairs(self, mine: Entries, theirs: Entries, groups: Numbers) -> None:
         score, before = (side["score"].astype(np.float64) for side in (mine, theirs))
         differences, noise = score - before, self.settings.noise
         for row, values in enumerate((score, before)):
@@ -170,11 +166,17 @@ class PairedGroups:
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
         moves = np.where(np.abs(raw) > noise, differences, 0.0)
-        self._risen = self._furthest(self._risen, mine, theirs, moves)
-        self._fallen = self._furthest(self._fallen, mine, theirs, -moves)
+        most = self._options.moved_rows
+        for sign, known in self._moved.items():
+            furthest = np.argsort(-sign * moves, kind="stable")[:most]
+            furthest = furthest[sign * moves[furthest] > 0]
+            candidates = [*known, *zip(mine[furthest], theirs[furthest], strict=True)]
+            self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
         if self._corpus is not None:
             self._corpora.append((groups, mine["counts"], theirs["counts"]))
-        for group, rows in _rows_by_group(groups):
+        for group, rows in enumerate(self._rows_by_group(groups)):
+            if not len(rows):
+                continue
             self._pairs[group] += stats.PairedSums.of(differences[rows])
             if self._options.cluster is not None:
                 waiting = self._clusters[group]
@@ -182,26 +184,13 @@ class PairedGroups:
                 if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
                     waiting[:] = [stats.ClusterSums.merge(waiting)]
 
-    def _count(self, name: str, groups: keyed_rows.Numbers) -> None:
+    def _count(self, name: str, groups: Numbers) -> None:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
-    def _furthest(
-        self,
-        before: _Moved,
-        mine: keyed_rows.Entries,
-        theirs: keyed_rows.Entries,
-        moves: npt.NDArray[Any],
-    ) -> _Moved:
-        most = self._options.moved_rows
-        furthest = np.argsort(-moves, kind="stable")[:most]
-        furthest = furthest[moves[furthest] > 0]
-        candidates = [*before, *zip(mine[furthest], theirs[furthest], strict=True)]
-        return sorted(candidates, key=_by_distance)[:most]
-
     def moved(self) -> _Moved:
         """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
-        return sorted([*self._risen, *self._fallen], key=_by_distance)
+        return sorted(chain(*self._moved.values()), key=_by_distance)
 
     def counts(self, groups: slice) -> results.PairCounts:
         """Return what became of the rows of some groups."""
@@ -234,14 +223,15 @@ class PairedGroups:
         )
 
     @cached_property
-    def _corpus_rows(
-        self,
-    ) -> tuple[keyed_rows.Numbers, keyed_rows.Numbers, list[keyed_rows.Numbers]]:
+    def _corpus_rows(self) -> tuple[Numbers, Numbers, list[Numbers]]:
         """The counts of all pairs on both sides, and which of them each group has."""
         groups, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
+        return mine, theirs, self._rows_by_group(groups)
+
+    def _rows_by_group(self, groups: Numbers) -> list[Numbers]:
         ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
-        return mine, theirs, np.split(np.argsort(groups, kind="stable"), ends[:-1])
+        return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
     def _compared_corpora(self, groups: slice, **how: Any) -> stats.CorpusResult | None:
         name = self._corpus
@@ -258,16 +248,9 @@ class PairedGroups:
         return stats.compare_corpora(mine, theirs, score, **how)
 
 
-def _by_distance(two: tuple[keyed_rows.Entries, keyed_rows.Entries]) -> tuple[float, int, int]:
+def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
     mine, theirs = two
     return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
-
-
-def _rows_by_group(groups: keyed_rows.Numbers) -> Iterator[tuple[int, keyed_rows.Numbers]]:
-    order = np.argsort(groups, kind="stable")
-    names, starts = np.unique(groups[order], return_index=True)
-    # The piece before the first group is empty. Without any group it is the only one.
-    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
 
 
 class Paired(NamedTuple):
@@ -280,7 +263,7 @@ class Paired(NamedTuple):
     names: tuple[str, ...]
     sums: tuple[PairedGroups, ...]
     common: npt.NDArray[np.float64]
-    reader: keyed_rows.RowReader
+    reader: RowReader
     without_system: int
 
 
@@ -296,10 +279,10 @@ def pair_sides(
     Without systems each run is a side. `references` is the column of references to digest; None if
     that is not needed. `settings` has one for each AGAINST, or one for all systems.
     """
-    reader = keyed_rows.RowReader(options, measure)
+    reader = RowReader(options, measure)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
     wanted = len(options.systems or ()) or len(rows)
-    with closing(keyed_rows.row_buckets(sum(run.rows for run in runs))) as buckets:
+    with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
         for side, run in enumerate(runs):
             for entries in reader.read(run, side=side, references=references):
                 rows += np.bincount(entries["side"], minlength=len(rows))
@@ -335,7 +318,7 @@ def _add_up(
     names: Sequence[str],
     sides: Sequence[int],
     settings: Sequence[results.SettingsDifference],
-    reader: keyed_rows.RowReader,
+    reader: RowReader,
     buckets: Buckets,
 ) -> tuple[tuple[PairedGroups, ...], npt.NDArray[np.float64]]:
     # The first side is compared with every other; to rank systems, each with each.
@@ -360,13 +343,13 @@ def _add_up(
     common = np.zeros((groups, 1 + len(names)))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for _, entries in buckets.take(reader.entry):
-        by_side = keyed_rows.pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
+        by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
         places, counts = (own[:, sides] for own in by_side)
         repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
         for paired in sums:
             paired.add(entries, *places[:, paired.sides].T)
         if options.is_ranking:
-            scores = np.where(places == keyed_rows.ABSENT, np.nan, entries["score"][places])
+            scores = np.where(places < 0, np.nan, entries["score"][places])
             rows = ~np.isnan(scores).any(axis=1)
             of_group = entries["group"][places[rows, 0]].astype(np.int64)
             for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):
@@ -375,9 +358,7 @@ def _add_up(
     return sums, common
 
 
-def _check_unique(
-    repeated: keyed_rows.Numbers, names: Sequence[str], options: CompareOptions
-) -> None:
+def _check_unique(repeated: Numbers, names: Sequence[str], options: CompareOptions) -> None:
     if repeated.any():
         counts = [
             f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"

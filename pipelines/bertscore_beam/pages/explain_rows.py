@@ -211,11 +211,10 @@ def read_idf(run: FinishedRun, path: str | None) -> IdfTables | None:
     """
     if run.run["identity"].get("idf", "none") == "none":
         return None
-    if path is not None:
-        return load_idf(path)
-    if run.folder.exists(IDF_FILE):
-        return load_idf(run.folder.path(IDF_FILE))
-    path = run.run.get("options", {}).get("idf")
+    if path is None and run.folder.exists(IDF_FILE):
+        path = run.folder.path(IDF_FILE)
+    if path is None:
+        path = run.run.get("options", {}).get("idf")
     if path is None or path in IDF_WORDS:
         raise IdfError(
             f"the idf table of the run in {run.folder.shown!r} cannot be found: got no {IDF_FILE} "

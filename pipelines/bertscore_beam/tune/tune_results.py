@@ -378,11 +378,9 @@ def _check_defined(
         for name, own in groups.items()
         if (np.ptp(own.scores[sides.of_bertscore], axis=1) == 0).all()
     ]
-    why = (
-        f"all texts have the same scores in {', '.join(map(repr, flat))}"
-        if flat
-        else ("the judgements, or their means, do not differ")
-    )
+    why = "the judgements, or their means, do not differ"
+    if flat:
+        why = f"all texts have the same scores in {', '.join(map(repr, flat))}"
     raise InputError(
         f"{statistic} is not defined, so no layer can be chosen: got a group in which {why}; "
         "expected judgements and scores that differ in every group. Leave such a group out of the "
