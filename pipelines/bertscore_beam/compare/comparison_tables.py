@@ -20,9 +20,7 @@ def tables_of(compared: results.Compared) -> tuple[Shown, ...]:
     """Return the tables of all comparisons, the answer first; of a ranking, only that."""
     if compared.rankings:
         by = compared.comparisons[0].by
-        return tuple(
-            chain.from_iterable(_ranking_tables(ranking, by) for ranking in compared.rankings)
-        )
+        return tuple(table for one in compared.rankings for table in _ranking_tables(one, by))
     measures = len({comparison.measure for comparison in compared.comparisons})
     return (
         Shown("Answer", ("", ""), list(answer_of(compared))),
@@ -95,8 +93,7 @@ def failures_of(compared: results.Compared) -> tuple[str, ...]:
     return tuple(
         f"compared with {comparison.against}, "
         f"{comparison.measure + ' of ' if len(measures) > 1 else ''}"
-        f"{_subject(comparison, group)} did not pass the gate: "
-        f"{words}."
+        f"{_subject(comparison, group)} did not pass the gate: {words}."
         for comparison in compared.comparisons
         for group, words in comparison.failures
     )
@@ -127,10 +124,8 @@ def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     groups = (comparison.whole, *comparison.groups)
     for group, values in zip(groups, (plain["whole"], *plain["groups"]), strict=True):
         values["p_value"] = group.p_value
-        values["counts"] |= {
-            "missing": group.counts.missing,
-            "missing_fraction": group.counts.missing_fraction,
-        }
+        for name in ("missing", "missing_fraction"):
+            values["counts"][name] = getattr(group.counts, name)
     return plain
 
 
@@ -253,12 +248,7 @@ def _ranking_tables(ranking: results.Ranking, by: Sequence[str]) -> Iterator[Sho
     systems = [
         [
             ("cluster", str(system.cluster)),
-            (
-                "rank",
-                f"{system.first}-{system.last}"
-                if system.first < system.last
-                else str(system.first),
-            ),
+            ("rank", "-".join(map(str, sorted({system.first, system.last})))),
             ("system", system.system),
             (f"mean {ranking.measure}", _number(system.mean)),
             ("significantly better than", str(system.wins)),

@@ -112,9 +112,8 @@ def trend_groups(data: ReportData) -> list[Group]:
     moves: dict[Group, float] = {}
     for row in data.groups:
         name = row.group or WHOLE
-        means = [
-            night.groups[name] for night in data.nights if night.comparable and name in night.groups
-        ]
+        alike = (night.groups for night in data.nights if night.comparable)
+        means = [groups[name] for groups in alike if name in groups]
         if means:
             moves[name] = round(max(means) - min(means), 9)
     return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]
@@ -130,11 +129,8 @@ def _estimates(rows: Iterable[GroupRow]) -> _Values:
 
 def _ends(mean: Any, low: Any = None, high: Any = None) -> dict[str, Any]:
     """Return a mean and the ends of its interval, which are the mean itself if there is none."""
-    return {
-        "mean": mean,
-        "low": mean if low is None else low,
-        "high": mean if high is None else high,
-    }
+    low, high = (mean if end is None else end for end in (low, high))
+    return {"mean": mean, "low": low, "high": high}
 
 
 def _night_names(nights: Sequence[Night]) -> list[Group]:

@@ -105,11 +105,8 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
     """
     fields = fields_of(run)
     wanted = [str(fields.candidate_column), *fields.counted, *columns.OUTPUT_COLUMNS]
-    tables = read_rows(run, places, wanted)
-    return [
-        _stored(run, place, Rows(table, fields))
-        for place, table in zip(places, tables, strict=True)
-    ]
+    rows = (Rows(table, fields) for table in read_rows(run, places, wanted))
+    return [_stored(run, place, row) for place, row in zip(places, rows, strict=True)]
 
 
 def _stored(run: FinishedRun, place: RowPlace, row: Rows) -> StoredRow:
