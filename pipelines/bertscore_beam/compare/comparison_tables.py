@@ -212,11 +212,8 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
         if count:
             yield name, f"{count:,}"
     if result.clusters is not None:
-        yield (
-            "clusters",
-            f"{result.clusters:,} of {comparison.cluster}, as many as "
-            f"{result.effective_clusters:,.1f} equal ones",
-        )
+        equal = f"as many as {result.effective_clusters:,.1f} equal ones"
+        yield "clusters", f"{result.clusters:,} of {comparison.cluster}, {equal}"
     yield "difference", _number(result.difference, signed=True)
     yield "standard error", _number(result.error)
     yield f"{result.confidence:.0%} interval", _interval(result.interval)

@@ -74,9 +74,8 @@ class RowReader:
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
-        self.systems: dict[Group, int] = {
-            (name,): number for number, name in enumerate(options.systems or ())
-        }
+        names = options.systems or ()
+        self.systems: dict[Group, int] = {(name,): code for code, name in enumerate(names)}
         self.without_key = 0
 
     def read(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from glob import has_magic
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -277,16 +278,13 @@ def collect(options: ReportOptions) -> ReportData:
     groups = (records.group_row(*group, confidence) for group in findings.groups.items())
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
     signatures = compare.stated_signatures(run)
+    fields = chain.from_iterable(map(signature_sentences, signatures.values()))
     return ReportData(
         options=options,
         run=run.folder.shown,
         started=_utc(run.run.get("started")),
         made=_utc(datetime.now(UTC).timestamp()),
-        rescaled=any(
-            name == "baseline" and value != "none"
-            for signature in signatures.values()
-            for name, value, _ in signature_sentences(signature)
-        ),
+        rescaled=any(name == "baseline" and value != "none" for name, value, _ in fields),
         total=records.group_row(compare.WHOLE, findings.total, confidence),
         summary=run.summary,
         parts=len(run.records),
