@@ -127,15 +127,11 @@ def test_texts_keep_their_direction_and_their_words(browser, tmp_path):
     path.write_text(render(made_report(with_texts=True)), encoding="utf-8")
     with opened(browser, path) as seen:
         texts = seen.page.locator("#rows ~ ol .text")
-        direction = "each => getComputedStyle(each).direction"
-        arabic = seen.page.locator(".text[lang=ar]").first
-        assert arabic.evaluate(direction) == "rtl"
-        assert arabic.text_content() == TEXTS[0].candidate
-        japanese = seen.page.locator(".text[lang=ja]").first
-        assert japanese.evaluate(direction) == "ltr"
-        assert japanese.text_content() == TEXTS[1].candidate
-        script = seen.page.get_by_text(TEXTS[4].candidate, exact=True)
-        assert script.count() > 0
+        for language, direction, words in (("ar", "rtl", TEXTS[0]), ("ja", "ltr", TEXTS[1])):
+            first = seen.page.locator(f".text[lang={language}]").first
+            assert first.evaluate("each => getComputedStyle(each).direction") == direction
+            assert first.text_content() == words.candidate
+        assert seen.page.get_by_text(TEXTS[4].candidate, exact=True).count() > 0
         assert texts.count() > 20
 
 
