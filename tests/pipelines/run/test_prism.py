@@ -20,10 +20,9 @@ from bertscore_beam.records import record_path
 from bertscore_beam.run import BEAT_FILE, LOCK_FILE, SUBMITTED
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
-from tests.support.prism import find_prism, job_server
 from tests.support.processes import kill_session, session_members, workers_among
 from tests.support.waiting import wait_until
-from tests.support.workers import Server, start_pool
+from tests.support.workers import Server, find_prism, job_server, start_pool
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
