@@ -309,7 +309,7 @@ def _comparison(
     moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
     fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
-    if fallen is not None and not options.is_ranking:
+    if fallen is not None and measure in SCORES and not options.is_ranking:
         explain = shlex.join(("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}"))
     return results.Comparison(
         run=sums.names[0],

@@ -124,9 +124,9 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     before, move = table(rows=400), random.normal(0.0005, 0.01, 400)
     f1 = f1_of(before)
     given = {name: before[name] for name in ("id", "system")}
-    moved = {"precision": f1 - 0.02 + move, "recall": f1 + 0.02 + move}
+    moved = {"precision": f1 - 0.02 + move, "recall": f1 + 0.02 + move, "votes": np.arange(400)}
     run = made_run(tmp_path / "now", {"a": scored(f1 + move, **moved, **given)})
-    against = made_run(tmp_path / "before", {"a": scored(f1, **given)})
+    against = made_run(tmp_path / "before", {"a": scored(f1, votes=np.ones(400), **given)})
     options = {"key": ("id",), "by": ("system",), "fail_if_drop": 0.005}
     names = ("recall", "f1", "precision")
     result = compared(run, against, measure=names, **options)
@@ -142,6 +142,10 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     groups = [group for one in result.comparisons for group in one.groups]
     assert [one.p_adjusted for one in groups] == holm([one.p_value for one in groups])
     assert len(groups) == 12
+    votes = sole(run, against, measure=("votes",), **options)
+    # `explain` explains BERTScore alone.
+    assert [one.explain is None for one in (votes, *result.comparisons)] == [True, *[False] * 3]
+    assert votes.moved[-1].change < 0
     (words, *_) = compare.failures_of(result)
     assert "precision of the run did not pass the gate: it is lower by more than 0.005" in words
 
