@@ -128,7 +128,7 @@ def test_a_protocol_without_checks_is_caught(monkeypatch):
 
 @pytest.mark.long
 def test_the_same_command_cures_what_a_very_late_write_has_done():
-    """No lock can stop a request that is on its way: docs/resume.md says what it may do."""
+    """No lock stops a request that is on its way: docs/resume-and-reuse.md says what it may do."""
     nights = [play(seed, late=True) for seed in range(300, 600)]
     hurt = [night for night in nights if night.found]
     assert [words_of(night) for night in hurt if not set(night.found) <= set(CURED)] == []
