@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bertscore_beam.dump import UNREADABLE, Rows, Split, SplitReader, SplitRun, TableFields
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf.counts import (
-    KeyCount,
-    SplitCount,
-    count_from_bytes,
-    count_rows,
-    count_to_bytes,
-)
+from bertscore_beam.idf import counts
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
 from bertscore_beam.run import OutputFolder, at_work, counters
@@ -103,13 +97,15 @@ class Counting:
             logger.warning("not counted: %s", mask_credentials(str(error)))
             return None
 
-    def tables_of(self, count: SplitCount) -> IdfTables:
+    def tables_of(self, count: counts.SplitCount) -> IdfTables:
         """Return a count as tables."""
         by_key = dict(count.by_key)
         if not self.fields.group and self.vocabularies.keys() == {WHOLE.language}:
             # There is one table for all rows, also of a corpus without a reference.
             nothing = CountedRows(key_columns=self.fields.key)
-            by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
+            by_key.setdefault(
+                WHOLE, counts.KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing)
+            )
         return IdfTables(
             tables={
                 key: IdfTable(
@@ -174,7 +170,7 @@ class CountSplits:
 
     counting: Counting
 
-    def open(self) -> Callable[[ToCount], Iterator[SplitCount]]:
+    def open(self) -> Callable[[ToCount], Iterator[counts.SplitCount]]:
         """Load the tokenizers."""
         from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
 
@@ -198,13 +194,13 @@ class SplitCounter:
     counting: Counting
     tokenizers: Mapping[str, "TextTokenizer"]
 
-    def run(self, chosen: ToCount) -> Iterator[SplitCount]:
+    def run(self, chosen: ToCount) -> Iterator[counts.SplitCount]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
         reader = SplitReader(chosen.run.splits, self.counting.fields.counted)
         for split in chosen.run.splits:
             owned = None if chosen.owned is None else chosen.owned[split.part_name]
             if owned is None and chosen.owned is not None:  # its keys could not be read
-                counted = SplitCount(unreadable=1)
+                counted = counts.SplitCount(unreadable=1)
             else:
                 digest = "" if owned is None else owned.digest
                 counted = self._kept(split, digest) or self._counted(split, owned, digest, reader)
@@ -214,18 +210,18 @@ class SplitCounter:
 
     def _counted(
         self, split: Split, owned: Owned | None, digest: str, reader: SplitReader
-    ) -> SplitCount:
+    ) -> counts.SplitCount:
         counting = self.counting
         rows = counting.rows_of(split, reader)
         if rows is None:
-            return SplitCount(unreadable=1)
-        counted = count_rows(self.tokenizers, rows, owned)
+            return counts.SplitCount(unreadable=1)
+        counted = counts.count_rows(self.tokenizers, rows, owned)
         if counting.kept is not None and not counted.too_many:
-            kept = count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
+            kept = counts.count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
             counting.kept.write(counting.count_path(split), kept)
         return counted
 
-    def _kept(self, split: Split, digest: str) -> SplitCount | None:
+    def _kept(self, split: Split, digest: str) -> counts.SplitCount | None:
         """Return the count of the same rows that an earlier run kept; None without one."""
         if self.counting.kept is None:
             return None
@@ -233,7 +229,7 @@ class SplitCounter:
         if data is None:
             return None
         with suppress(IdfError):  # a damaged one is counted again
-            counted, of_rows = count_from_bytes(data)
+            counted, of_rows = counts.count_from_bytes(data)
             # With keys, a change of another file can change which rows of this one count.
             if of_rows == digest:
                 return counted

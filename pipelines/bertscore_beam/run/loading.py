@@ -8,15 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from bertscore_beam.files import (
-    exists,
-    is_file,
-    join,
-    list_files,
-    mask_credentials,
-    reaching,
-    read_bytes,
-)
+from bertscore_beam import files
 from bertscore_beam.options import DumpOptions, ScoreOptions, ScoringOptions
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
@@ -111,7 +103,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
         return config
     baseline = None
     if options.baseline is not None:
-        with reaching("baseline", options.baseline):
+        with files.reaching("baseline", options.baseline):
             baseline = read_baseline(
                 options.baseline,
                 language=options.language,
@@ -229,16 +221,16 @@ def _layer(options: ScoreOptions) -> int | None:
     """Return the layer that was asked for, by its number or by a file; None for neither."""
     if options.num_layers is not None or options.registry is None:
         return options.num_layers
-    shown = mask_credentials(options.registry)
-    with reaching("registry", options.registry):
+    shown = files.mask_credentials(options.registry)
+    with files.reaching("registry", options.registry):
         rows = read_layers(options.registry)
     if rows is None:
         raise ConfigError(
             f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
             "FILE` writes. Check --registry."
         )
-    files = _model_files(options)
-    return find_layer(rows, files.name, files.weights_digest(), shown).num_layers
+    model = _model_files(options)
+    return find_layer(rows, model.name, model.weights_digest(), shown).num_layers
 
 
 def read_layers(path: str) -> list[TunedLayer] | None:
@@ -249,12 +241,12 @@ def read_layers(path: str) -> list[TunedLayer] | None:
         OSError: It cannot be reached.
     """
     try:
-        data = read_bytes(path)
+        data = files.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
         data = b""
-    return parse_layers(data, mask_credentials(path))
+    return parse_layers(data, files.mask_credentials(path))
 
 
 def read_baseline(
@@ -272,23 +264,23 @@ def read_baseline(
         BaselineNotFoundError: The folder has no such table.
         ConfigError: It cannot be read, or is no baseline table.
     """
-    shown, name = mask_credentials(path), CUSTOM
-    if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
+    shown, name = files.mask_credentials(path), CUSTOM
+    if not files.is_file(path) and (names := files.list_files(path, suffix=TABLE_SUFFIX)):
         if language is None:
             raise BaselineNotFoundError(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give --language CODE, or the path of a table."
             )
-        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+        if files.exists(files.join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
             raise ConfigError(
                 f"the baseline run in {shown!r} is not done, or not for every language: got no "
                 f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
                 "a table in it."
             )
         below = choose_table(names, language, model(), idf=idf)
-        path, name = join(path, below), table_name(below)
+        path, name = files.join(path, below), table_name(below)
     try:
-        text = read_bytes(path).decode()
+        text = files.read_bytes(path).decode()
     except IsADirectoryError as error:
         raise ConfigError(
             f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
@@ -301,8 +293,8 @@ def read_baseline(
             "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
         ) from error
     beside = description_path(path)
-    description = read_bytes(beside) if is_file(beside) else None
-    return parse_baseline(text, mask_credentials(path), name=name, description=description)
+    description = files.read_bytes(beside) if files.is_file(beside) else None
+    return parse_baseline(text, files.mask_credentials(path), name=name, description=description)
 
 
 def _worker_device(options: ScoringOptions, threads: int | None) -> str:
