@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 from bertscore_beam.dump import UNREADABLE, Rows, Split, SplitReader, SplitRun, TableFields
 from bertscore_beam.files import mask_credentials
@@ -18,9 +18,6 @@ from bertscore_beam.run import OutputFolder, at_work, counters
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.idf import CountedRows
 from bertscore_core.scorer_config import model_part
-
-if TYPE_CHECKING:
-    from bertscore_core import TextTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -45,14 +42,6 @@ _TOO_MANY = (
     f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
     "each test set. Name columns with fewer values"
 )
-
-
-def is_incomplete(tables: IdfTables | None) -> bool:
-    """Tell whether tables must not be used, since their weights would be wrong.
-
-    A run with such tables scores nothing and does not succeed, and the next run counts again.
-    """
-    return tables is not None and tables.problem != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +153,10 @@ def find_keys(run: SplitRun, *, counting: Counting) -> Iterator[list[Found]]:
         yield [(run.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
 
 
+CountRows: TypeAlias = Callable[[Rows, Owned | None], counts.SplitCount]
+"""Counts rows, or those of them that are named, with the tokenizers that a process has loaded."""
+
+
 @dataclass(frozen=True, slots=True)
 class CountSplits:
     """The step that counts splits."""
@@ -180,21 +173,13 @@ class CountSplits:
             language: settled(model_part(vocabulary.config))
             for language, vocabulary in vocabularies.items()
         }
-        return SplitCounter(self.counting, tokenizers).run
+        return partial(self._run, partial(counts.count_rows, tokenizers))
 
     def name(self, chosen: ToCount) -> str:
         """Return the name of the run."""
         return chosen.run.name
 
-
-@dataclass(frozen=True, slots=True)
-class SplitCounter:
-    """Counts splits with the tokenizers that a process has loaded."""
-
-    counting: Counting
-    tokenizers: Mapping[str, "TextTokenizer"]
-
-    def run(self, chosen: ToCount) -> Iterator[counts.SplitCount]:
+    def _run(self, count: CountRows, chosen: ToCount) -> Iterator[counts.SplitCount]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
         reader = SplitReader(chosen.run.splits, self.counting.fields.counted)
         for split in chosen.run.splits:
@@ -203,19 +188,21 @@ class SplitCounter:
                 counted = counts.SplitCount(unreadable=1)
             else:
                 digest = "" if owned is None else owned.digest
-                counted = self._kept(split, digest) or self._counted(split, owned, digest, reader)
+                counted = self._kept(split, digest) or self._counted(
+                    count, split, owned, digest, reader
+                )
             counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
             at_work.counted(split.about_rows)
             yield counted
 
     def _counted(
-        self, split: Split, owned: Owned | None, digest: str, reader: SplitReader
+        self, count: CountRows, split: Split, owned: Owned | None, digest: str, reader: SplitReader
     ) -> counts.SplitCount:
         counting = self.counting
         rows = counting.rows_of(split, reader)
         if rows is None:
             return counts.SplitCount(unreadable=1)
-        counted = counts.count_rows(self.tokenizers, rows, owned)
+        counted = count(rows, owned)
         if counting.kept is not None and not counted.too_many:
             kept = counts.count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
             counting.kept.write(counting.count_path(split), kept)

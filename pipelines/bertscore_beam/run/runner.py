@@ -122,7 +122,13 @@ def check_service(name: str, chosen: of_beam.PipelineOptions) -> None:
     if name not in {"portable", *_PROGRAMS} or endpoint == "embed":
         return
     if endpoint is not None:
-        _check_answers(endpoint)
+        try:
+            ExternalJobServer(endpoint, ANSWER_SECONDS).start()
+        except grpc.FutureTimeoutError as error:
+            raise ConfigError(
+                f"the job service does not answer: got no connection to --job_endpoint={endpoint} "
+                f"in {ANSWER_SECONDS} s; expected one. Start it, or correct the address."
+            ) from error
     elif name == "portable":
         raise ConfigError(
             "PortableRunner needs --job_endpoint: got none; expected the address of a job service. "
@@ -133,16 +139,6 @@ def check_service(name: str, chosen: of_beam.PipelineOptions) -> None:
         or chosen.view_as(of_beam.SparkRunnerOptions).spark_submit_uber_jar
     ):
         _check_program(name, chosen)
-
-
-def _check_answers(endpoint: str) -> None:
-    try:
-        ExternalJobServer(endpoint, ANSWER_SECONDS).start()
-    except grpc.FutureTimeoutError as error:
-        raise ConfigError(
-            f"the job service does not answer: got no connection to --job_endpoint={endpoint} in "
-            f"{ANSWER_SECONDS} s; expected one. Start it, or correct the address."
-        ) from error
 
 
 def _check_program(name: str, chosen: of_beam.PipelineOptions) -> None:

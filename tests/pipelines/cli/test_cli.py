@@ -7,16 +7,9 @@ import tempfile
 import pytest
 import yaml
 
+from bertscore_beam import options
 from bertscore_beam.baseline import BaselineOptions
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options import (
-    IdfOptions,
-    ImportOptions,
-    RescaleOptions,
-    ScoreOptions,
-    declared,
-    read_options,
-)
 from bertscore_beam.tune import TuneOptions
 from tests.support.dumps import read_output
 from tests.support.jobs import score_arguments as arguments
@@ -104,31 +97,28 @@ def test_models_prints_the_registry(ran):
 
 
 @pytest.mark.parametrize(
-    ("command", "options", "needed"),
+    ("command", "kind", "needed"),
     [
-        ("score", ScoreOptions, {"input": "in", "output": "out"}),
-        ("idf", IdfOptions, {"input": "in", "output": "out"}),
-        ("import", ImportOptions, {"input": "in", "output": "out"}),
-        ("rescale", RescaleOptions, {"run": "run", "baseline": "b.tsv", "output": "out"}),
+        ("score", options.ScoreOptions, {"input": "in", "output": "out"}),
+        ("idf", options.IdfOptions, {"input": "in", "output": "out"}),
+        ("import", options.ImportOptions, {"input": "in", "output": "out"}),
+        ("rescale", options.RescaleOptions, {"run": "run", "baseline": "b.tsv", "output": "out"}),
         ("baseline", BaselineOptions, {"languages": "en", "crawl": "C", "output": "out"}),
         ("tune", TuneOptions, {"judgements": "j", "score_column": "human", "output": "out"}),
     ],
 )
-def test_printed_config_has_every_option_and_is_read_back(
-    command, options, needed, capsys, tmp_path
-):
+def test_printed_config_has_every_option_and_is_read_back(command, kind, needed, capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
         cli.main([command, "--print-config"])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
     behind_signs = re.findall(r"^# ([a-z_]+): [A-Z_=]+$", printed, re.M)
-    assert {*behind_signs, *yaml.safe_load(printed)} == {one.name for one in declared(options)}
+    assert {*behind_signs, *yaml.safe_load(printed)} == {one.name for one in options.declared(kind)}
     path = tmp_path / "my.yaml"
     path.write_text(printed)
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in needed.items()]
-    assert read_options(options, ["--config", str(path), *flags], "test") == read_options(
-        options, flags, "test"
-    )
+    given = options.read_options(kind, ["--config", str(path), *flags], "test")
+    assert given == options.read_options(kind, flags, "test")
 
 
 def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
