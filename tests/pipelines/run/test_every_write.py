@@ -36,9 +36,8 @@ def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(
     words = ["-m", "tests.support.every_write", str(tmp_path), str(interval), *kinds]
     # A pool of threads would be lost in a fork.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(
-        [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     summaries = map(json.loads, done.stdout.splitlines())
     found = {summary.pop("kind"): summary for summary in summaries}

@@ -6,9 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -54,18 +54,12 @@ def take(folder, said=None):
     return hold(folder, say=([] if said is None else said).append, lost=lambda error: None)
 
 
-def put(folder, holder):
-    write_atomically(join(folder, locks.LOCK_FILE), holder.to_json())
-
-
-def beat(folder, run, content=None):
-    content = content or uuid.uuid4().hex.encode()
-    write_atomically(join(folder, locks.BEAT_FILE + run), content)
+def put(folder, content):
+    write_atomically(join(folder, locks.LOCK_FILE), content)
 
 
 def beat_of(folder, run):
-    path = join(folder, locks.BEAT_FILE + run)
-    return read_many([path])[0]
+    return read_many([join(folder, locks.BEAT_FILE + run)])[0]
 
 
 def test_second_run_is_refused_at_once_while_the_first_lives_here(output, quick):
@@ -144,10 +138,10 @@ OLD = b'{"run": "theirs", "machine": "far", "process": 7, "place": "b/c/1", "bea
 def test_lock_from_elsewhere_whose_heart_beats_is_respected(tmp_path, quick, lock, name, sign):
     """Its clock does not enter: only that a heartbeat comes while we watch."""
     folder = str(tmp_path / "out")
-    write_atomically(join(folder, locks.LOCK_FILE), lock)
-    say = lambda words: write_atomically(join(folder, name), sign)  # noqa: E731 - as it begins
+    put(folder, lock)
+    path = join(folder, name)
     with pytest.raises(locks.FolderInUseError, match="process 7 on far"):
-        hold(folder, say=say, lost=print).__enter__()
+        hold(folder, say=lambda _: write_atomically(path, sign), lost=print).__enter__()
 
 
 def submit(folder):
@@ -187,7 +181,7 @@ def test_a_job_without_workers_is_stale(output, quick, monkeypatch, has_begun, w
     monkeypatch.setattr(locks, "START_SECONDS", 0.6)
     job, said, began = submit(output), [], time.monotonic()
     if has_begun:
-        beat(output, job.run)
+        write_atomically(job.beat_path, b"a beat")
     with take(output, said) as lock:
         lock.check()
         assert time.monotonic() - began > seconds
@@ -208,22 +202,17 @@ def test_a_job_that_was_not_submitted_leaves_no_lock(output, quick):
 
 def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
     """An object store takes one write a second of the same object."""
-    folder, written = str(tmp_path / "out"), []
+    folder, written = str(tmp_path / "out"), Mock(wraps=write_atomically)
     monkeypatch.setattr(locks, "BEAT_SECONDS", 0.25)
     job = submit(folder)
-
-    def write(path, content):
-        written.append(path)
-        write_atomically(path, content)
-
-    monkeypatch.setattr(locks.files, "write_atomically", write)
+    monkeypatch.setattr(locks.files, "write_atomically", written)
     for _ in range(10):
         job.keep()
         time.sleep(0.02)
     time.sleep(1.0)
     job.release()
-    assert 2 <= len(written) <= 10
-    assert set(written) == {job.beat_path}
+    assert 2 <= written.call_count <= 10
+    assert {call.args[0] for call in written.call_args_list} == {job.beat_path}
 
 
 _NO_NAME = b'{"run": "../x", "machine": "far", "process": 7, "place": ""}'
@@ -237,7 +226,7 @@ def test_lock_from_elsewhere_without_a_heartbeat_and_a_damaged_one_are_taken_ove
 ):
     monkeypatch.setattr(locks, "STALE_SECONDS", 0.1)
     folder, said = str(tmp_path / "out"), []
-    write_atomically(join(folder, locks.LOCK_FILE), content)
+    put(folder, content)
     with take(folder, said) as lock:
         lock.check()
     whose = "process 7 on far" if content == FAR.to_json() else "an unknown process"
@@ -258,7 +247,7 @@ def test_run_that_lost_its_folder_is_told_and_leaves_the_lock_alone(tmp_path, qu
     folder, lost = str(tmp_path / "out"), []
     with hold(folder, say=print, lost=lost.append) as lock:
         if way == "taken over":
-            put(folder, FAR)
+            put(folder, FAR.to_json())
         else:
             os.unlink(join(folder, locks.LOCK_FILE))
         wait_until(lambda: lost)
@@ -297,7 +286,7 @@ def test_on_a_store_one_look_is_good_for_some_writes_and_on_a_disk_for_one(
         monkeypatch.setattr(locks, "LOOK_SECONDS", 0.0)
         lock.check()
         assert len(looks) == in_nine + 1
-        put(output, FAR)
+        put(output, FAR.to_json())
         with pytest.raises(locks.FolderLostError):
             lock.check()
 

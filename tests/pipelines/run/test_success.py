@@ -1,12 +1,10 @@
 """Whose success a folder holds."""
 
-import json
-
 import pytest
 
 from bertscore_beam import run
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import delete, exists, join, read_bytes, write_atomically
+from bertscore_beam.files import delete, exists, join, write_atomically
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own, run_job
@@ -14,21 +12,14 @@ from tests.support.jobs import job_options, own, run_job
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
-def put_marker(output, name):
-    write_atomically(join(output, run.SUCCESS_FILE), json.dumps({"run": name}).encode())
-
-
-def read_json(output, name):
-    return json.loads(read_bytes(join(output, name)))
-
-
 def test_marker_names_the_run_and_its_signature_and_every_run_has_another_name(tmp_path):
     dump, output, names = write_dump(tmp_path / "dump", [5]), str(tmp_path / "out"), set()
     for _ in range(2):
         summary = run_job(dump, output=output)
-        marker, begun = (read_json(output, name) for name in (run.SUCCESS_FILE, run.RUN_FILE))
+        folder = run.OutputFolder(output)
+        marker, begun = map(folder.read_json, (run.SUCCESS_FILE, run.RUN_FILE))
         assert marker == {"run": begun["run"], "signature": summary["signature"]}
-        assert run.successful_run(run.OutputFolder(output)) == begun["run"]
+        assert run.successful_run(folder) == begun["run"]
         names.add(begun["run"])
     assert len(names) == 2
 
@@ -41,7 +32,7 @@ def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(outp
     assert run.successful_run(run.OutputFolder(output)) is None
     assert cli.main(["check", output]) == cli.BROKEN
     assert "is not done: got no _SUCCESS of it" in capsys.readouterr().err
-    put_marker(output, "this")
+    write_atomically(join(output, run.SUCCESS_FILE), b'{"run": "this"}')
     assert run.successful_run(run.OutputFolder(output)) == "this"
     assert cli.main(["check", output]) == cli.DONE
     assert capsys.readouterr().out == f"{output} is done\n"
