@@ -16,7 +16,7 @@ from apache_beam.typehints import no_annotations
 from bertscore_beam import records, run
 from bertscore_beam.dump import Plan, plan_from_bytes
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
+from bertscore_beam.idf import IdfTables, describe_tables, note_path
 from bertscore_beam.metrics import described
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_core.errors import load_json
@@ -338,7 +338,7 @@ def finish_run(
         missing=[split.part_name for split in missing],
         doubled=parts.standing.stale,
         untouched_rows=parts.standing.rows_at_risk,
-        whole_idf=not is_incomplete(idf),
+        whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
         total = spec.goal.carried + new
