@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam import files
+from bertscore_beam.dump import inputs
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.columns import (
@@ -27,15 +29,6 @@ from bertscore_beam.dump.columns import (
     check_collisions,
     check_columns,
     root_of,
-)
-from bertscore_beam.dump.inputs import (
-    HEAD_BYTES,
-    InputFile,
-    common_folder,
-    input_names,
-    not_parquet_hint,
-    partitions_of,
-    with_partitions,
 )
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.splits import (
@@ -51,18 +44,6 @@ from bertscore_beam.dump.splits import (
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import COARSE, null_lists_message
-from bertscore_beam.files import (
-    FILES_IN_FLIGHT,
-    exists,
-    in_parallel,
-    is_utf8,
-    join,
-    mask_credentials,
-    open_source,
-    read_many,
-    too_long_to_read,
-    too_long_to_write,
-)
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 
@@ -121,7 +102,7 @@ class Resources:
     """
 
     workers: int | None = None
-    files_in_flight: int = FILES_IN_FLIGHT
+    files_in_flight: int = files.FILES_IN_FLIGHT
     imports: "Imports | None" = None
     group_by: Sequence[str] = ()
 
@@ -218,8 +199,8 @@ def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
 
     16 hex digits.
     """
-    files = sorted({(split.input_name, split.file_rows) for split in splits})
-    return _digest(files, reference_column)
+    shape = sorted({(split.input_name, split.file_rows) for split in splits})
+    return _digest(shape, reference_column)
 
 
 def rows_words(splits: Sequence[Split]) -> str:
@@ -253,7 +234,7 @@ class Imports:
 
     def path(self, text: TextFile) -> str:
         """Return the path of the Parquet file that is made of a file of text."""
-        return join(self.folder, text.data)
+        return files.join(self.folder, text.data)
 
     def layout(self, text: TextFile, candidates: Sequence[str] = ()) -> FileLayout | None:
         """Return what planning needs of an import; None if it is not there, or too little.
@@ -269,10 +250,10 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_layout(join(self.folder, text.footer), candidates=candidates)
-            lacks_rows = self.needs_rows and not exists(self.path(text))
+            layout = read_layout(files.join(self.folder, text.footer), candidates=candidates)
+            lacks_rows = self.needs_rows and not files.exists(self.path(text))
             return None if lacks_rows else layout
-        (noted,) = read_many([join(self.folder, text.rejection)])
+        (noted,) = files.read_many([files.join(self.folder, text.rejection)])
         with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
             content = load_json(noted or b"{}")
             reason, message = FileReason(content["reason"]), str(content["message"])
@@ -304,7 +285,7 @@ _Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
 
 
 def plan_inputs(
-    files: Sequence[InputFile],
+    found: Sequence[inputs.InputFile],
     *,
     fields: TableFields,
     target_rows: int | None,
@@ -316,7 +297,7 @@ def plan_inputs(
     """Look at every file and cut the good ones into splits.
 
     Args:
-        files: What to plan, as `expand_inputs` returns it. At least one.
+        found: What to plan, as `expand_inputs` returns it. At least one.
         fields: The columns. Without candidates only references are wanted.
         target_rows: Most rows of a part, at least 1; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split. At least 1.
@@ -330,12 +311,13 @@ def plan_inputs(
         InputError: If no file can be scored; if a column cannot make groups, or no file has it.
         OSError: If none can be scored, and some could not be reached.
     """
-    names = input_names([file.path for file in files], common_folder([file.root for file in files]))
+    root = inputs.common_folder([file.root for file in found])
+    names = inputs.input_names([file.path for file in found], root)
     groups = GroupColumns(resources.group_by)
     columns = _Columns(fields, fields.choosing if choosing is None else choosing, groups)
     needed = (*fields.candidates, fields.reference_column, *columns.choosing)
 
-    def look_at(file: InputFile) -> _Measured | RejectedFile:
+    def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
         try:
             check_place(file, name, written)
@@ -345,7 +327,7 @@ def plan_inputs(
                 file_rows=None,
                 file_size=file.size,
                 file_version=file.version,
-                partitions=partitions_of(file.path),
+                partitions=inputs.partitions_of(file.path),
             )
             text = TextFile.of(file, needed)
             if text is None:
@@ -354,7 +336,7 @@ def plan_inputs(
         except RejectedError as error:
             return rejected_file(file.path, name, error)
 
-    outcomes = list(in_parallel(look_at, files, resources.files_in_flight))
+    outcomes = list(files.in_parallel(look_at, found, resources.files_in_flight))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:
@@ -435,21 +417,23 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
     return blank, (estimated,), text
 
 
-def check_place(file: InputFile, name: str, written: Callable[[str], Iterable[str]] | None) -> None:
+def check_place(
+    file: inputs.InputFile, name: str, written: Callable[[str], Iterable[str]] | None
+) -> None:
     """Check what can be checked without opening the file: that it is one, and its name.
 
     Raises:
         RejectedError: If it cannot be planned.
     """
-    if not is_utf8(name):
+    if not files.is_utf8(name):
         raise RejectedError(
             FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file or folder."
         )
     if file.trouble is not None:
         raise RejectedError(FileReason(file.trouble), file.message)
-    limit = too_long_to_read(file.path)
+    limit = files.too_long_to_read(file.path)
     if limit is None and written is not None:
-        limit = too_long_to_write(written(part_name(name, 0)))
+        limit = files.too_long_to_write(written(part_name(name, 0)))
     if limit is not None:
         raise RejectedError(
             FileReason.BAD_NAME,
@@ -461,15 +445,15 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
     try:
         return read_layout(blank.path, blank.file_size, blank.file_version, candidates)
     except InputError as error:
-        with open_source(blank.path) as source:
-            hint = not_parquet_hint(blank.path, bytes(source.read(HEAD_BYTES)))
+        with files.open_source(blank.path) as source:
+            hint = inputs.not_parquet_hint(blank.path, bytes(source.read(inputs.HEAD_BYTES)))
         if hint is None:
             raise
         raise InputError(hint) from error
 
 
 def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str = "") -> None:
-    schema = with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
+    schema = inputs.with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
     try:
         among = columns.fields.reference_column in columns.fields.candidates
         several = check_candidates(schema, columns.fields.candidates, among=among)
@@ -503,15 +487,15 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
 def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:
     """Describe a rejected file, without its credentials and in valid UTF-8."""
     return RejectedFile(
-        path=mask_credentials(_as_utf8(path)),
+        path=files.mask_credentials(_as_utf8(path)),
         reason=error.reason,
-        message=mask_credentials(str(error)),
+        message=files.mask_credentials(str(error)),
         input_name=_as_utf8(name),
     )
 
 
 def _as_utf8(text: str) -> str:
-    return text if is_utf8(text) else ascii(text)[1:-1]
+    return text if files.is_utf8(text) else ascii(text)[1:-1]
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:

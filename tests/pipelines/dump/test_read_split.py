@@ -84,7 +84,7 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
             taken.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(reading, "Batches", lambda batches: Batches(count(batches)))
+    monkeypatch.setattr(types, "Batches", lambda batches: Batches(count(batches)))
     splits = plan(path, 100)
     assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200
