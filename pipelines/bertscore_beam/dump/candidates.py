@@ -94,14 +94,11 @@ def multiplied(rows: Rows) -> Rows:
         start += len(batch)
     metadata = columns.describe_columns(table.schema.metadata or {}, added, without=taken)
     whole = pa.Table.from_batches(pieces, schema)
-    return replace(
-        rows,
-        table=whole.replace_schema_metadata(metadata or None),
-        fields=replace(rows.fields, reference_column=name)
-        if rows.fields.among_samples
-        else rows.fields,
-        numbers=np.concatenate(numbers),
-    )
+    whole = whole.replace_schema_metadata(metadata or None)
+    fields = rows.fields
+    if fields.among_samples:
+        fields = replace(fields, reference_column=name)
+    return replace(rows, table=whole, fields=fields, numbers=np.concatenate(numbers))
 
 
 def _of_columns(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[IntArray, pa.Array, pa.Array]:

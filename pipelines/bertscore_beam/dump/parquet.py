@@ -10,7 +10,6 @@ import threading
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -358,7 +357,9 @@ class _Rows:
             return pa.Table.from_batches([], self.file.schema_arrow)
         limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.rows_read // self._available)
         if self._batches is None:
-            if self._is_small:
+            # All bytes come in a few requests, also if some rows are not wanted.
+            is_remote = isinstance(self._source, files.RemoteFile)
+            if is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES:
                 self._fetch_ahead()
             largest = self._largest_row(limit)
             is_whole = split.skip_rows == 0 and split.num_rows == self._available
@@ -366,8 +367,8 @@ class _Rows:
                 return self._read_whole()
             size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
             read = partial(self.file.iter_batches, size, columns=self._columns)
-            batches = chain.from_iterable(read(row_groups=groups) for groups in self._together)
-            self._batches = types.Batches(batches)
+            streams = (read(row_groups=groups) for groups in self._together)
+            self._batches = types.Batches(itertools.chain.from_iterable(streams))
         pieces: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in self._batches.take(split.skip_rows, split.rows_read):
@@ -378,12 +379,6 @@ class _Rows:
         if not pieces:
             return pa.Table.from_batches([], self.file.schema_arrow)
         return pa.Table.from_batches(pieces)
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether all bytes are fetched in a few requests, also if some rows are not wanted."""
-        is_remote = isinstance(self._source, files.RemoteFile)
-        return is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES
 
     def _again(self, **options: Any) -> pq.ParquetFile:
         return pq.ParquetFile(self._source, metadata=self.file.metadata, **options)
@@ -446,13 +441,12 @@ class _Rows:
         return largest
 
     def _peek(self, group: int) -> int:
-        schema = self.file.schema
+        stored = zip(self.file.schema, types.leaves(self.file.schema_arrow), strict=False)
         named = [
-            schema.column(number).path
-            for number, (field, kind) in enumerate(types.leaves(self.file.schema_arrow))
-            if number < len(schema)
-            and (self._columns is None or field.name in self._columns)
-            and schema.column(number).physical_type == "BYTE_ARRAY"
+            column.path
+            for column, (field, kind) in stored
+            if (self._columns is None or field.name in self._columns)
+            and column.physical_type == "BYTE_ARRAY"
             and not pa.types.is_dictionary(kind)  # as small in memory as on disk
         ]
         if not named:

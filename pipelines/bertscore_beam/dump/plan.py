@@ -19,17 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam import files
-from bertscore_beam.dump import inputs
+from bertscore_beam.dump import columns, inputs
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
-from bertscore_beam.dump.columns import (
-    CANDIDATE_FROM,
-    TableFields,
-    check_choosing_columns,
-    check_collisions,
-    check_columns,
-    root_of,
-)
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
@@ -274,8 +266,8 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    fields: TableFields
+class _Wanted:
+    fields: columns.TableFields
     choosing: Mapping[str, str]
     groups: GroupColumns
 
@@ -287,7 +279,7 @@ _Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
 def plan_inputs(
     found: Sequence[inputs.InputFile],
     *,
-    fields: TableFields,
+    fields: columns.TableFields,
     target_rows: int | None,
     target_bytes: int = MOST_SPLIT_BYTES,
     resources: Resources = USUAL,
@@ -314,8 +306,8 @@ def plan_inputs(
     root = inputs.common_folder([file.root for file in found])
     names = inputs.input_names([file.path for file in found], root)
     groups = GroupColumns(resources.group_by)
-    columns = _Columns(fields, fields.choosing if choosing is None else choosing, groups)
-    needed = (*fields.candidates, fields.reference_column, *columns.choosing)
+    wanted = _Wanted(fields, fields.choosing if choosing is None else choosing, groups)
+    needed = (*fields.candidates, fields.reference_column, *wanted.choosing)
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -331,8 +323,8 @@ def plan_inputs(
             )
             text = TextFile.of(file, needed)
             if text is None:
-                return _parquet(blank, columns)
-            return _text(blank, text, columns, resources.imports)
+                return _parquet(blank, wanted)
+            return _text(blank, text, wanted, resources.imports)
         except RejectedError as error:
             return rejected_file(file.path, name, error)
 
@@ -350,7 +342,7 @@ def plan_inputs(
     splits = Splits.of(split for file in measured for split in _cut(file, most_rows, target_bytes))
     identities = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     candidates = fields.several or fields.candidate_column
-    named = (candidates, fields.reference_column, *columns.choosing.items())
+    named = (candidates, fields.reference_column, *wanted.choosing.items())
     return Plan(
         splits=splits,
         rejected_files=rejected,
@@ -371,13 +363,13 @@ def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
     ]
 
 
-def _parquet(blank: Split, columns: _Columns) -> _Measured:
+def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = _named_layout(blank, columns.fields.candidates)
-    _check_schema(blank, layout.schema, columns)
+        layout = _named_layout(blank, wanted.fields.candidates)
+    _check_schema(blank, layout.schema, wanted)
     # Without candidates only references are read, and other columns may be as they like.
-    scores = bool(columns.fields.candidates)
-    reference = root_of(layout.schema, columns.fields.reference_column)
+    scores = bool(wanted.fields.candidates)
+    reference = columns.root_of(layout.schema, wanted.fields.reference_column)
     null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
         raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
@@ -398,15 +390,15 @@ def _parquet(blank: Split, columns: _Columns) -> _Measured:
     return shared, layout.row_groups, None
 
 
-def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | None) -> _Measured:
+def _text(blank: Split, text: TextFile, wanted: _Wanted, imports: Imports | None) -> _Measured:
     with _rejecting(FileReason.NOT_TEXT):
-        layout = None if imports is None else imports.layout(text, columns.fields.candidates)
+        layout = None if imports is None else imports.layout(text, wanted.fields.candidates)
         if layout is None:
             schema, estimated = read_columns(text)
         else:
             schema = layout.schema
     header = " The first line of the file names them." if text.kind.has_header else ""
-    _check_schema(blank, schema, columns, header)
+    _check_schema(blank, schema, wanted, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
         return shared, layout.row_groups, None
@@ -452,21 +444,21 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
         raise InputError(hint) from error
 
 
-def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str = "") -> None:
+def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = "") -> None:
     schema = inputs.with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
     try:
-        among = columns.fields.reference_column in columns.fields.candidates
-        several = check_candidates(schema, columns.fields.candidates, among=among)
-        check_columns(schema, None, columns.fields.reference_column)
-        check_choosing_columns(schema, columns.choosing)
-        check_collisions(schema)
+        among = wanted.fields.reference_column in wanted.fields.candidates
+        several = check_candidates(schema, wanted.fields.candidates, among=among)
+        columns.check_columns(schema, None, wanted.fields.reference_column)
+        columns.check_choosing_columns(schema, wanted.choosing)
+        columns.check_collisions(schema)
     except InputError as error:
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
     if several:
-        schema = schema.append(pa.field(CANDIDATE_FROM, pa.string()))
-    columns.groups.look(schema, blank.input_name)
+        schema = schema.append(pa.field(columns.CANDIDATE_FROM, pa.string()))
+    wanted.groups.look(schema, blank.input_name)
 
 
 @contextmanager
