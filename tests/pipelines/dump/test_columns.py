@@ -78,18 +78,14 @@ TABLE = pa.table(
         ("/d/k=1/k=2/x.parquet", {"k": "2"}),
         ("/d/a=b=c/=d/x.parquet", {"a": "b=c"}),
         ("/d/k=/x.parquet", {"k": ""}),
+        ("/d/x=3/x.parquet", {}),  # the file's own column comes first
     ],
 )
 def test_folders_of_the_form_key_value_are_columns(path, expected):
     table = dump.with_partitions(pa.table({"x": [1, 2]}), dump.partitions_of(path))
-    assert table.drop_columns("x").to_pylist() == [expected, expected]
+    assert table.to_pylist() == [{"x": 1, **expected}, {"x": 2, **expected}]
     empty = pa.Table.from_batches([], pa.schema({"x": pa.int64()}))
     assert dump.with_partitions(empty, dump.partitions_of(path)).schema.equals(table.schema)
-
-
-def test_column_of_the_file_comes_before_the_one_of_the_path():
-    table = pa.table({"k": [7]})
-    assert dump.with_partitions(table, dump.partitions_of("/k=1/x")).equals(table)
 
 
 def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path):
