@@ -8,21 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bertscore_beam import run
+from bertscore_beam.baseline import sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.extract import SentenceIndex
-from bertscore_beam.baseline.sources import (
-    DATA_FOLDERS,
-    FAILED_FOLDER,
-    IDF_FOLDER,
-    LAYOUT,
-    MOMENTS_FOLDER,
-    Source,
-    SourceFiles,
-    digest_of,
-    pairs_record_path,
-    sample_record_path,
-    table_path,
-)
 from bertscore_beam.crawl import SAMPLING, describe_filters
 from bertscore_beam.files import HIDDEN_PREFIXES, absolute, reaching
 from bertscore_core import (
@@ -55,7 +43,7 @@ class BaselineModel:
     def digest(self) -> str:
         """Digest of how scores are made. 16 hexadecimal digits."""
         weights = " idf" if self.config.idf else ""
-        return digest_of(self.signature.format() + weights)
+        return sources.digest_of(self.signature.format() + weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +61,9 @@ class BaselinePlan:
     runner: run.Runner
     scoring: run.Runner
     output: str
-    source: Source
+    source: sources.Source
     models: tuple[BaselineModel, ...] = ()
-    files: Mapping[str, SourceFiles] = field(default_factory=dict)
+    files: Mapping[str, sources.SourceFiles] = field(default_factory=dict)
 
     @property
     def device_words(self) -> str | None:
@@ -90,7 +78,7 @@ class BaselinePlan:
         filters = {"words": [words.least, words.most]} if is_given else describe_filters(words)
         return {
             "command": "baseline",
-            "layout": LAYOUT,
+            "layout": sources.LAYOUT,
             "source": options.crawl or options.source,
             "seed": str(options.seed),
             "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
@@ -139,7 +127,7 @@ def check_folder(plan: BaselinePlan, folder: run.OutputFolder) -> dict[str, Any]
         of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
         for model in plan.models:
-            _check_weights(model, table_path(language, model.name), described)
+            _check_weights(model, sources.table_path(language, model.name), described)
     return before or {}
 
 
@@ -151,7 +139,7 @@ def list_tables(names: Mapping[str, int]) -> list[str]:
 
 
 def _holds_data(names: Mapping[str, int]) -> bool:
-    folders = {*DATA_FOLDERS} - {FAILED_FOLDER, IDF_FOLDER}
+    folders = {*sources.DATA_FOLDERS} - {sources.FAILED_FOLDER, sources.IDF_FOLDER}
     return bool(list_tables(names)) or any(name.partition("/")[0] in folders for name in names)
 
 
@@ -170,11 +158,11 @@ def _check_pairs(
 
 
 def _scored_pairs(folder: run.OutputFolder, language: str) -> int:
-    sample = folder.read_json(sample_record_path(language))
-    pairs = folder.read_json(pairs_record_path(language))
+    sample = folder.read_json(sources.sample_record_path(language))
+    pairs = folder.read_json(sources.pairs_record_path(language))
     if not pairs or pairs.get("sample") != sample.get("digest"):
         return 0
-    scored = folder.files(f"{MOMENTS_FOLDER}/{language}")
+    scored = folder.files(f"{sources.MOMENTS_FOLDER}/{language}")
     sentences = sample.get("found")
     return sentences // 2 if scored and isinstance(sentences, int) else 0
 
@@ -203,7 +191,7 @@ def prepare_baseline(options: BaselineOptions, runner: run.Runner) -> BaselinePl
     scoring = run.Runner.of(options.for_scoring)
     # Workers of this machine, which --restarts is about, may read where others score.
     scoring.check(replace(options.for_scoring, restarts=None), may_detach=False)
-    source = Source.of(options)
+    source = sources.Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)
         for place in (runner, scoring):
