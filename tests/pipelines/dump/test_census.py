@@ -90,9 +90,8 @@ def test_languages_and_groups_are_counted_as_one_by_one(tmp_path, name):
         for path in ("code", "a.b"):
             assert dump.take_census(splits, path, ()) == dump.Census(languages=expected)
         some = [None if n % 10 == 9 else value for n, value in enumerate(values)] * 2
-        assert dump.take_census(splits, "x.in.code", ()).languages == Counter(
-            map(dump.language_of, some)
-        )
+        expected = Counter(map(dump.language_of, some))
+        assert dump.take_census(splits, "x.in.code", ()).languages == expected
     texts = {None if value is None or isinstance(value, bytes) else str(value) for value in values}
     for by, number in {
         (): 0,
@@ -110,7 +109,8 @@ def test_columns_that_cannot_be_counted_are_refused(tmp_path):
     columns["time"] = pa.array([1] * 60, "time64[us]")
     splits = plan_text(write(tmp_path / "a.parquet", columns), tmp_path / "out", 7).splits
     groups = dump.GroupColumns(("id", "s.a", "lisst"))
-    groups.look(pq.read_schema(tmp_path / "a.parquet"), "a.parquet")
+    known = pq.read_schema(tmp_path / "a.parquet")
+    groups.look(known, "a.parquet")
     assert groups.found == {"id", "s.a"}
     with pytest.raises(InputError, match=r"^no group column 'lisst': .+ Did you mean 'list'"):
         groups.check()
@@ -121,9 +121,7 @@ def test_columns_that_cannot_be_counted_are_refused(tmp_path):
         with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
             dump.take_census(splits, None, [name])
         with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
-            dump.GroupColumns(("id", name)).look(
-                pq.read_schema(tmp_path / "a.parquet"), "a.parquet"
-            )
+            dump.GroupColumns(("id", name)).look(known, "a.parquet")
 
 
 def test_of_many_files_the_first_split_of_twenty_is_looked_at_for_groups(tmp_path):

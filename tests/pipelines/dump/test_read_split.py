@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bertscore_beam import dump
 from bertscore_beam.dump import columns, parquet, types
@@ -14,18 +14,22 @@ from tests.support.hostile import not_utf8
 from tests.support.tables import BAD, ROWS, every_type, plan, read_whole, same, write
 
 
-@pytest.mark.parametrize(
-    ("row_group_size", "target_rows"),
-    [(ROWS, ROWS), (10, 25), (7, 1000), (ROWS, 8), (20, 6), (1, 1)],
-    ids=["whole file", "grouped", "all groups", "cut", "each group cut", "row by row"],
-)
+@settings(max_examples=settings.default.max_examples // 2)
+@given(st.integers(1, ROWS), st.integers(1, ROWS + 1), st.integers(1, 9))
+@example(ROWS, ROWS, 4)  # the whole file
+@example(10, 25, 4)  # row groups are put together
+@example(7, 1000, 4)
+@example(ROWS, 8, 4)  # one is cut
+@example(20, 6, 4)
+@example(1, 1, 4)
 def test_splits_hold_every_row_once_with_its_type_and_metadata(
-    tmp_path, monkeypatch, row_group_size, target_rows
+    tmp_path_factory, row_group_size, target_rows, batch
 ):
-    monkeypatch.setattr(parquet, "_BATCH_ROWS", 4)
-    path = write(tmp_path / "a.parquet", every_type(), row_group_size)
+    path = write(tmp_path_factory.getbasetemp() / "cut.parquet", every_type(), row_group_size)
     whole = read_whole(path)
-    pieces = [dump.read_split(split) for split in plan(path, target_rows)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_BATCH_ROWS", batch)
+        pieces = [dump.read_split(split) for split in plan(path, target_rows)]
     assert len(pieces) >= ROWS // target_rows
     assert all(same(piece.slice(0, 0), whole.slice(0, 0)) for piece in pieces)
     assert same(pa.concat_tables(pieces), whole)
@@ -44,16 +48,6 @@ def test_every_type_survives_being_read_scored_and_written(tmp_path, name):
     assert repr(back[name].to_pylist()) == repr(source[name].to_pylist())
     assert back.schema.metadata[b"dump"] == b"2026-01-01"
     assert back.schema.metadata[b"bertscore"] == b"x"
-
-
-@given(st.integers(1, 12), st.integers(1, 15), st.integers(1, 9))
-def test_any_cut_reads_back_as_the_file(tmp_path_factory, row_group_size, target_rows, batch):
-    table = pa.table({"n": range(40), "d": pa.array(list("abcd") * 10).dictionary_encode()})
-    path = write(tmp_path_factory.getbasetemp() / "cut.parquet", table, row_group_size)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "_BATCH_ROWS", batch)
-        pieces = [dump.read_split(split) for split in plan(path, target_rows)]
-    assert pa.concat_tables(pieces).to_pylist() == table.to_pylist()
 
 
 def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path):
@@ -174,29 +168,26 @@ def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
     assert dump.read_split(whole, ["n"]).num_rows == 20_000
 
 
-def test_repeated_texts_are_no_burden_as_dictionaries(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 8 << 20)
-    table = repeated("string")
-    path = write(tmp_path / "a.parquet", table)
-    assert dump.read_split(plan(path, 20_000)[0]).equals(table)
+CODED = {"n": range(ROWS), "text": ["x" * 100] * ROWS, "c": every_type()["struct of dictionary"]}
 
 
-def test_rows_that_may_be_large_are_read_across_row_groups(tmp_path, monkeypatch):
-    """They are read in batches, which end where a row group does if Arrow cannot join them."""
-    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 1000)
+@pytest.mark.parametrize(
+    ("limit", "table", "options"),
+    [
+        (8 << 20, repeated("string"), {}),  # as dictionaries they are no burden
+        # Read in batches, which end where a row group does if Arrow cannot join them.
+        (1000, pa.table(CODED), {"row_group_size": 10}),
+        # As large on disk as was asked for.
+        (1000, pa.table({"text": [f"{n}" * 1000 for n in range(50)]}), {"use_dictionary": False}),
+    ],
+    ids=["dictionary", "across row groups", "large on disk"],
+)
+def test_rows_that_may_be_large_are_read(tmp_path, monkeypatch, limit, table, options):
+    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", limit)
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 7)
-    coded = every_type()["struct of dictionary"]
-    table = pa.table({"n": range(ROWS), "text": ["x" * 100] * ROWS, "coded": coded})
-    path = write(tmp_path / "a.parquet", table, 10)
-    (whole,) = plan(path, ROWS)
+    path = write(tmp_path / "a.parquet", table, **options)
+    (whole,) = plan(path, len(table))
     assert dump.read_split(whole).equals(table)
-
-
-def test_rows_as_large_on_disk_as_was_asked_for_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 1000)
-    table = pa.table({"text": [f"{number}" * 1000 for number in range(50)]})
-    path = write(tmp_path / "a.parquet", table, use_dictionary=False)
-    assert dump.read_split(plan(path, 50)[0]).equals(table)
 
 
 def test_index_beside_its_dictionary_is_found():
