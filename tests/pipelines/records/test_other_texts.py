@@ -1,5 +1,6 @@
 """The scores of another night are not replaced in silence; what has only moved or grown is."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from itertools import count
@@ -83,9 +84,7 @@ def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(tmp_pat
     with pytest.raises(ConfigError, match=r"holds the scores of other texts.*--overwrite"):
         jobs.prepare_score(chosen)
     assert content(tmp_path / "out") == before
-    summary = jobs.run_options(
-        jobs.job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
-    )
+    summary = jobs.run_options(dataclasses.replace(chosen, overwrite=True))
     assert (summary["success"], summary["rows"], summary["replaced"]) == (True, rows, ROWS)
 
 
@@ -153,9 +152,8 @@ def test_few_files_that_are_the_same_do_not_vouch_for_the_others(tmp_path):
     for file in range(20):
         rows = numbers(5 * file, 5)
         write_night(first, rows, f"{file:02}.parquet")
-        write_night(
-            second, rows if file < 2 else numbers(OTHERS + 5 * file, 5), f"{file:02}.parquet"
-        )
+        now = rows if file < 2 else numbers(OTHERS + 5 * file, 5)
+        write_night(second, now, f"{file:02}.parquet")
     assert jobs.run_options(jobs.job_options(first, out, split_rows=1))["success"]
     with pytest.raises(ConfigError, match="without 18 of 20 rows"):
         jobs.prepare_score(jobs.job_options(second, out, split_rows=5))
@@ -187,8 +185,8 @@ def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replac
 def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path):
     """Parts of the night before that are still there are no reason to refuse it."""
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
-    replacing = jobs.job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
-    jobs.start(jobs.prepare_score(replacing)).spec.folder.release()
+    job = jobs.prepare_score(dataclasses.replace(chosen, overwrite=True))
+    jobs.start(job).spec.folder.release()
     assert len(list((tmp_path / "out" / "a.parquet").glob("*.parquet"))) == 6
     summary = jobs.run_options(chosen)
     assert (summary["success"], summary["replaced"]) == (True, ROWS)
