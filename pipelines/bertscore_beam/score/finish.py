@@ -235,7 +235,7 @@ class _IndexRun(beam.PTransform):
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             # (bucket, its rows): 48 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
-            | "WriteBucket" >> beam.Map(_write_bucket, signatures, reasons, folder=folder)
+            | "WriteBucket" >> beam.Map(partial(records.write_bucket, folder), signatures, reasons)
         )
         return (
             written
@@ -260,16 +260,6 @@ def _is_of_bucket(read: tuple[records.Bucket, records.Fragment]) -> bool:
 
 def _words(read: tuple[records.Bucket, records.Fragment], place: Literal[1, 2]) -> Iterable[str]:
     return () if _is_of_bucket(read) else read[1][place].values()
-
-
-def _write_bucket(
-    grouped: tuple[records.Bucket, Iterable[records.Fragment]],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
-    *,
-    folder: run.OutputFolder,
-) -> tuple[records.Bucket, int]:
-    return records.write_bucket(folder, *grouped, signatures, reasons)
 
 
 logger = logging.getLogger(__name__)
