@@ -22,15 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertscore_core import registry
 from bertscore_core.errors import ConfigError
 from bertscore_core.explanations import check_matplotlib, draw, explain_weighted
 from bertscore_core.idf import TokenWeights
-from bertscore_core.registry import (
-    find_model_spec,
-    known_languages,
-    known_models,
-    model_for_language,
-)
 from bertscore_core.scorer import BertScorer, References
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import UPSTREAM_VERSION, upstream_hash
@@ -43,14 +38,14 @@ class _Languages(dict[str, str]):
     """Models by language. An unknown language is an error, not a multilingual model."""
 
     def __missing__(self, language: str) -> str:
-        return model_for_language(language)
+        return registry.model_for_language(language)
 
 
-lang2model: dict[str, str] = _Languages(known_languages())
+lang2model: dict[str, str] = _Languages(registry.known_languages())
 """Default model of each language. Later scorers follow changes that users make here."""
 
 model2layers: dict[str, int] = {
-    spec.name: spec.num_layers for spec in known_models() if spec.num_layers is not None
+    spec.name: spec.num_layers for spec in registry.known_models() if spec.num_layers is not None
 }
 """Layer of each model whose layer is tuned. Later scorers follow additions that users make here."""
 
@@ -123,7 +118,7 @@ class BERTScorer:
             model_type = lang2model[lang.lower()]
         # As users of bert-score add models: model2layers["path/to/model"] = 9.
         if num_layers is None and model_type is not None:
-            spec = find_model_spec(model_type)
+            spec = registry.find_model_spec(model_type)
             if spec is None or spec.num_layers is None:
                 num_layers = model2layers.get(model_type)
         config = ScorerConfig(

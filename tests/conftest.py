@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
 
 from tests.support import layers
-
-if TYPE_CHECKING:
-    from bertscore_core import BertScorer
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
@@ -30,9 +27,10 @@ settings.load_profile("project")
 def pytest_configure(config: pytest.Config) -> None:
     """Keep converted encoders for this session alone, in a folder that its processes share.
 
-    Commands that tests start must hear SIGINT, which a shell ignores for its background jobs, and
-    SIGHUP, which `nohup` ignores.
+    The layers of the suite have hooks of their own. Commands that tests start must hear SIGINT,
+    which a shell ignores for its background jobs, and SIGHUP, which `nohup` ignores.
     """
+    config.pluginmanager.register(layers)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     from bertscore_core.model import CACHE_VARIABLE
@@ -41,29 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.TemporaryDirectory(prefix="bertscore-tests-")
         os.environ[CACHE_VARIABLE] = folder.name
         config.add_cleanup(folder.cleanup)
-
-
-def pytest_collection() -> None:
-    """Watch that quick tests stay quick, in each process that runs tests."""
-    layers.watch()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into the layers of the suite, and into the order in which they are spread."""
-    layers.mark_by_fixtures(items)
-    layers.begin_with_the_longest(items)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note which test runs."""
-    layers.begin(item)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
-    """Hold a quick test to what it says."""
-    layers.end()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -137,7 +112,7 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def scorer() -> "BertScorer":
+def scorer() -> Any:
     """Return a scorer with the embedded model, on the CPU."""
     from bertscore_core import BertScorer, ScorerConfig
 

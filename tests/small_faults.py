@@ -5,8 +5,8 @@
 
 A fault is a line of code and what it becomes; small_faults.txt is their list. It is looked for by
 its text and not by its file, so that moving code leaves the list as it is. Each is put into a copy
-of the tree, whose tests run one layer after the other until one finds it. The results are appended
-to a file, a line each, and what is in it already is not tried again.
+of the tree, whose tests run until one finds it: first those of its room, layer by layer, then all.
+The results are appended to a file, a line each, and what is in it already is not tried again.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("bertscore_core", "pipelines")
@@ -81,23 +83,22 @@ def _texts(root: Path) -> dict[Path, str]:
 def copy_tree(target: Path) -> None:
     """Copy the files that git knows, and those of the environment that tests call by path."""
     names = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
-    for name in filter(None, names):
-        path = target / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes((ROOT / name).read_bytes())
-        path.chmod((ROOT / name).stat().st_mode)
+    copy = ["cp", "--parents", "-t", str(target)]
+    subprocess.run([*copy, *filter(None, names)], cwd=ROOT, check=True)
     (target / ".venv").symlink_to(ROOT / ".venv")
 
 
-def finds(tree: Path, layer: str, room: str, arguments: list[str]) -> str:
-    """Return the first test of a layer that fails in a tree; "" if none does.
+def finds(tree: Path, layers: list[str], room: str, arguments: list[str]) -> tuple[str, str]:
+    """Return the first test that fails in a tree, and its layer; "" for both if none does.
 
     The tests of the fault's own room are tried first, since they find most and are few.
     """
     own = "tests/core" if room == "core" else f"tests/pipelines/{room}"
-    return _fails(tree, layer, [own, "-n", "0", *arguments]) or _fails(
-        tree, layer, ["-n", "2", "--dist", "loadfile", *arguments]
-    )
+    for chosen in ([own, "-n", "0"], ["-n", "2", "--dist", "loadfile"]):
+        for layer in layers:
+            if test := _fails(tree, layer, [*chosen, *arguments]):
+                return layer, test
+    return "", ""
 
 
 def _fails(tree: Path, layer: str, arguments: list[str]) -> str:
@@ -113,7 +114,7 @@ def _fails(tree: Path, layer: str, arguments: list[str]) -> str:
         text=True,
     )
     lines = [line for line in found.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if found.returncode == 0:
+    if found.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return ""
     return lines[0].split(" - ")[0] if lines else f"pytest ended with status {found.returncode}"
 
@@ -138,18 +139,15 @@ def main() -> None:
             copy_tree(Path(folder))
             path = Path(folder) / place.relative_to(ROOT)
             path.write_text(path.read_text().replace(fault.right, fault.wrong))
-            started, test = time.perf_counter(), ""
-            done = list(tried["tried"])
-            for layer in layers:
-                done.append(layer)
-                if test := finds(Path(folder), layer, fault.room, given.pytest):
-                    break
-        line = {"fault": fault, "tried": done, "test": test}
+            started = time.perf_counter()
+            layer, test = finds(Path(folder), layers, fault.room, given.pytest)
+        done = [*tried["tried"], *layers]
+        line = {"fault": fault, "tried": done, "layer": layer, "test": test}
         known[fault] = line
         with given.results.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(f"{time.perf_counter() - started:6.0f} s  {fault.room:9} {test or 'NOT FOUND'}")
-    found = Counter(line["tried"][-1] if line["test"] else "none" for line in known.values())
+    found = Counter(line["layer"] or "none" for line in known.values())
     print(dict(found))
 
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count, product
+from itertools import chain, count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,16 +36,9 @@ import pyarrow.parquet as pq
 from bertscore_beam.records import IDF_FILE, PACKS_FOLDER, REJECTS_FOLDER
 from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
 from bertscore_beam.score import PLANS_FOLDER
+from tests.support import processes
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule, Faults
-from tests.support.processes import (
-    descendants,
-    kill_session,
-    send,
-    session_members,
-    wait_until_gone,
-    workers_among,
-)
 from tests.support.s3 import s3_environment, s3_server
 from tests.support.tiny_models import build_tiny_model
 
@@ -284,18 +277,19 @@ class Run:
             )
             self.wait(seconds)
             return True
+        members = processes.session_members(main)
         if fault == "kill group":
-            return any([send(process, signal.SIGKILL) for process in session_members(main)])
-        victims = workers_among(session_members(main)) if fault.endswith("worker") else [main]
+            return any([processes.send(process, signal.SIGKILL) for process in members])
+        victims = processes.workers_among(members) if fault.endswith("worker") else [main]
         if not victims or self.is_over():
             return False
         victim = chance.choice(victims)
         if fault.startswith("kill"):
-            return send(victim, signal.SIGKILL)
-        if not send(victim, signal.SIGSTOP):
+            return processes.send(victim, signal.SIGKILL)
+        if not processes.send(victim, signal.SIGSTOP):
             return False
         time.sleep(chance.uniform(0.3, 5))
-        send(victim, signal.SIGCONT)
+        processes.send(victim, signal.SIGCONT)
         return True
 
 
@@ -346,14 +340,15 @@ class Cycle:
         try:
             while not self.wrong and self._command(expected, most_kills) != _DONE:
                 pass
-            left = [p for leader in self.sessions for p in wait_until_gone(leader, ORPHAN_SECONDS)]
+            gone = [processes.wait_until_gone(each, ORPHAN_SECONDS) for each in self.sessions]
+            left = list(chain.from_iterable(gone))
             if left:
                 self.wrong.append(f"processes {left} are left running")
             if not self.wrong:
                 self.wrong = differences(self.store.contents(self.output), expected.files)
         finally:
             for leader in self.sessions:
-                kill_session(leader)
+                processes.kill_session(leader)
 
     def _command(self, expected: Undisturbed, most_kills: int) -> int | None:
         """Start the command once, disturb it, and return its status."""
@@ -386,7 +381,7 @@ class Cycle:
     def _choose(self, run: Run) -> str:
         """Draw what to do to a run, among what can be done to it now."""
         impossible = set() if self.store.url else {"store burst"}
-        if not workers_among(session_members(run.process.pid)):
+        if not processes.workers_among(processes.session_members(run.process.pid)):
             impossible |= {"kill worker", "stop worker"}
         possible = {fault: w for fault, w in FAULTS.items() if fault not in impossible}
         return self.chance.choices(list(possible), list(possible.values()))[0]
@@ -504,8 +499,8 @@ class Soak:
 
 def _end_at_once(*_: object) -> None:
     """Leave nothing running when interrupted."""
-    for process in descendants(os.getpid()):
-        send(process, signal.SIGKILL)
+    for process in processes.descendants(os.getpid()):
+        processes.send(process, signal.SIGKILL)
     os._exit(130)
 
 

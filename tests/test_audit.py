@@ -5,24 +5,16 @@ loopback, one behind a proxy that answers 404, and the last lines it wrote witho
 a requirement without a pin.
 """
 
-import importlib.util
 import os
 import re
-from importlib.machinery import SourceFileLoader
+import runpy
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "tests" / "support" / "pip_audit"
-
-
-def load_audit():
-    loader = SourceFileLoader("audit", str(ROOT / ".ci" / "audit"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+VERDICT = runpy.run_path(str(ROOT / ".ci" / "audit"))["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +31,7 @@ def load_audit():
 def test_only_a_vulnerability_or_a_refused_call_fails(report, errors, status, words):
     made = None if report is None else (REPORTS / f"{report}.json").read_text()
     said = "" if errors is None else (REPORTS / f"{errors}.txt").read_text()
-    found = load_audit().verdict(made, said)
+    found = VERDICT(made, said)
     assert found[0] == status
     assert words in found[1]
 
@@ -47,7 +39,7 @@ def test_only_a_vulnerability_or_a_refused_call_fails(report, errors, status, wo
 def test_packages_that_were_not_looked_up_are_named():
     clean = (REPORTS / "clean.json").read_text()
     partly = clean.replace('"version": "2026.6", "vulns": []', '"skip_reason": "not found"')
-    assert load_audit().verdict(partly, "") == (
+    assert VERDICT(partly, "") == (
         0,
         "no known vulnerability in 1 of 2 pinned packages. Not looked up: pytz.",
     )

@@ -33,12 +33,8 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 STEP = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 OUTPUT = "build/my-scores"
-NEEDED = {
-    "score": ["--input", "a"],
-    "idf": ["--input", "a"],
-    "import": ["--input", "a"],
-    "tune": ["--judgements", "a", "--score-column", "c"],
-}
+NEEDED = {verb: ["--input", "a"] for verb in ("score", "idf", "import")}
+NEEDED["tune"] = ["--judgements", "a", "--score-column", "c"]
 """What a config brings, beside the output."""
 
 # Flags of other programs that the pages name.
@@ -73,8 +69,6 @@ def commands_in(code: str) -> Iterator[list[str]]:
 
 
 PYTHON_PAGES = [page for page in PAGES if examples(page)]
-# These train a model.
-LONG_PAGES = {"docs/training.md"}
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
@@ -110,13 +104,11 @@ def test_a_page_opens_with_what_the_reader_gets(page):
     assert first[0] not in "|`#-"
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.long if page in LONG_PAGES else ())
-        for page in PYTHON_PAGES
-    ],
-)
+# The page on training trains a model.
+LONG = pytest.param("docs/training.md", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("page", [LONG if page in LONG.values else page for page in PYTHON_PAGES])
 @pytest.mark.model
 def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
     """The blocks of a page share their names, as they do for a reader who follows it."""
@@ -291,7 +283,8 @@ def test_the_signature_shown_parses():
     assert fields <= table
 
 
-def literals() -> list[str]:
+@pytest.fixture(scope="module")
+def sources() -> list[str]:
     """Return every text in the sources, with `...` for what is put into it."""
     found = []
     for package in ("bertscore_core", "pipelines"):
@@ -305,17 +298,10 @@ def literals() -> list[str]:
     return found
 
 
-def messages() -> list[str]:
-    rows = re.findall(r"^\| `([^`]+)` \| .+ \|$", PAGES["docs/troubleshooting.md"], re.M)
-    return [row for row in rows if row != "message"]
+MESSAGES = re.findall(r"^\| `([^`]+)` \| .+ \|$", PAGES["docs/troubleshooting.md"], re.M)
 
 
-@pytest.fixture(scope="module")
-def sources() -> list[str]:
-    return literals()
-
-
-@pytest.mark.parametrize("message", messages())
+@pytest.mark.parametrize("message", MESSAGES)
 def test_every_message_quoted_is_in_the_sources(message, sources):
     pieces = [re.escape(piece.strip()) for piece in message.split("...") if piece.strip()]
     pattern = re.compile(".*?".join(pieces), re.S)
@@ -324,5 +310,5 @@ def test_every_message_quoted_is_in_the_sources(message, sources):
 
 def test_every_row_of_troubleshooting_quotes_a_message():
     rows = re.findall(r"^\| (.+?) \|", PAGES["docs/troubleshooting.md"], re.M)
-    assert len(messages()) >= 40
+    assert len(MESSAGES) >= 40
     assert {row for row in rows if not row.startswith("`")} == {"message", "---"}

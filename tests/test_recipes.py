@@ -27,23 +27,19 @@ BLOCK = re.compile(r"^```py\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.M | re.S
 
 
 def run(code, folder, input=None, **environment):
-    return subprocess.run(
-        [PYTHON, "-c", code],
-        cwd=folder,
-        env={**os.environ, **environment},
-        input=input,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    given = {"cwd": folder, "env": {**os.environ, **environment}, "input": input, "timeout": 300}
+    return subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, **given)
+
+
+def need(package, folder):
+    """Skip the test where a package is not there."""
+    if run(f"import {package}", folder).returncode:
+        pytest.skip(f"{package} is not installed for RECIPES_PYTHON ({PYTHON})")
 
 
 def recipe(page, package, folder):
     """Return the code of a page's recipe and what it prints, where the package is there."""
-    tried = run(f"import {package}", folder)
-    if tried.returncode:
-        pytest.skip(f"{package} is not installed for RECIPES_PYTHON ({PYTHON})")
+    need(package, folder)
     ((code, printed),) = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
     return code, printed
 
@@ -88,8 +84,7 @@ print(json.dumps(metric.pairwise_scores(texts, texts).tolist()))
 
 
 def test_utilities_are_those_of_mbrs_which_counts_each_text_itself_as_well(tmp_path):
-    if run("import mbrs", tmp_path).returncode:
-        pytest.skip(f"mbrs is not installed for RECIPES_PYTHON ({PYTHON})")
+    need("mbrs", tmp_path)
     texts = [sentence(number) for number in range(6)]
     scorer = BertScorer(ScorerConfig(references="mean", device="cpu"))
     given = json.dumps([str(scorer.settings.files.folder), texts])
@@ -102,6 +97,5 @@ def test_utilities_are_those_of_mbrs_which_counts_each_text_itself_as_well(tmp_p
     itself = theirs.diagonal()
     assert utility.argmax() == theirs.mean(axis=1).argmax()
     np.testing.assert_allclose(itself, 1, atol=PARITY_ATOL)
-    np.testing.assert_allclose(
-        (utility * (number - 1) + itself) / number, theirs.mean(axis=1), atol=PARITY_ATOL
-    )
+    with_itself = (utility * (number - 1) + itself) / number
+    np.testing.assert_allclose(with_itself, theirs.mean(axis=1), atol=PARITY_ATOL)

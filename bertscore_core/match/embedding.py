@@ -16,19 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertscore_core import tokens
 from bertscore_core.idf import TokenWeights
 from bertscore_core.model import Begun, Budget, DeviceQueue, Encoder, PackedBatch, Result, attempt
-from bertscore_core.tokens import (
-    BatchLayout,
-    FloatArray,
-    IntArray,
-    TokenIds,
-    TokenizedTexts,
-    Windows,
-    WindowShape,
-    Work,
-    plan_batches,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +34,8 @@ class EmbeddedTexts:
 
     vectors: Tensor
     weights: Tensor
-    starts: IntArray
-    lengths: IntArray
+    starts: tokens.IntArray
+    lengths: tokens.IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +52,12 @@ class Engine:
     queue: DeviceQueue
     budget: Budget
     pad_id: int
-    shape: WindowShape | None = None
+    shape: tokens.WindowShape | None = None
 
     @property
-    def layout(self) -> BatchLayout:
+    def layout(self) -> tokens.BatchLayout:
         """How texts lie in a batch."""
-        return BatchLayout(packed=self.encoder.packing is not None)
+        return tokens.BatchLayout(packed=self.encoder.packing is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,24 +72,27 @@ class EmbeddingPlan:
         weights, starts, lengths: As in `EmbeddedTexts`.
     """
 
-    batches: list[IntArray]
-    windows: Windows
-    ids: TokenIds
-    id_ends: IntArray
-    vector_ends: IntArray
-    weights: FloatArray
-    starts: IntArray
-    lengths: IntArray
+    batches: list[tokens.IntArray]
+    windows: tokens.Windows
+    ids: tokens.TokenIds
+    id_ends: tokens.IntArray
+    vector_ends: tokens.IntArray
+    weights: tokens.FloatArray
+    starts: tokens.IntArray
+    lengths: tokens.IntArray
 
 
 def plan_embedding(
-    engine: Engine, texts: TokenizedTexts, needed: IntArray, weightings: Sequence[TokenWeights]
+    engine: Engine,
+    texts: tokens.TokenizedTexts,
+    needed: tokens.IntArray,
+    weightings: Sequence[TokenWeights],
 ) -> EmbeddingPlan:
     """Plan how the texts with the indices `needed` are embedded. This uses no device."""
     lengths = texts.lengths
-    windows = Windows.cut(needed, lengths[needed], engine.shape)
+    windows = tokens.Windows.cut(needed, lengths[needed], engine.shape)
     limit = engine.budget.batch_limit(int(windows.lengths.sum()))
-    batches = plan_batches(windows.lengths, max_batch_tokens=limit, layout=engine.layout)
+    batches = tokens.plan_batches(windows.lengths, max_batch_tokens=limit, layout=engine.layout)
     # In the order in which they are laid out. The windows of a text are as long as any, so they
     # stay side by side, and the vectors that are kept of them lie end to end.
     windows = windows.select(np.concatenate(batches))
@@ -121,7 +114,7 @@ def plan_embedding(
 
 
 @torch.inference_mode()
-def embed(engine: Engine, plan: EmbeddingPlan, work: Work) -> EmbeddedTexts:
+def embed(engine: Engine, plan: EmbeddingPlan, work: tokens.Work) -> EmbeddedTexts:
     """Embed texts as planned; each vector is divided by its length, without an epsilon.
 
     The caller has its turn in the queue. On a GPU this only queues the work. If memory is too small
@@ -155,11 +148,11 @@ def embed(engine: Engine, plan: EmbeddingPlan, work: Work) -> EmbeddedTexts:
     return EmbeddedTexts(vectors, engine.queue.send(plan.weights), plan.starts, plan.lengths)
 
 
-def _ends(counts: IntArray) -> IntArray:
+def _ends(counts: tokens.IntArray) -> tokens.IntArray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def _runs(batches: list[IntArray]) -> list[IntArray]:
+def _runs(batches: list[tokens.IntArray]) -> list[tokens.IntArray]:
     ends = _ends(np.array([len(batch) for batch in batches], dtype=np.int64))
     return [np.arange(first, end) for first, end in pairwise(ends)]
 
@@ -168,20 +161,20 @@ def _runs(batches: list[IntArray]) -> list[IntArray]:
 class _Queue:
     """Batches that wait for the encoder, longest windows first. The last batch is the next."""
 
-    pending: list[IntArray]
-    lengths: IntArray
-    layout: BatchLayout
+    pending: list[tokens.IntArray]
+    lengths: tokens.IntArray
+    layout: tokens.BatchLayout
     budget: Budget
-    work: Work
+    work: tokens.Work
 
-    def take(self) -> IntArray:
+    def take(self) -> tokens.IntArray:
         rows = self.pending.pop()
         count = self.layout.fit(self.lengths[rows], self.budget.batch_tokens)
         if len(rows) > count:
             self.pending.append(rows[count:])
         return rows[:count]
 
-    def attempt(self, rows: IntArray, step: Callable[[], Result]) -> Result | None:
+    def attempt(self, rows: tokens.IntArray, step: Callable[[], Result]) -> Result | None:
         if len(rows) == 1:
             return step()  # nothing smaller can be tried, so any error is the caller's
         result = attempt(step)
@@ -220,7 +213,7 @@ class _Running(NamedTuple):
         positions: Positions of the tokens that are kept, among all B * S; or their range.
     """
 
-    rows: IntArray
+    rows: tokens.IntArray
     place: slice
     hidden: Callable[[], Tensor]
     positions: Tensor | slice
@@ -228,7 +221,7 @@ class _Running(NamedTuple):
     begun: Begun
 
 
-def _start(engine: Engine, plan: EmbeddingPlan, rows: IntArray) -> _Running:
+def _start(engine: Engine, plan: EmbeddingPlan, rows: tokens.IntArray) -> _Running:
     first, end = rows[0], rows[-1] + 1
     place = slice(int(plan.vector_ends[first]), int(plan.vector_ends[end]))
     ids, windows = plan.ids[plan.id_ends[first] : plan.id_ends[end]], plan.windows.select(rows)

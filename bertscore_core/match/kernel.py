@@ -17,21 +17,7 @@ from torch import Tensor
 
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
-from bertscore_core.match.embedding import (
-    EmbeddedTexts,
-    EmbeddingPlan,
-    Engine,
-    embed,
-    plan_embedding,
-)
-from bertscore_core.match.matching import (
-    BestMatches,
-    PairScores,
-    average,
-    best_matches,
-    best_matches_in_tiles,
-    optimal_matches,
-)
+from bertscore_core.match import embedding, matching
 from bertscore_core.model import Budget, DeviceQueue, Encoder, Fetched, attempt, is_device_lost
 from bertscore_core.tokens import FloatArray, IntArray, TextPairs, Work, plan_batches
 
@@ -39,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def score_pairs(
-    engine: Engine,
+    engine: embedding.Engine,
     pairs: TextPairs,
     weightings: Sequence[TokenWeights],
     work: Work,
@@ -72,7 +58,7 @@ def score_pairs(
             block = pairs.select(rows)
             # A text that is in several pairs of the block is encoded once.
             needed = np.unique(np.concatenate([block.candidates, block.references]))
-            plan = plan_embedding(engine, pairs.texts, needed, weightings)
+            plan = embedding.plan_embedding(engine, pairs.texts, needed, weightings)
             with engine.queue.turn(work):
                 fetched = attempt(partial(_queue_block, engine, plan, block, work, optimal))
             if fetched is not None:
@@ -92,9 +78,13 @@ def score_pairs(
 
 
 def _queue_block(
-    engine: Engine, plan: EmbeddingPlan, block: TextPairs, work: Work, optimal: bool
+    engine: embedding.Engine,
+    plan: embedding.EmbeddingPlan,
+    block: TextPairs,
+    work: Work,
+    optimal: bool,
 ) -> Fetched:
-    embedded = embed(engine, plan, work)
+    embedded = embedding.embed(engine, plan, work)
     begun = engine.queue.begin()
     sides = block.candidates, block.references
     scores = _match(embedded, *sides, engine.queue, engine.budget, optimal)
@@ -157,7 +147,7 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
 
 @torch.inference_mode()
 def _match(
-    embedded: EmbeddedTexts,
+    embedded: embedding.EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
     queue: DeviceQueue,
@@ -167,8 +157,10 @@ def _match(
     lengths = embedded.lengths
     is_long = lengths[candidates] * lengths[references] > budget.pair_elements
     alone = np.ones_like(is_long) if optimal else is_long
-    in_tiles = partial(best_matches_in_tiles, side=max(math.isqrt(budget.match_elements), 1))
-    one_by_one = partial(_match_one_by_one, match=optimal_matches if optimal else in_tiles)
+    in_tiles = partial(
+        matching.best_matches_in_tiles, side=max(math.isqrt(budget.match_elements), 1)
+    )
+    one_by_one = partial(_match_one_by_one, match=matching.optimal_matches if optimal else in_tiles)
     ways = ((~alone, partial(_match_whole, budget=budget)), (alone, one_by_one))
     parts = [
         (chosen, match(embedded, candidates[chosen], references[chosen], queue))
@@ -184,7 +176,7 @@ def _match(
 
 
 def _match_whole(
-    embedded: EmbeddedTexts,
+    embedded: embedding.EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
     queue: DeviceQueue,
@@ -209,11 +201,11 @@ def _match_whole(
 
 
 def _match_one_by_one(
-    embedded: EmbeddedTexts,
+    embedded: embedding.EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
     queue: DeviceQueue,
-    match: Callable[[Tensor, Tensor], BestMatches],
+    match: Callable[[Tensor, Tensor], matching.BestMatches],
 ) -> Tensor:
     """Also on a GPU: the fused kernel would leave a long pair to one of its processors."""
     scores = []
@@ -223,7 +215,7 @@ def _match_one_by_one(
         lengths = queue.send(sizes)
         matches = [match(vectors[left], vectors[right]) for vectors in embedded.vectors]
         scores += [
-            _in_one(average(best, weights[None, left], weights[None, right], *lengths))
+            _in_one(matching.average(best, weights[None, left], weights[None, right], *lengths))
             for weights in embedded.weights
             for best in matches
         ]
@@ -231,7 +223,7 @@ def _match_one_by_one(
     return torch.cat(scores).view(shape).permute(1, 2, 0, 3)
 
 
-def _place(embedded: EmbeddedTexts, text: int) -> slice:
+def _place(embedded: embedding.EmbeddedTexts, text: int) -> slice:
     start = int(embedded.starts[text])
     return slice(start, start + int(embedded.lengths[text]))
 
@@ -259,7 +251,7 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
 
 
 def _match_gathered(
-    embedded: EmbeddedTexts,
+    embedded: embedding.EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
     queue: DeviceQueue,
@@ -277,18 +269,18 @@ def _match_gathered(
         places = queue.send(batch)
         # One layer at a time: the similarities of all layers would take L + 1 times the memory.
         for layer, vectors in enumerate(embedded.vectors):
-            best = best_matches(
+            best = matching.best_matches(
                 vectors[left.positions], vectors[right.positions], left.lengths, right.lengths
             )
             for index in range(weightings):
-                matched = average(
+                matched = matching.average(
                     best, left.weights[index], right.weights[index], left.lengths, right.lengths
                 )
                 scores[index, layer].index_copy_(0, places, _in_one(matched))
     return scores
 
 
-def _in_one(scores: PairScores) -> Tensor:
+def _in_one(scores: matching.PairScores) -> Tensor:
     return torch.stack(scores, dim=-1)
 
 
@@ -300,7 +292,7 @@ class _Gathered(NamedTuple):
     weights: Tensor
 
 
-def _gather(embedded: EmbeddedTexts, rows: IntArray, queue: DeviceQueue) -> _Gathered:
+def _gather(embedded: embedding.EmbeddedTexts, rows: IntArray, queue: DeviceQueue) -> _Gathered:
     lengths = embedded.lengths[rows]
     steps = np.arange(lengths.max())[None, :]
     inside = steps < lengths[:, None]

@@ -21,19 +21,10 @@ from transformers import AutoModel, AutoModelForTextEncoding
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
+from bertscore_core.model import openvino_runtime
 from bertscore_core.model.architectures import has_local_layers, own_code_error, read_architecture
 from bertscore_core.model.kept_encoders import cache_key
 from bertscore_core.model.layers import EveryLayer, LastLayer, cut, find_final_norm
-from bertscore_core.model.openvino_runtime import (
-    OPENVINO_DTYPES,
-    CompiledEncoder,
-    CompileOptions,
-    compile_encoder,
-    computes_in,
-    find_compiled,
-    openvino_version,
-    processor,
-)
 from bertscore_core.model.packing import Forward, PackedBatch, Packing, pack
 from bertscore_core.model.resolve import ModelFiles
 from bertscore_core.scorer_config import ScorerConfig
@@ -200,9 +191,11 @@ def _load_module(
     return EveryLayer(model, find_final_norm(model) if options.layer_semantics == "cut" else None)
 
 
-def _load_compiled(files: ModelFiles, options: EncoderOptions, config: Any) -> CompiledEncoder:
+def _load_compiled(
+    files: ModelFiles, options: EncoderOptions, config: Any
+) -> openvino_runtime.CompiledEncoder:
     lengths = (files.positions, options.max_length, _CHECKED_LENGTH)
-    how = CompileOptions(
+    how = openvino_runtime.CompileOptions(
         dtype=options.dtype,
         threads=options.num_threads or torch.get_num_threads(),
         layers=files.depth + 1 if options.all_layers else 1,
@@ -212,15 +205,15 @@ def _load_compiled(files: ModelFiles, options: EncoderOptions, config: Any) -> C
     # Own code of a model may be in files that no digest covers.
     own_code = options.trust_remote_code and "auto_map" in files.config
     key = None if own_code else _key(files, options, how)
-    compiled = None if key is None else find_compiled(key, how)
+    compiled = None if key is None else openvino_runtime.find_compiled(key, how)
     if compiled is None:
         module = _load_module(files, options, config, torch.device("cpu"))
         vocabulary = int(getattr(module.model.config, "vocab_size", 1))
-        compiled = compile_encoder(module, how, vocabulary=vocabulary, key=key)
+        compiled = openvino_runtime.compile_encoder(module, how, vocabulary=vocabulary, key=key)
     return compiled
 
 
-def _key(files: ModelFiles, options: EncoderOptions, how: CompileOptions) -> str:
+def _key(files: ModelFiles, options: EncoderOptions, how: openvino_runtime.CompileOptions) -> str:
     """Return what a converted encoder is kept under: all that decides what it computes."""
     return cache_key(
         weights=files.weights_digest(),
@@ -228,9 +221,9 @@ def _key(files: ModelFiles, options: EncoderOptions, how: CompileOptions) -> str
         attention=options.attention,
         dtype=how.dtype,
         longest=how.longest,
-        versions=(torch.__version__, transformers.__version__, openvino_version()),
+        versions=(torch.__version__, transformers.__version__, openvino_runtime.openvino_version()),
         code=[path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))],
-        processor=processor(),
+        processor=openvino_runtime.processor(),
     )
 
 
@@ -252,13 +245,13 @@ def choose_backend(files: ModelFiles, config: ScorerConfig, max_length: int | No
     """
     lengths = [length for length in (files.positions, max_length) if length]
     fits = (
-        openvino_version() is not None
-        and config.dtype in OPENVINO_DTYPES
+        openvino_runtime.openvino_version() is not None
+        and config.dtype in openvino_runtime.OPENVINO_DTYPES
         and files.model_type in _CONVERTED
         and not (config.trust_remote_code and "auto_map" in files.config)
         and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
         and resolve_device(config.device).type == "cpu"
-        and computes_in(config.dtype)
+        and openvino_runtime.computes_in(config.dtype)
     )
     return "openvino" if fits else "torch"
 
@@ -269,17 +262,18 @@ def check_openvino(dtype: str, device: torch.device) -> None:
     Raises:
         ConfigError: it cannot, or is not installed.
     """
-    if openvino_version() is None:
+    if openvino_runtime.openvino_version() is None:
         raise ConfigError(
             "backend openvino is not installed; expected its package. Install the extra "
             "(in the checkout: pip install '.[openvino]'), or choose torch (--backend torch)."
         )
-    if device.type != "cpu" or dtype not in OPENVINO_DTYPES:
+    if device.type != "cpu" or dtype not in openvino_runtime.OPENVINO_DTYPES:
         raise ConfigError(
             f"backend openvino cannot compute in {dtype} on {device}; expected "
-            f"{' or '.join(OPENVINO_DTYPES)} on cpu. Choose torch (--backend torch)."
+            f"{' or '.join(openvino_runtime.OPENVINO_DTYPES)} on cpu. Choose torch "
+            "(--backend torch)."
         )
-    if not computes_in(dtype):
+    if not openvino_runtime.computes_in(dtype):
         raise ConfigError(
             f"this processor does not compute in {dtype}: got none of its instructions; expected "
             "AVX512-BF16, AMX or the like. Choose float32 (--dtype float32)."

@@ -13,18 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from bertscore_core.errors import ConfigError
 from bertscore_core.model import read_json
-from bertscore_core.tokenizer.legacy_rules import (
-    MASK_CLASSES,
-    LegacyRule,
-    apply_legacy_rule,
-    set_end_mark,
-    set_mask,
-)
-from bertscore_core.tokenizer.sentencepiece_rules import (
-    SENTENCEPIECE,
-    character_table,
-    stated_tokens,
-)
+from bertscore_core.tokenizer import legacy_rules, sentencepiece_rules
 
 # Part of every fingerprint. Raise it if a rule changes in a way that the backend does not show.
 _REVISION = 1
@@ -36,7 +25,9 @@ _ONE_SPACE = normalizers.Replace(Regex(" {2,}"), " ")
 _REFUSED = {"BlenderbotSmallTokenizer"}
 
 
-def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) -> LegacyRule:
+def apply_fast_rule(
+    tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]
+) -> legacy_rules.LegacyRule:
     """Change a tokenizer's backend, and return what remains to be done; see `apply_legacy_rule`."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     name = type(tokenizer).__name__
@@ -44,20 +35,20 @@ def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) 
     if name in _REFUSED:
         raise _refusal(name, folder, from_json)
     if backend is None:  # transformers 4 had no fast one either
-        return apply_legacy_rule(tokenizer, folder=folder, stated=stated)
+        return legacy_rules.apply_legacy_rule(tokenizer, folder=folder, stated=stated)
     if not from_json and not _can_be_made(tokenizer):
         raise _refusal(name, folder, from_json)
     if isinstance(backend.normalizer, normalizers.BertNormalizer):
         pass  # version 5 makes the same one
     elif isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
         if not from_json:  # else both are as the file has them
-            set_mask(tokenizer, eats=True)
-            set_end_mark(tokenizer)
+            legacy_rules.set_mask(tokenizer, eats=True)
+            legacy_rules.set_end_mark(tokenizer)
     elif from_json:
         _take_from_json(backend, folder)
     else:
         _make_from_model(tokenizer, folder, stated)
-    return LegacyRule(identity=f"{_REVISION} fast")
+    return legacy_rules.LegacyRule(identity=f"{_REVISION} fast")
 
 
 def _refusal(name: str, folder: Path, from_json: bool) -> ConfigError:
@@ -73,8 +64,8 @@ def _can_be_made(tokenizer: Any) -> bool:
     name = type(tokenizer).__name__
     return (
         isinstance(tokenizer.backend_tokenizer.normalizer, normalizers.BertNormalizer)
-        or name in MASK_CLASSES
-        or name in SENTENCEPIECE
+        or name in legacy_rules.MASK_CLASSES
+        or name in sentencepiece_rules.SENTENCEPIECE
     )
 
 
@@ -97,9 +88,11 @@ def _make_from_model(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) ->
     elif name == "DebertaV2Tokenizer" and stated.get("split_by_punct"):
         first = [pre_tokenizers.Punctuation(behavior="isolated")]
     backend.pre_tokenizer = pre_tokenizers.Sequence([*first, words])
-    named = {token["content"] for token in stated_tokens(folder, stated)}
+    named = {token["content"] for token in sentencepiece_rules.stated_tokens(folder, stated)}
     normalized = _looked_for_twice(tokenizer)
-    eaters = {str(tokenizer.mask_token)} if SENTENCEPIECE[name].mask_eats else set()
+    eaters = (
+        {str(tokenizer.mask_token)} if sentencepiece_rules.SENTENCEPIECE[name].mask_eats else set()
+    )
     backend.add_special_tokens(
         [
             AddedToken(token, lstrip=token in eaters, normalized=token in normalized, special=True)
@@ -119,9 +112,9 @@ def _looked_for_twice(tokenizer: Any) -> set[str]:
 
 def _normalizers(name: str, folder: Path, stated: Mapping[str, Any]) -> list[Any]:
     # The order is that of the converters in transformers 4: it decides the ids.
-    table = character_table(folder)
+    table = sentencepiece_rules.character_table(folder)
     precompiled = [normalizers.Precompiled(table)] if table else []
-    traits = SENTENCEPIECE[name]
+    traits = sentencepiece_rules.SENTENCEPIECE[name]
     lowercase = [normalizers.Lowercase()] if traits.lowercases(stated) else []
     if traits.cleans:
         quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]

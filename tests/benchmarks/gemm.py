@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import torch
@@ -29,41 +31,33 @@ def measure(dtype: str, device: str = "cpu", seconds: float = 0.4) -> float:
         device: `cpu` or `cuda`.
         seconds: Time spent on each path and shape.
     """
-    kind = getattr(torch, dtype)
     if device != "cpu":
-        return _matmul_rate(CUDA_SHAPE, kind, device, seconds)
-    return max(
-        rate
-        for shape in CPU_SHAPES
-        for rate in (
-            _matmul_rate(shape, kind, device, seconds),
-            _packed_rate(shape, kind, seconds),
-            _chain_rate(shape, dtype, seconds),
-        )
+        return max(_torch_rates(CUDA_SHAPE, dtype, device, seconds))
+    rates: list[float] = []
+    for shape in CPU_SHAPES:
+        rates += _torch_rates(shape, dtype, device, seconds)
+        rates.append(_chain_rate(shape, dtype, seconds))
+    return max(rates)
+
+
+@torch.inference_mode()
+def _torch_rates(
+    shape: tuple[int, int, int], dtype: str, device: str, seconds: float
+) -> list[float]:
+    """Time torch.matmul, and on a CPU oneDNN with the weights laid out."""
+    rows, inner, columns = shape
+    left, right = (
+        torch.randn(size, device=device).to(getattr(torch, dtype))
+        for size in ((rows, inner), (inner, columns))
     )
-
-
-@torch.inference_mode()
-def _matmul_rate(
-    shape: tuple[int, int, int], dtype: torch.dtype, device: str, seconds: float
-) -> float:
-    rows, inner, columns = shape
-    left = torch.randn(rows, inner, device=device).to(dtype)
-    right = torch.randn(inner, columns, device=device).to(dtype)
-    return _rate(lambda: left @ right, shape, device, seconds)
-
-
-@torch.inference_mode()
-def _packed_rate(shape: tuple[int, int, int], dtype: torch.dtype, seconds: float) -> float:
-    rows, inner, columns = shape
-    left = torch.randn(rows, inner).to(dtype)
-    weight = torch.randn(columns, inner).to(dtype)
-    try:
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
-        linear = torch.ops.mkldnn._linear_pointwise
-        return _rate(lambda: linear(left, packed, None, "none", [], ""), shape, "cpu", seconds)
-    except (RuntimeError, AttributeError):  # a build without oneDNN, or a format it lacks
-        return 0.0
+    found = [_rate(lambda: left @ right, shape, device, seconds)]
+    if device == "cpu":
+        with suppress(RuntimeError, AttributeError):  # no oneDNN, or a format it lacks
+            packed = torch.ops.mkldnn._reorder_linear_weight(right.T.contiguous(), rows)
+            linear = torch.ops.mkldnn._linear_pointwise
+            run = partial(linear, left, packed, None, "none", [], "")
+            found.append(_rate(run, shape, device, seconds))
+    return found
 
 
 def _chain_rate(shape: tuple[int, int, int], dtype: str, seconds: float) -> float:

@@ -1,6 +1,6 @@
 """bert-score and this library in turn on the same texts, each a process with its model loaded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -42,32 +42,29 @@ def peer(
     """
     prepared, count = prepare(model), pairs or DEFAULT_PAIRS[model]
     workers: dict[str, Worker] = {}
-    scoring: dict[str, Callable[..., dict[str, Any]]] = {}
     dtypes: dict[str, str] = {}
+    batches: dict[str, dict[str, int]] = {}
     replies: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         path = write_pairs(Path(folder, "pairs.json"), mixed(count))
 
-        def enter(worker: Worker, name: str, dtype: str, **options: Any) -> None:
-            workers[name], dtypes[name] = stack.enter_context(worker), dtype
-            scoring[name] = partial(worker.ask, "score", path=path, **options)
-            scoring[name](stop=WARM_UP_PAIRS)
+        def score(name: str, **rows: int) -> float:
+            replies[name] = workers[name].ask("score", path=path, **batches.get(name, {}), **rows)
+            return float(replies[name]["seconds"])
 
         for batch in peer_batches:
-            worker = Worker("peer", prepared, device)
+            worker = stack.enter_context(Worker("peer", prepared, device))
             recorder.facts["peer"] = worker.loaded["versions"]
             name = f"{worker.loaded['name']}, batch {batch}"
-            enter(worker, name, "float32", batch_size=batch)
+            workers[name], dtypes[name], batches[name] = worker, "float32", {"batch_size": batch}
+            score(name, stop=WARM_UP_PAIRS)
         for asked in ours:
-            dtype, _, backend = asked.partition(":")
+            name, (dtype, _, backend) = f"ours, {asked}", asked.partition(":")
             worker = Worker("ours", prepared, device, dtype=dtype, backend=backend or "auto")
-            enter(worker, f"ours, {asked}", dtype)
+            workers[name], dtypes[name] = stack.enter_context(worker), dtype
+            score(name, stop=WARM_UP_PAIRS)
         peaks = dict.fromkeys(sorted(dtypes.values()), 0.0)
-
-        def score(name: str) -> float:
-            replies[name] = scoring[name]()
-            return float(replies[name]["seconds"])
 
         def measure_peaks() -> float:
             for dtype in peaks:

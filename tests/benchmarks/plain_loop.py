@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel, AutoTokenizer
 
@@ -54,20 +54,20 @@ class PlainLoop:
             }
         scores: list[Tensor] = []
         for start in range(0, len(candidates), batch_size):
-            sides = [
-                [states[text].to(self._device) for text in side[start : start + batch_size]]
+            pairs = slice(start, start + batch_size)
+            left, right = (
+                self._padded([states[text] for text in side[pairs]])
                 for side in (candidates, references)
-            ]
-            vectors = [pad_sequence(side, batch_first=True) for side in sides]
-            counts = [torch.tensor(list(map(len, side)), device=self._device) for side in sides]
-            # The special tokens, first and last, have no weight.
-            weights = [
-                pad_sequence(
-                    [nn.functional.pad(row.new_ones(len(row) - 2), (1, 1)) for row in side],
-                    batch_first=True,
-                )
-                for side in sides
-            ]
-            units = [one / one.norm(dim=-1, keepdim=True).clamp_min(1e-12) for one in vectors]
+            )
+            units, counts, weights = zip(left, right, strict=True)
             scores.append(greedy_match(*units, *counts, *weights).f1.cpu())
         return None, None, torch.cat(scores)
+
+    def _padded(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return unit vectors, the numbers of tokens, and the weights of these, on the device."""
+        vectors = pad_sequence([row.to(self._device) for row in states], batch_first=True)
+        counts = torch.tensor(list(map(len, states)), device=self._device)
+        places = torch.arange(vectors.shape[1], device=self._device)
+        # The special tokens, first and last, have no weight.
+        weights = ((places > 0) & (places < counts[:, None] - 1)).to(vectors.dtype)
+        return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(1e-12), counts, weights

@@ -1,4 +1,4 @@
-"""What GPUs should reach, worked out and not measured: the tables of configs/ and docs/.
+"""What GPUs should reach, worked out and not measured: the tables of configs/ and RESULTS.md.
 
     python -m tests.benchmarks roofline
 
@@ -75,7 +75,7 @@ https://github.com/NVIDIA/TensorRT/blob/007c3470/demo/BERT/README.md#performance
 """
 
 SIZES = (1_000_000, 100_000_000, 10_000_000_000)
-"""Pairs, for the tables of docs/scale.md."""
+"""Pairs, for the tables of RESULTS.md."""
 
 TILES = {"T4": 64}
 """Queries, and keys, of a tile of attention, which is computed whole: 128 but for T4."""
@@ -210,14 +210,14 @@ def markdown(columns: Columns, rows: Iterable[tuple[Any, Any]]) -> str:
 
 TABLES = {
     "configs/README.md": markdown(_CARDS, CARDS.items()),
-    "docs/scale.md, hours": markdown(_HOURS, product(SIZES, ("L4", "A100", "H100"))),
-    "docs/scale.md, requests": markdown(_REQUESTS, product(SIZES, (20_000, 100_000))),
-    "docs/scale.md, arithmetic": markdown(_ARITHMETIC, CARDS.items()),
+    "tests/benchmarks/RESULTS.md, hours": markdown(_HOURS, product(SIZES, ("L4", "A100", "H100"))),
+    "tests/benchmarks/RESULTS.md, requests": markdown(_REQUESTS, product(SIZES, (20_000, 100_000))),
+    "tests/benchmarks/RESULTS.md, arithmetic": markdown(_ARITHMETIC, CARDS.items()),
 }
 """The tables by the page that has them."""
 
 
 def roofline(_: Recorder) -> None:
-    """What GPUs should reach, worked out and not measured: the tables of configs/ and docs/."""
+    """What GPUs should reach, worked out and not measured: tables of configs/ and RESULTS.md."""
     for place, table in TABLES.items():
         print(f"{place}\n\n{table}")

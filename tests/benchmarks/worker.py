@@ -7,8 +7,6 @@ The peer is bert-score as people use it: BERTScorer with slow tokenizers and the
 a GPU it must be installed beside torch; if it is not, a plain loop of the same steps replaces it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,13 +16,10 @@ import time
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.benchmarks.harness import peak_mb
 from tests.benchmarks.texts import Pairs
-
-if TYPE_CHECKING:
-    from tests.benchmarks.models import BenchModel
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER_PYTHON = ROOT / "build" / "golden-venv" / "bin" / "python"
@@ -35,12 +30,12 @@ class Worker:
 
     Args:
         side: `ours`, or `peer` for bert-score.
-        model: The model, loaded at once.
+        model: The model, a `BenchModel`, loaded at once.
         device: Where it computes.
         options: What else goes with the request to load: for ours, fields of ScorerConfig.
     """
 
-    def __init__(self, side: str, model: BenchModel, device: str = "cpu", **options: Any) -> None:
+    def __init__(self, side: str, model: Any, device: str = "cpu", **options: Any) -> None:
         own = side == "ours" or device != "cpu"
         python = Path(sys.executable) if own else PEER_PYTHON
         if not python.exists():
@@ -58,7 +53,7 @@ class Worker:
         options |= {"model": name, "num_layers": model.shape.layers, "device": device}
         self.loaded = self.ask("load", **options)
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> "Worker":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,7 +108,10 @@ class Peer:
             import bert_score
             import bert_score.utils
         except ImportError:
-            return self._load_stand_in(model, num_layers, device)
+            from tests.benchmarks.plain_loop import PlainLoop
+
+            self._scorer = PlainLoop(Path(model), num_layers, device)
+            return {"name": "plain loop", "versions": {"torch": version("torch")}}
 
         encode = bert_score.utils.bert_encode
 
@@ -127,12 +125,6 @@ class Peer:
         )
         names = ("bert-score", "torch", "transformers")
         return {"name": "peer", "versions": {name: version(name) for name in names}}
-
-    def _load_stand_in(self, model: str, num_layers: int, device: str) -> dict[str, Any]:
-        from tests.benchmarks.plain_loop import PlainLoop
-
-        self._scorer = PlainLoop(Path(model), num_layers, device)
-        return {"name": "plain loop", "versions": {"torch": version("torch")}}
 
     def score(
         self, path: str, start: int = 0, stop: int | None = None, batch_size: int = 64

@@ -29,11 +29,8 @@ ROWS = st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3)), min_s
 @pytest.fixture(scope="module", params=["bert", "roberta", "t5", "byt5"])
 def tiny(request, tiny_folder) -> BertScorer:
     """Return a scorer of each kind of tokenizer, which cuts early."""
-    return BertScorer(
-        ScorerConfig(
-            model=str(tiny_folder(request.param)), num_layers=1, max_length=32, device="cpu"
-        )
-    )
+    model = str(tiny_folder(request.param))
+    return BertScorer(ScorerConfig(model=model, num_layers=1, max_length=32, device="cpu"))
 
 
 @pytest.mark.filterwarnings("ignore:This sequence already has")  # ByT5, of `</s>` in a text

@@ -4,7 +4,7 @@ import atexit
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from io import BytesIO
@@ -13,18 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam import score
 from bertscore_beam.dump import OUTPUT_COLUMNS, RowDigests, Rows, Split, TableFields
 from bertscore_beam.records import job_identity
 from bertscore_beam.run import Runner, identity_digest
-from bertscore_beam.score import (
-    PLANS_FOLDER,
-    LoadedScorers,
-    ScoredTable,
-    ScorePlan,
-    ScoreSpec,
-    SplitScorer,
-    plan_score,
-)
 from bertscore_core.tokens import Work
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.jobs import job_options
@@ -62,21 +54,24 @@ def _dump(version: str) -> Path:
         rows["candidate"][3] = rows["candidate"][3][::-1]
     if version == "other column":
         rows["id"][3] = 103
-    folder = Path(tempfile.mkdtemp(prefix="bertscore-simulation-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _temporary_folder()
     pq.write_table(pa.table(rows, schema=SCHEMA), folder / "shard.parquet")
     return folder
 
 
 @cache
 def _model() -> str:
+    return str(build_tiny_model("bert", _temporary_folder()))
+
+
+def _temporary_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="bertscore-simulation-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return str(build_tiny_model("bert", folder))
+    return folder
 
 
 @cache
-def _planned(command: Command) -> ScorePlan:
+def _planned(command: Command) -> score.ScorePlan:
     chosen = job_options(
         _dump(command.version),
         Path(tempfile.gettempdir(), "bertscore-simulation", "out"),
@@ -86,16 +81,16 @@ def _planned(command: Command) -> ScorePlan:
         backend="torch",
         overwrite=command.overwrite,
     )
-    return plan_score(chosen, Runner.of(chosen))
+    return score.plan_score(chosen, Runner.of(chosen))
 
 
-def planned(command: Command, output: str) -> ScorePlan:
+def planned(command: Command, output: str) -> score.ScorePlan:
     """Return the checked plan of a command, for an output folder."""
     made = _planned(command)
     options = replace(made.options, output=output)
     # Its own name depends on where the input lies, and would differ whenever a seed is played.
     digest = hashlib.sha256(f"{command.version} {command.split_rows}".encode()).hexdigest()[:32]
-    kept_as = f"{PLANS_FOLDER}/{digest}.pq"
+    kept_as = f"{score.PLANS_FOLDER}/{digest}.pq"
     return replace(made, options=options, output=output, started=1e9, kept_as=kept_as)
 
 
@@ -117,27 +112,23 @@ def know(commands: Iterable[Command]) -> None:
         signature(layers)
 
 
-_scored: dict[tuple[str, str, RowDigests], ScoredTable] = {}
-_scorers: dict[str, LoadedScorers] = {}
-_score_rows = SplitScorer.score  # as it is outside of a world
+scored_so_far: dict[tuple[str, str, RowDigests], score.ScoredTable] = {}
+"""What was scored, by setting, part and digests of the rows."""
+_scorers: dict[str, score.LoadedScorers] = {}
+_score_rows = score.SplitScorer.score  # as it is outside of a world
 
 
-def score(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
+def score_once(spec: score.ScoreSpec, split: Split, rows: Rows) -> score.ScoredTable:
     """Score the rows of a split with a real model, once for each setting and rows."""
     digests = RowDigests.of(rows)
     key = (spec.digest, split.part_name, digests)
-    if key not in _scored:
-        scorers = _scorers.setdefault(spec.digest, LoadedScorers())
+    if key not in scored_so_far:
+        scorers = _scorers.setdefault(spec.digest, score.LoadedScorers())
         # What the clock has measured would differ in each process that replays a seed.
-        _scored[key] = replace(
-            _score_rows(SplitScorer(spec, scorers, None), split, rows, None), work=Work()
+        scored_so_far[key] = replace(
+            _score_rows(score.SplitScorer(spec, scorers, None), split, rows, None), work=Work()
         )
-    return _scored[key]
-
-
-def scored_so_far() -> Mapping[tuple[str, str, RowDigests], ScoredTable]:
-    """Return what was scored, by setting, part and digests of the rows."""
-    return _scored
+    return scored_so_far[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,10 @@ class _Store(AbstractFileSystem):
     def _strip_protocol(cls, path: str) -> str:
         return path.partition("://")[2].rstrip("/") if "://" in path else path.rstrip("/")
 
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        bucket, _, key = path.partition("/")
+        return bucket, key, None
+
     def _step(self, words: str, path: str) -> str:
         return f"{words} {path.partition('/')[2]}"
 
@@ -133,10 +137,6 @@ class S3Store(_Store):
     protocol = ("simulated-s3", "s3")
     req_kw: ClassVar[dict[str, str]] = {}
 
-    def split_path(self, path: str) -> tuple[str, str, None]:
-        bucket, _, key = path.partition("/")
-        return bucket, key, None
-
     def call_s3(self, method: str, **given: Any) -> dict[str, Any]:
         return {"list_objects_v2": self._list, "delete_objects": self._delete}[method](**given)
 
@@ -160,10 +160,6 @@ class S3Store(_Store):
 
 class GoogleStore(_Store):
     protocol = ("simulated-gs", "gs")
-
-    def split_path(self, path: str) -> tuple[str, str, None]:
-        bucket, _, key = path.partition("/")
-        return bucket, key, None
 
     def call(self, method: str, path: str, bucket: str, **given: Any) -> dict[str, Any]:
         assert (method, path, given["json_out"]) == ("GET", "b/{}/o", True)

@@ -37,9 +37,7 @@ def write_made(folder, found: Moments, language="en", model="roberta-large"):
         "layers": describe_layers(found),
         "sample": {"hosts_known": found.knows_hosts},
     }
-    path.with_suffix("").with_name(path.name.removesuffix(".tsv") + ".json").write_text(
-        json.dumps(description)
-    )
+    path.with_suffix(".json").write_text(json.dumps(description))
     return path
 
 

@@ -74,14 +74,8 @@ class Container:
 
     def run(self, *words: str) -> str:
         """Run a command and return what it wrote to standard output."""
-        done = subprocess.run(
-            words,
-            env=self.environment,
-            cwd=self.environment["HOME"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        own, home = self.environment, self.environment["HOME"]
+        done = subprocess.run(words, env=own, cwd=home, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -195,7 +189,6 @@ def _run(command: str, where: Path, environment: Mapping[str, str]) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
     )
     if done.returncode == 0:
         return done.stdout

@@ -19,20 +19,14 @@ TABLES = tuple(
 def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
     """Make WET files of pages in the languages and in one that is not asked for."""
     generator = random.Random(seed)
-    files = []
-    for file in range(number):
-        result = []
-        for page in range(pages):
-            language = generator.choice((*LANGUAGES, "fr"))
-            result.append(
-                WetPage(
-                    url=f"https://www.host{generator.randrange(200)}.example/{file}/{page}",
-                    text=page_text(language, 10, 1000 * file + page),
-                    languages=(HEADER_CODES[language],),
-                )
-            )
-        files.append(wet_bytes(result))
-    return files
+
+    def made(file: int, page: int) -> WetPage:
+        language = generator.choice((*LANGUAGES, "fr"))
+        url = f"https://www.host{generator.randrange(200)}.example/{file}/{page}"
+        text = page_text(language, 10, 1000 * file + page)
+        return WetPage(url=url, text=text, languages=(HEADER_CODES[language],))
+
+    return [wet_bytes([made(file, page) for page in range(pages)]) for file in range(number)]
 
 
 def make_crawl(root: Path, number: int = 4, **how: int) -> Path:

@@ -32,25 +32,15 @@ class CutOffStore(GCSFileSystem):
         most = kwargs.pop("max_results") or listing.GCSFS_STOPS_AT
         return await super()._sequential_list_objects_helper(max_results=most, **kwargs)
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *args: str,
-        headers: Any = None,
-        data: Any = None,
-        **given: Any,
-    ) -> tuple[int, dict[str, str], None, bytes]:
-        status, content = self._answer(method, path, args, headers or {}, data, given)
+    async def _request(self, method: str, path: str, *args: str, **given: Any) -> tuple[Any, ...]:
+        status, content = self._answer(method, path, args, given)
         validate_response(status, content, path, args)
         return status, {"Content-Length": str(len(content))}, None, content
 
-    def _answer(
-        self, method: str, path: str, names: Any, headers: dict[str, str], data: Any, given: Any
-    ) -> tuple[int, bytes]:
+    def _answer(self, method: str, path: str, names: Any, given: Any) -> tuple[int, bytes]:
         """Return the status and the body of the answer to a request."""
         if method == "POST":
-            return self._upload(bytes(data), given)
+            return self._upload(bytes(given["data"]), given)
         if path.endswith("/o"):
             return 200, json.dumps(self._page(given)).encode()
         key = unquote(path.rpartition("/o/")[2].partition("?")[0]) if not names else names[1]
@@ -62,7 +52,8 @@ class CutOffStore(GCSFileSystem):
         if "alt=media" not in path:
             return 200, json.dumps(self._described(key)).encode()
         content = self.objects[key]
-        first, _, last = headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
+        wanted = (given.get("headers") or {}).get("Range", "bytes=0-")
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
         return 200, content[int(first) : int(last or len(content)) + 1]
 
     def _upload(self, data: bytes, given: dict[str, Any]) -> tuple[int, bytes]:

@@ -3,8 +3,16 @@
 `python -m tests.support.every_write FOLDER EVERY [KIND ...]` prints what it found as JSON. It
 is a process of its own, since it forks: what takes seconds to import is imported once for all runs,
 and a run that dies takes nothing with it but itself.
+
+The project writes and deletes by few functions of `os` (see `bertscore_beam.files`). Each call is
+counted here if it changes something below a folder, and one of them goes wrong. Calls wait for each
+other, so that the number of changes is the same in every run. The runs are the smallest of their
+kind, without a model: all that they write is real, but a stand-in for the encoder looks each token
+up in a table of random vectors. So scores are a function of the texts, and a run takes less than a
+second.
 """
 
+import errno
 import gc
 import gzip
 import io
@@ -16,29 +24,203 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from torch import Tensor
 
+from bertscore_beam import run
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import INPUT_FOLDER
-from bertscore_beam.run import (
-    BEAT_FILE,
-    LOCK_FILE,
-    MANIFEST_FOLDER,
-    OutputFolder,
-    lock as locks,
-    successful_run,
-)
-from tests.support.faulty_disk import WAYS, Fault, faulty_disk
+from bertscore_core.model import Encoder, EncoderOptions, ModelFiles
+from tests.support.baseline_tables import write_rows
+from tests.support.crawl_texts import sentences
+from tests.support.dumps import pair_rows, write_dump
+from tests.support.judgements import judgement_rows, write_judgements
 from tests.support.quick_beam import remember
-from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
+from tests.support.text_files import to_jsonl, write_text
+from tests.support.tiny_models import build_tiny_model
+
+WAYS = ("before", "after", "killed")
+"""An error before the change is made, an error after it, and the death of the process before it."""
+
+KILLED = 137
+"""Status of a process that dies here, as that of one that was killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What goes wrong.
+
+    Attributes:
+        at: The number of the change, from 1 on.
+        way: How it goes wrong, one of `WAYS`.
+    """
+
+    at: int
+    way: str
+
+
+@dataclass(slots=True)
+class Disk:
+    """What happened below the folder.
+
+    Attributes:
+        root: The folder.
+        fault: What goes wrong; None for nothing.
+        notes: File outside of it to which the rest is written.
+        changes: Writes and deletions so far.
+        happened: What went wrong, by the name of the function and the path; "" for nothing yet.
+    """
+
+    root: str
+    fault: Fault | None
+    notes: Path
+    changes: int = 0
+    happened: str = ""
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+
+    def change(self, name: str, path: str, do: Callable[[], Any]) -> Any:
+        """Make a change, or let it go wrong."""
+        with self._turn:
+            if not path.startswith(self.root) or not _changes(name, path):
+                return do()
+            self.changes += 1
+            if self.fault is None or self.changes != self.fault.at:
+                return do()
+            self.happened = f"{name} {path[len(self.root) :]}"
+            if self.fault.way == "killed":
+                self.tell()
+                os._exit(KILLED)
+            if self.fault.way == "after":
+                do()
+            raise OSError(errno.EIO, "made up by a test")
+
+    def tell(self) -> None:
+        """Write down what happened."""
+        told = {"changes": self.changes, "happened": self.happened}
+        self.notes.write_text(json.dumps(told))
+
+
+def _changes(name: str, path: str) -> bool:
+    """Tell whether a call can have an effect. To `replace` and `link` the path is the new one."""
+    if name in ("mkdir", "link"):
+        return not os.path.lexists(path)
+    if name == "rmdir":
+        return os.path.isdir(path) and not os.listdir(path)
+    return name == "replace" or os.path.lexists(path)
+
+
+_FUNCTIONS = ("mkdir", "link", "replace", "remove", "rmdir", "unlink")
+
+
+def _watched(disk: Disk, name: str) -> Callable[..., Any]:
+    original: Callable[..., Any] = getattr(os, name)
+    place = 1 if name in ("link", "replace") else 0
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return disk.change(name, os.fspath(args[place]), lambda: original(*args, **kwargs))
+
+    return call
+
+
+_WIDTH = 8
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallRun:
+    """A command that writes into a folder.
+
+    Attributes:
+        words: The command.
+        earlier: What has been run in that folder before, if anything; its output makes way.
+        once: Whether the command is refused when its result is there.
+    """
+
+    words: Words
+    earlier: Words = ()
+    once: bool = False
+
+
+def looked_up(files: ModelFiles, options: EncoderOptions) -> Encoder:
+    """Stand in for `load_encoder`."""
+    layers = files.depth + 1 if options.all_layers else 1
+    shape = (layers, files.config["vocab_size"], _WIDTH)
+    vectors = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+
+    def start(ids: Tensor, mask: Tensor) -> Any:
+        return lambda: vectors[:, ids]
+
+    return Encoder(
+        model=None,
+        forward=start,
+        device=torch.device("cpu"),
+        hidden_size=_WIDTH,
+        num_outputs=layers,
+    )
+
+
+def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
+    """Write the inputs below a folder.
+
+    Args:
+        folder: The folder.
+        out: Where the runs write: a folder in it, or in a store.
+
+    Returns:
+        A command that makes a run which others take scores from, and the runs by their kind.
+    """
+    model = build_tiny_model("bert", folder / "bert")
+    dump = write_dump(folder / "dump", [4, 2], row_group_size=2)
+    texts = folder / "texts"
+    for name, start, rows in (("a", 0, 4), ("b", 4, 2)):
+        write_text(texts / f"{name}.jsonl", to_jsonl(pa.table(pair_rows(rows, start)).to_pylist()))
+    (folder / "en.txt").write_text("\n".join(sentences("en", 60, 8)) + "\n")
+    judgements = write_judgements(folder / "judgements.parquet", judgement_rows(3))
+    for name, shift in (("one", 0.0), ("two", 0.1)):
+        write_rows(folder / f"{name}.tsv", np.linspace(0.2, 0.5, 12).reshape(4, 3) + shift)
+    before = folder / "before"
+    encoder = ("--device", "cpu", "--backend", "torch")
+    scored = ("--model", model, *encoder, "--num-layers", 2)
+    weighted = ("score", "--input", dump, *scored)
+    weighted += ("--idf", "corpus", "--idf-key", "id", "--group-by", "id")
+    score = ("score", "--input", texts, *scored, "--output", out, "--split-rows")
+    full = (*weighted, "--output", out, "--split-rows", 2, "--reuse", before, "--overwrite")
+    idf = ("idf", "--input", texts, "--model", model, "--idf-key", "id", "--split-rows", 2)
+    baseline = ("baseline", "--sentences", f"en={folder / 'en.txt'}", "--models", model)
+    baseline += ("--pairs", 20, "--idf", *encoder, "--output", out, "--overwrite", "--seed")
+    tune = ("tune", "--judgements", judgements, "--score-column", "human", "--by", "language")
+    tune += ("--models", model, *encoder, "--metrics", "bleu", "--resamples", 100)
+    tune += ("--min-rows", 3)
+    tune += ("--output", out, "--registry", f"{out}/layers.json", "--layers")
+    rescale = ("rescale", before, "--output", out, "--overwrite", "--baseline")
+    return _words(*weighted, "--output", before, "--split-rows", 3), {
+        "score": SmallRun(words=_words(*score, 2), earlier=_words(*score, 1)),
+        "score with idf, key, groups and reuse": SmallRun(
+            words=_words(*full), earlier=_words(*full, "--num-layers", 1)
+        ),
+        "idf": SmallRun(words=_words(*idf, "--output", f"{out}/table.npz"), once=True),
+        "baseline": SmallRun(words=_words(*baseline, 1), earlier=_words(*baseline, 2)),
+        "tune": SmallRun(words=_words(*tune, 1, 2), earlier=_words(*tune, 1)),
+        "rescale": SmallRun(
+            words=_words(*rescale, folder / "one.tsv"), earlier=_words(*rescale, folder / "two.tsv")
+        ),
+    }
+
+
+def _words(*words: object) -> Words:
+    return (*map(str, words), "--quiet")
+
 
 TIMED = ("seconds", "started", "pairs_per_second")
 """Ends of the names of fields of JSON that hold clocks, at any depth."""
@@ -49,7 +231,7 @@ OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced")
 State = dict[str, Any]
 """The content of each file of a folder, by its path, without clocks."""
 
-_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER)
+_NO_RESULTS = (run.MANIFEST_FOLDER, INPUT_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
@@ -103,7 +285,7 @@ def _without_lock(state: State) -> State:
     return {
         name: content
         for name, content in state.items()
-        if not name.endswith(LOCK_FILE) and BEAT_FILE not in name
+        if not name.endswith(run.LOCK_FILE) and run.BEAT_FILE not in name
     }
 
 
@@ -137,7 +319,7 @@ class Workshop:
         before, self.runs = small_runs(root, str(self.out))
         self._done(before)
 
-    def try_every(self, run: SmallRun, every: int) -> dict[str, Any]:
+    def try_every(self, small: SmallRun, every: int) -> dict[str, Any]:
         """Cut a run off at every so many of its changes; in each way, or by turns.
 
         Returns:
@@ -147,19 +329,19 @@ class Workshop:
             how long all of them took (`seconds`).
         """
         started = time.monotonic()
-        self._warm_up(run.words)
-        self._prepare(run)
-        self._done(run.words)
+        self._warm_up(small.words)
+        self._prepare(small)
+        self._done(small.words)
         changes = json.loads(self._told.read_text())["changes"]
         first, whole = state_of(self._begin), state_of(self.out)
         statuses: Counter[int] = Counter()
         problems = []
         for fault in _faults(changes, every):
             self._begin_again()
-            status = self._run(run.words, fault)
+            status = self._run(small.words, fault)
             happened = json.loads(self._told.read_text())["happened"]
             problem = "" if happened else "it was not reached"
-            problem = problem or self._claims(status, first, whole) or self._again(run, whole)
+            problem = problem or self._claims(status, first, whole) or self._again(small, whole)
             if problem:
                 where = f"{fault.at} {fault.way} {happened}"
                 problems.append(f"{where}: status {status}, {problem}")
@@ -178,13 +360,13 @@ class Workshop:
         gc.collect()
         gc.freeze()  # a collection would touch, and so copy, all of it in each fork
 
-    def _prepare(self, run: SmallRun) -> None:
+    def _prepare(self, small: SmallRun) -> None:
         """Make the folder that a run begins with."""
         shutil.rmtree(self._begin, ignore_errors=True)
         self._begin.mkdir()
         self._begin_again()
-        if run.earlier:
-            self._done(run.earlier)
+        if small.earlier:
+            self._done(small.earlier)
             shutil.copytree(self.out, self._begin, dirs_exist_ok=True)
 
     def _begin_again(self) -> None:
@@ -194,16 +376,16 @@ class Workshop:
     def _claims(self, status: int, first: State, whole: State) -> str:
         """Say what is missing in a folder that is said to be whole."""
         state = state_of(self.out)
-        is_marked = successful_run(OutputFolder(str(self.out))) is not None
+        is_marked = run.successful_run(run.OutputFolder(str(self.out))) is not None
         if status == cli.DONE or (is_marked and results_of(state) != results_of(first)):
             return differences(results_of(state), results_of(whole))
         return ""
 
-    def _again(self, run: SmallRun, whole: State) -> str:
+    def _again(self, small: SmallRun, whole: State) -> str:
         """Give the same command again; say what is wrong then."""
-        if run.once and not differences(_without_lock(state_of(self.out)), whole):
+        if small.once and not differences(_without_lock(state_of(self.out)), whole):
             return ""
-        status = self._run(run.words)
+        status = self._run(small.words)
         if status != cli.DONE:
             return f"then {status}: {self._log.read_text()[-400:]}"
         return differences(state_of(self.out), whole)
@@ -222,7 +404,8 @@ class Workshop:
                 file = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(file, 1)
                 os.dup2(file, 2)
-                with faulty_disk(f"{self.out}/", fault, self._told) as disk:
+                disk = Disk(f"{self.out}/", fault, self._told)
+                with mock.patch.multiple(os, **{name: _watched(disk, name) for name in _FUNCTIONS}):
                     status = cli.main(words)
                 disk.tell()
                 sys.stdout.flush()
@@ -243,7 +426,7 @@ def main(arguments: Sequence[str]) -> int:
             mock.patch.object(os, "fsync"),  # processes die here, and no machine
             # No rival is there to wait for; a heartbeat, which is a write, would come at any time.
             mock.patch.multiple(
-                locks, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
+                run.lock, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
             ),
         ):
             stack.enter_context(patch)

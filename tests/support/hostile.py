@@ -1,6 +1,5 @@
 """Parquet files that are damaged, hostile or merely strange."""
 
-import base64
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,20 +24,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def _encrypted(path: Path) -> None:
-    class Keys(pe.KmsClient):
-        def __init__(self, _: object) -> None:
-            pe.KmsClient.__init__(self)
-
-        def wrap_key(self, key: bytes, _: str) -> str:
-            return base64.b64encode(key).decode()
-
-        def unwrap_key(self, key: str, _: str) -> bytes:
-            return base64.b64decode(key)
-
-    properties = pe.CryptoFactory(Keys).file_encryption_properties(
-        pe.KmsConnectionConfig(),
-        pe.EncryptionConfiguration(footer_key="key", uniform_encryption=True),
-    )
+    properties = pe.create_encryption_properties(footer_key=b"a key of 16 byte")
     pq.write_table(pairs(), path, encryption_properties=properties)
 
 

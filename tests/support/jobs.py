@@ -109,8 +109,7 @@ def run_prepared(
 
 def summary_of(output: Path) -> dict[str, Any]:
     """Return the summary of a run."""
-    summary: dict[str, Any] = run.OutputFolder(str(output)).read_json(run.SUMMARY_FILE)
-    return summary
+    return run.OutputFolder(str(output)).read_json(run.SUMMARY_FILE)
 
 
 def parts_of(output: Path) -> dict[str, bytes]:
@@ -121,7 +120,7 @@ def parts_of(output: Path) -> dict[str, bytes]:
 
 def summed(output: Path) -> dict[str, Any]:
     """Return the fields of a summary that neither the runner nor the death of a worker changes."""
-    summary = run.OutputFolder(str(output)).read_json(run.SUMMARY_FILE)
+    summary = summary_of(output)
     names = ("rows", "scored", "rejected", "parts", "tokens", "batches", "f1", "success")
     return {name: summary[name] for name in names}
 

@@ -1,4 +1,7 @@
-"""The layers of the suite: what a test needs decides in which it is, and quick tests stay quick."""
+"""The layers of the suite: what a test needs decides in which it is, and quick tests stay quick.
+
+A plugin of pytest, which tests/conftest.py registers.
+"""
 
 import sys
 from collections.abc import Callable
@@ -27,22 +30,21 @@ _running: list[pytest.Item] = []
 _offences: list[str] = []
 
 
-def mark_by_fixtures(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a heavy fixture."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a heavy fixture, and put the longest files first.
+
+    The order of all others is left as it is.
+    """
     for item in items:
         for name in getattr(item, "fixturenames", ()):
             if name in NEEDS:
                 item.add_marker(NEEDS[name])
-
-
-def begin_with_the_longest(items: list[pytest.Item]) -> None:
-    """Put the longest files first, and leave the order of all others as it is."""
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
-def watch() -> None:
-    """Note heavy work from now on, in whatever thread it is done."""
+def pytest_collection() -> None:
+    """Note heavy work from now on, in whatever thread it is done, in each process of tests."""
     from transformers import PreTrainedModel
 
     sys.addaudithook(_note_process)
@@ -53,18 +55,19 @@ def watch() -> None:
         _watch(apache_beam.Pipeline, "run", "runs a Beam pipeline", "job")
 
 
-def begin(item: pytest.Item) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note which test runs now, before its fixtures are made."""
     _running[:] = [item]
     _offences.clear()
 
 
-def end() -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
     """Let the test fail if it has done heavy work and is not marked for it."""
-    offences = list(_offences)
     _running.clear()
-    if offences:
-        pytest.fail("; ".join(dict.fromkeys(offences)))
+    if _offences:
+        pytest.fail("; ".join(dict.fromkeys(_offences)))
 
 
 def _note(what: str, marker: str) -> None:

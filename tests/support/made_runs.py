@@ -6,23 +6,14 @@ Such a run can be opened, read and compared; it has no index, so it cannot be re
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam import records
 from bertscore_beam.dump import RowDigests, Rows, TableFields, columns, part_name, write_part
-from bertscore_beam.records import (
-    LanguageRows,
-    PartRecord,
-    RunGoal,
-    RunTotals,
-    judge,
-    record_path,
-    summary_of_languages,
-)
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
 from bertscore_beam.score import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
@@ -31,24 +22,11 @@ from bertscore_core.tokens import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 
-SIGNATURE = Signature(
-    model="made-up",
-    weights="0123456789ab",
-    num_layers="6",
-    layer_semantics="cut",
-    tokenizer="0123456789abcdef",
-    prefix_space="no",
-    max_length="512",
-    idf="none",
-    baseline="none",
-    empty="zero",
-    dtype="float32",
-    batch_tokens="any",
-    attention="auto",
-    backend="torch",
-    version="0.1.0",
-    torch="2.13.0",
-    transformers="5.23.0",
+SIGNATURE = Signature.parse(
+    "bertscore|model:made-up|weights:0123456789ab|num_layers:6|layer_semantics:cut"
+    "|tokenizer:0123456789abcdef|prefix_space:no|max_length:512|idf:none|baseline:none|empty:zero"
+    "|dtype:float32|batch_tokens:any|attention:auto|backend:torch|version:0.1.0|torch:2.13.0"
+    "|transformers:5.23.0"
 )
 PART_ROWS = 20_000
 
@@ -80,16 +58,13 @@ def scored(
         for name, values in measures
     }
     counts = pa.array(np.full(len(f1), tokens, dtype=np.int32), mask=missing)
-    return pa.table(
-        inputs
-        | scores
-        | {
-            columns.CANDIDATE_TOKENS: counts,
-            columns.REFERENCE_TOKENS: counts,
-            columns.TRUNCATED: pa.array(np.zeros(len(f1), dtype=np.bool_), mask=missing),
-            columns.ERROR: pa.array(np.where(missing, "null_candidate", None), pa.string()),
-        }
-    )
+    facts = {
+        columns.CANDIDATE_TOKENS: counts,
+        columns.REFERENCE_TOKENS: counts,
+        columns.TRUNCATED: pa.array(np.zeros(len(f1), dtype=np.bool_), mask=missing),
+        columns.ERROR: pa.array(np.where(missing, "null_candidate", None), pa.string()),
+    }
+    return pa.table(inputs | scores | facts)
 
 
 def with_column(rows: pa.Table, name: str, values: object) -> pa.Table:
@@ -126,28 +101,31 @@ def made_run(
         notes = metadata_by_language(signatures)
         names["language_column"] = "language"
     identity = {**first.fields(), **names}
-    records = []
+    made = []
     for input_name, tables in inputs.items():
         row = 0
         for table in [tables] if isinstance(tables, pa.Table) else tables:
             for start in range(0, max(1, len(table)), part_rows):
                 rows, part = table.slice(start, part_rows), part_name(input_name, row)
-                records.append(_write_part(folder, part, rows, notes, identity))
+                made.append(_write_part(folder, part, rows, notes, identity))
                 row += len(rows)
-    totals = RunTotals.sum(map(RunTotals.of_record, records))
-    goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
-    summary = judge(replace(goal, max_reject_fraction=1.0), totals, stated, missing=(), doubled=())
+    totals = records.RunTotals.sum(map(records.RunTotals.of_record, made))
+    count = totals.summary.rows
+    goal = records.RunGoal(
+        parts=len(made), rows=count, files=len(inputs), started=started, max_reject_fraction=1.0
+    )
+    summary = records.judge(goal, totals, stated, missing=(), doubled=())
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
     if signatures:
-        summary["languages"] = summary_of_languages(totals, signatures)
+        summary["languages"] = records.summary_of_languages(totals, signatures)
     run = {
         "run": f"made-{folder.name}",
         "identity": identity,
         "signature": stated,
         **({"signatures": signatures} if signatures else {}),
         "options": {"language_column": None} | names,
-        "rows": totals.summary.rows,
-        "parts": len(records),
+        "rows": count,
+        "parts": len(made),
         "started": started,
         "reused": None,
     }
@@ -159,16 +137,16 @@ def made_run(
 
 def _write_part(
     folder: Path, name: str, table: pa.Table, notes: Mapping[str, str], identity: Mapping[str, str]
-) -> PartRecord:
+) -> records.PartRecord:
     """Write a part with its record."""
     data = write_part(table.replace_schema_metadata(dict(notes)))
     languages = {}
     if "language_column" in identity:
         for language in sorted(set(table["language"].to_pylist())):
             summary = _summary(table.filter(pc.equal(table["language"], language)))
-            languages[language] = LanguageRows(label=language, summary=summary)
+            languages[language] = records.LanguageRows(label=language, summary=summary)
     input_name, _, start = name.rpartition("/part-")
-    record = PartRecord(
+    record = records.PartRecord(
         part_name=name,
         input_name=input_name,
         row_offset=int(start.removesuffix(".parquet")),
@@ -186,7 +164,7 @@ def _write_part(
         languages=languages,
     )
     _write(folder / name, data)
-    _write(folder / record_path(name), record.to_json())
+    _write(folder / records.record_path(name), record.to_json())
     return record
 
 

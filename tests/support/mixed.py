@@ -5,10 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import yaml
 
 from bertscore_beam.options import ScoreOptions
+from tests.support.baseline_tables import write_rows
 from tests.support.dumps import pair_rows, write_dump
 
 LANGUAGES = ("en", "de", "zh", "fr", "ja")
@@ -17,14 +19,11 @@ LANGUAGES = ("en", "de", "zh", "fr", "ja")
 
 def write_baselines(folder: Path) -> dict[str, str]:
     """Write a table for each language, with other numbers in each; return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = {}
-    for number, language in enumerate(LANGUAGES):
-        rows = [f"{layer},0.{number + 1}1,0.{number + 1}2,0.{number + 1}3" for layer in range(7)]
-        path = folder / f"{language}.csv"
-        path.write_text("\n".join(["LAYER,P,R,F", *rows, ""]))
-        paths[language] = str(path)
-    return paths
+    rows = np.tile([0.11, 0.12, 0.13], (7, 1))
+    return {
+        language: str(write_rows(folder / f"{language}.csv", rows + number / 10))
+        for number, language in enumerate(LANGUAGES)
+    }
 
 
 def language_entries(tiny_folder: Callable[[str], Path], folder: Path) -> dict[str, dict[str, Any]]:

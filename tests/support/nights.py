@@ -58,17 +58,13 @@ def nights(
     results = []
     for _ in range(count):
         if clusters is None:
-            d = change + random.normal(0, SPREAD, ROWS)
-            results.append(stats.paired_result(stats.PairedSums.of(d), resamples=0))
-            continue
-        common = random.normal(0, SPREAD * shared**0.5, int(clusters.max()) + 1)
-        own = random.normal(0, SPREAD * (1 - shared) ** 0.5, len(clusters))
-        d = change + common[clusters.astype(np.int64)] + own
-        results.append(
-            stats.paired_result(
-                stats.PairedSums.of(d), stats.ClusterSums.of(d, clusters), resamples=0
-            )
-        )
+            d, sums = change + random.normal(0, SPREAD, ROWS), None
+        else:
+            common = random.normal(0, SPREAD * shared**0.5, int(clusters.max()) + 1)
+            own = random.normal(0, SPREAD * (1 - shared) ** 0.5, len(clusters))
+            d = change + common[clusters.astype(np.int64)] + own
+            sums = stats.ClusterSums.of(d, clusters)
+        results.append(stats.paired_result(stats.PairedSums.of(d), sums, resamples=0))
     return results
 
 

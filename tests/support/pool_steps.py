@@ -40,7 +40,7 @@ class Work:
     def _work(self, element: str) -> Iterator[Any]:
         note(self.folder, f"begun {element}")
         word, _, rest = element.partition(" ")
-        yield from ACTS[word](self, rest)
+        yield from globals()[word.replace("-", "_")](self, rest)
         note(self.folder, f"done {element}")
 
 
@@ -57,18 +57,9 @@ def notes(folder: Path) -> list[tuple[int, str]]:
     return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
 
 
-Act = Callable[[Work, str], Iterator[Any]]
-ACTS: dict[str, Act] = {}
-"""What a child does, by the word that an element begins with."""
+# What a child does. An element begins with the name of one of these functions, as `die-once x`.
 
 
-def act(function: Act) -> Act:
-    """Add what a child may do, under its name."""
-    ACTS[function.__name__.replace("_", "-")] = function
-    return function
-
-
-@act
 def echo(_: Work, rest: str) -> Iterator[Any]:
     counters.count("echoes")
     counters.observe("lengths", len(rest))
@@ -76,7 +67,6 @@ def echo(_: Work, rest: str) -> Iterator[Any]:
     yield os.getpid()
 
 
-@act
 def die_once(work: Work, rest: str) -> Iterator[Any]:
     flag = Path(work.folder) / f"died-{rest}"
     if not flag.exists():
@@ -85,7 +75,6 @@ def die_once(work: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
-@act
 def die_after(work: Work, rest: str) -> Iterator[Any]:
     """Die once, when the launcher has had time to take some of the results."""
     flag = Path(work.folder) / f"died-{rest}"
@@ -98,13 +87,11 @@ def die_after(work: Work, rest: str) -> Iterator[Any]:
         yield number
 
 
-@act
 def die(_: Work, rest: str) -> Iterator[Any]:
     os.kill(os.getpid(), getattr(signal, rest or "SIGKILL"))
     yield rest
 
 
-@act
 def lose(_: Work, rest: str) -> Iterator[Any]:
     raise DeviceLostError("the GPU does not answer") from RuntimeError("CUDA error: unspecified")
 
@@ -112,7 +99,6 @@ def lose(_: Work, rest: str) -> Iterator[Any]:
 _meeting = threading.Barrier(3)
 
 
-@act
 def meet(_: Work, rest: str) -> Iterator[Any]:
     _meeting.wait(60)  # for two others in this process
     counters.count("met")
@@ -120,7 +106,6 @@ def meet(_: Work, rest: str) -> Iterator[Any]:
     yield os.getpid()
 
 
-@act
 def meet_and_die(work: Work, rest: str) -> Iterator[Any]:
     flag = Path(work.folder) / "met-and-died"
     if _meeting.wait(60) == 0 and not flag.exists():
@@ -131,13 +116,11 @@ def meet_and_die(work: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
-@act
 def refuse(_: Work, rest: str) -> Iterator[Any]:
     yield rest  # a result before the error is no excuse
     raise ConfigError(f"got {rest}")
 
 
-@act
 def local_error(_: Work, rest: str) -> Iterator[Any]:
     class Local(Exception):
         pass
@@ -146,26 +129,22 @@ def local_error(_: Work, rest: str) -> Iterator[Any]:
     yield
 
 
-@act
 def wait(_: Work, rest: str) -> Iterator[Any]:
     with at_work.doing(f"wait {rest}", lambda: 0.25):
         time.sleep(600)
     yield rest
 
 
-@act
 def hold(_: Work, rest: str) -> Iterator[Any]:
     ctypes.PyDLL(None).sleep(600)  # with the lock of the interpreter, as native code may
     yield rest
 
 
-@act
 def exit(_: Work, rest: str) -> Iterator[Any]:
     sys.exit(rest)
     yield
 
 
-@act
 def leave(work: Work, rest: str) -> Iterator[Any]:
     """Die, and leave a process behind that has all that was open."""
     flag = Path(work.folder) / "left"
@@ -179,20 +158,17 @@ def leave(work: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
-@act
 def log(_: Work, rest: str) -> Iterator[Any]:
     logging.getLogger("library").warning("%d rows", rest)
     yield rest
 
 
-@act
 def say(_: Work, rest: str) -> Iterator[Any]:
     warnings.warn(rest, stacklevel=1)
     print("what a library prints")
     yield rest
 
 
-@act
 def tell(_: Work, rest: str) -> Iterator[Any]:
     child = subprocess.run([sys.executable, "-c", "pass"], check=True)
     yield {

@@ -20,21 +20,16 @@ HOSTILE = (
     "line\nbreak\x00\x1b[31m\ud800\ufffe\uffff",
 )
 
-TEXTS = (
-    Texts(
-        candidate="جلست القطة على السجادة (3 مرات).",
-        references=("كانت القطة على السجادة.", "القطة فوق البساط."),
-        language="ar",
-    ),
-    Texts(
-        candidate="猫がマットの上に座った。", references=("マットの上に猫がいた。",), language="ja"
-    ),
-    Texts(
-        candidate="החתול ישב על המחצלת, abc 123.", references=("החתול על המחצלת.",), language="he"
-    ),
-    Texts(candidate="猫坐在垫子上。👩‍👩‍👧‍👦", references=("垫子上有一只猫。",), language="zh-cn"),
-    *(Texts(candidate=words, references=(words[::-1],)) for words in HOSTILE),
-    Texts(candidate="long " * 900, references=("word" * 400,), language="en"),
+TEXTS = tuple(
+    Texts(candidate=candidate, references=tuple(references), language=language)
+    for language, candidate, *references in (
+        ("ar", "جلست القطة على السجادة (3 مرات).", "كانت القطة على السجادة.", "القطة فوق البساط."),
+        ("ja", "猫がマットの上に座った。", "マットの上に猫がいた。"),
+        ("he", "החתול ישב על המחצלת, abc 123.", "החתול על המחצלת."),
+        ("zh-cn", "猫坐在垫子上。👩‍👩‍👧‍👦", "垫子上有一只猫。"),
+        *((None, words, words[::-1]) for words in HOSTILE),
+        ("en", "long " * 900, "word" * 400),
+    )
 )
 
 
@@ -83,22 +78,16 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
 
 def comparison_of(name: compare.Group, at: int) -> compare.GroupComparison:
     """Return the comparison of one group; the first is worse and the last is better."""
-    counts = compare.PairCounts(
-        **(
-            dict.fromkeys(compare.PairCounts.__dataclass_fields__, 3)
-            | {"pairs": 990, "up": 40 * at}
-        )
-    )
+    counts = dict.fromkeys(compare.PairCounts.__dataclass_fields__, 3)
+    counts |= {"pairs": 990, "up": 40 * at}
     mean = -0.01 + at / 400
-    result = PairedResult(
-        pairs=990, confidence=0.95, difference=mean, interval=(mean - 0.003, mean + 0.003)
-    )
+    interval = (mean - 0.003, mean + 0.003)
     return compare.GroupComparison(
         group=name,
-        counts=counts,
+        counts=compare.PairCounts(**counts),
         mean=0.79,
         against_mean=0.8,
-        result=result,
+        result=PairedResult(pairs=990, confidence=0.95, difference=mean, interval=interval),
         p_adjusted=min(1.0, 0.00001 * 9**at),
     )
 
@@ -108,9 +97,12 @@ def made_report(*, with_texts: bool) -> ReportData:
     names = [("system-a", "de"), ("system-b", None), *(("نظام", words) for words in HOSTILE)]
     names.append(("MAXIMUM-WIDTH-SYSTEM-01", "b" * 90))
     groups = tuple(group_row(*name, f1=0.85 - at / 60) for at, name in enumerate(names))
-    rows = [TEXTS[at] if with_texts else None for at in range(len(TEXTS))]
-    chosen = tuple(chosen_row(at, texts=texts) for at, texts in enumerate(rows))
-    moved = tuple(chosen_row(at, texts=texts, moved=True) for at, texts in enumerate(rows))
+    rows = list(enumerate(TEXTS if with_texts else [None] * len(TEXTS)))
+    chosen = tuple(chosen_row(at, texts=texts) for at, texts in rows)
+    moved = tuple(chosen_row(at, texts=texts, moved=True) for at, texts in rows)
+    harmless = compare.FieldDifference(field="torch", run="2.13.0", against="2.12.0")
+    moving = compare.FieldDifference(field="idf", run="a|b", against="none", language="de")
+    by = ("system", "<b>pair</b>")
     changes = tuple(comparison_of(name, at) for at, name in enumerate(names))
     nights = tuple(
         Night(
@@ -128,7 +120,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         made="2026-11-20 06:30:00",
         options=ReportOptions(
             run="s3://bucket/scores/*",
-            by=("system", "<b>pair</b>"),
+            by=by,
             key=("segment",),
             system_column="<i>system</i>",
             with_texts=with_texts,
@@ -176,17 +168,11 @@ def made_report(*, with_texts: bool) -> ReportData:
             against="s3://bucket/scores/2026-11-19",
             measure="f1",
             key=(),
-            by=("system", "<b>pair</b>"),
+            by=by,
             cluster="document",
             confidence=0.95,
             drop=None,
-            settings=compare.SettingsDifference(
-                noise=1e-6,
-                harmless=(compare.FieldDifference(field="torch", run="2.13.0", against="2.12.0"),),
-                moving=(
-                    compare.FieldDifference(field="idf", run="a|b", against="none", language="de"),
-                ),
-            ),
+            settings=compare.SettingsDifference(noise=1e-6, harmless=(harmless,), moving=(moving,)),
             whole=comparison_of(compare.WHOLE, 0),
             groups=changes,
             warnings=("Three rows of <the other> run have other references.",),

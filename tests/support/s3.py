@@ -8,7 +8,6 @@ import contextlib
 import logging
 import os
 import sys
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,32 +15,22 @@ from unittest import mock
 from urllib.parse import quote
 
 import fsspec
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server import werkzeug_app
 from werkzeug.serving import make_server
 
 from tests.support.faults import Faults
+from tests.support.web import running
 
 
 @contextmanager
 def s3_server() -> Iterator[tuple[str, Faults]]:
     """Run a server in a thread; yield its address and the faults it may be given."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    faults = Faults(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=MotoRequestHandler)
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", faults
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    faults = Faults(werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app))
+    handler = werkzeug_app.MotoRequestHandler
+    server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=handler)
+    with running(server) as url:
+        yield url, faults
 
 
 @contextmanager

@@ -11,18 +11,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModel, AutoModelForTextEncoding
 
-from bertscore_core import BertScorer
-from bertscore_core.specification import (
-    Array,
-    Text,
-    best,
-    idf_weights,
-    plain_weights,
-    rescale,
-    score_pair,
-    vectors_at,
-    vectors_in_windows,
-)
+from bertscore_core import BertScorer, specification as spec
 
 CANDIDATES = [
     "The old harbour slept under a thin grey fog.",
@@ -87,7 +76,7 @@ class Specified:
         *,
         num_layers: int | None = None,
         documents: Sequence[str] = (),
-    ) -> tuple[Array, list[int]]:
+    ) -> tuple[spec.Array, list[int]]:
         """Score as a scorer is configured to, at one layer, with idf of the references or of these.
 
         Returns:
@@ -99,19 +88,21 @@ class Specified:
         documents = documents or [text for row in references for text in row]
         corpus = [set(tokenizer.encode([text]).ids.tolist()) for text in documents]
 
-        def encode(ids: Sequence[int]) -> Array:
-            return vectors_at(self.states(tuple(ids)), layer, norm)
+        def encode(ids: Sequence[int]) -> spec.Array:
+            return spec.vectors_at(self.states(tuple(ids)), layer, norm)
 
         @cache
-        def encoded(text: str) -> Text:
+        def encoded(text: str) -> spec.Text:
             ids = tokenizer.encode([text]).ids.tolist()
             shape = (len(ids), 0, 0)
             if windows is not None:
                 shape = (windows.length, windows.leading, windows.trailing)
-            weights = plain_weights(ids, tokenizer.zero_weight_ids)
+            weights = spec.plain_weights(ids, tokenizer.zero_weight_ids)
             if config.idf:
-                weights = idf_weights(ids, corpus)
-            return Text(ids, vectors_in_windows(ids, encode, shape) if ids else [], weights)
+                weights = spec.idf_weights(ids, corpus)
+            return spec.Text(
+                ids, spec.vectors_in_windows(ids, encode, shape) if ids else [], weights
+            )
 
         rules = {
             "empty_ids": tokenizer.empty_ids,
@@ -119,15 +110,15 @@ class Specified:
             "weightless": math.nan if config.idf else 0.0,
         }
         results = [
-            best([score_pair(encoded(text), encoded(other), **rules) for other in row])
+            spec.best([spec.score_pair(encoded(text), encoded(other), **rules) for other in row])
             for text, row in zip(candidates, references, strict=True)
         ]
         scores = np.array([score for score, _ in results])
         if scorer.baseline is not None:
-            scores = rescale(scores, scorer.baseline.rows[layer])
+            scores = spec.rescale(scores, scorer.baseline.rows[layer])
         return scores, [number for _, number in results]
 
 
-def _of_arrays(norm: torch.nn.Module) -> Callable[[Array], Array]:
+def _of_arrays(norm: torch.nn.Module) -> Callable[[spec.Array], spec.Array]:
     """Let a norm of torch take and return arrays."""
     return torch.inference_mode()(lambda states: norm(torch.from_numpy(states)).numpy())

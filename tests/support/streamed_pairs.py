@@ -9,6 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.dumps import pair_rows
@@ -34,8 +35,7 @@ class Attributes:
 
 def pairs(count: int = 12) -> list[dict[str, Any]]:
     """Return pairs as dicts, with ids from 0."""
-    rows = pair_rows(count)
-    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    return pa.table(pair_rows(count)).to_pylist()
 
 
 def measured(rows: Iterable[Mapping[str, Any]]) -> np.ndarray:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import transformers
 import yaml
 from safetensors.numpy import load_file, save_file
@@ -86,7 +85,7 @@ def build_tiny_model(family: str, folder: Path) -> Path:
     weights = {
         name: _values(family, name, tuple(tensor.shape))
         for name, tensor in model.state_dict().items()
-        if _is_stored(name, model)
+        if not name.endswith(_COMPUTED) and _TIED.get(name) not in model.state_dict()
     }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
@@ -112,10 +111,6 @@ def tokenizer_digest(folder: Path) -> str:
         if path.suffix in (".json", ".txt", ".tokenizer"):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _is_stored(name: str, model: torch.nn.Module) -> bool:
-    return not name.endswith(_COMPUTED) and _TIED.get(name) not in model.state_dict()
 
 
 def _uniform(family: str, name: str, count: int) -> np.ndarray:

@@ -26,9 +26,10 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +114,17 @@ def web_server(
             web.closing.set()
 
 
-@contextlib.contextmanager
-def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> AbstractContextManager[str]:
     """Answer requests by a handler in a thread; yield the address, without a slash at the end."""
-    server = _Server(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    return running(_Server(("127.0.0.1", 0), handler))
+
+
+@contextlib.contextmanager
+def running(server: HTTPServer) -> Iterator[str]:
+    """Run a server of loopback in a thread; yield its address, without a slash at the end."""
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CRAWL = "CC-MAIN-2026-30"
 DATE = b"2026-07-14T06:21:11Z"
@@ -103,23 +104,21 @@ def member(content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
 
-def wet_bytes(
+def wet_bytes(pages: Sequence[WetPage], **how: Any) -> bytes:
+    """Return a WET file, made as `wet_members` says."""
+    return b"".join(wet_members(pages, **how))
+
+
+def wet_members(
     pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
-) -> bytes:
-    """Return a WET file.
+) -> list[bytes]:
+    """Return the members (without gzip: the records) of which `wet_bytes` makes a file.
 
     Args:
         pages: Its pages.
         members: `each` record a gzip member, all in `one`, in `pairs`, or `none`: not compressed.
         line_end: Between headers and behind blocks.
     """
-    return b"".join(wet_members(pages, members=members, line_end=line_end))
-
-
-def wet_members(
-    pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
-) -> list[bytes]:
-    """Return the members (without gzip: the records) of which `wet_bytes` makes a file."""
     records = [
         warcinfo(line_end),
         *(

@@ -1,13 +1,16 @@
-"""Worker pools in processes of their own, as on another machine."""
+"""Worker pools, and Prism as a job server, in processes of their own, as on another machine."""
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.support.processes import kill_session
 from tests.support.waiting import wait_until
@@ -74,3 +77,21 @@ def listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
+
+
+def find_prism(config: pytest.Config) -> Path:
+    """Return the program; the test is skipped without one."""
+    found = config.getoption("prism_location") or shutil.which("prism")
+    if found is None:
+        pytest.skip("--prism_location is not given and no prism is on the PATH")
+    return Path(found)
+
+
+@contextlib.contextmanager
+def job_server(prism: Path) -> Iterator[str]:
+    """Start Prism as a job server of its own, which outlives the launchers; yield its address."""
+    server = start_server(str(prism), "--job_port={port}", "--serve_http=false")
+    try:
+        yield server.address
+    finally:
+        server.kill()

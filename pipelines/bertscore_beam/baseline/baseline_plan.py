@@ -7,34 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bertscore_beam import run
+from bertscore_beam.baseline import sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.extract import SentenceIndex
-from bertscore_beam.baseline.sources import (
-    DATA_FOLDERS,
-    FAILED_FOLDER,
-    IDF_FOLDER,
-    LAYOUT,
-    MOMENTS_FOLDER,
-    Source,
-    SourceFiles,
-    digest_of,
-    pairs_record_path,
-    sample_record_path,
-    table_path,
-)
 from bertscore_beam.crawl import SAMPLING, describe_filters
 from bertscore_beam.files import HIDDEN_PREFIXES, absolute, reaching
-from bertscore_beam.run import (
-    OutputFolder,
-    Runner,
-    Say,
-    check_same_run,
-    check_stands_alone,
-    read_same_command,
-    settle_workers,
-    unseen_device_words,
-    with_scoring,
-)
 from bertscore_core import (
     ConfigError,
     ScorerConfig,
@@ -65,7 +43,7 @@ class BaselineModel:
     def digest(self) -> str:
         """Digest of how scores are made. 16 hexadecimal digits."""
         weights = " idf" if self.config.idf else ""
-        return digest_of(self.signature.format() + weights)
+        return sources.digest_of(self.signature.format() + weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +58,17 @@ class BaselinePlan:
     """
 
     options: BaselineOptions
-    runner: Runner
-    scoring: Runner
+    runner: run.Runner
+    scoring: run.Runner
     output: str
-    source: Source
+    source: sources.Source
     models: tuple[BaselineModel, ...] = ()
-    files: Mapping[str, SourceFiles] = field(default_factory=dict)
+    files: Mapping[str, sources.SourceFiles] = field(default_factory=dict)
 
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return unseen_device_words(self.options, self.scoring.threads, self.models[0].config)
+        return run.unseen_device_words(self.options, self.scoring.threads, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -100,7 +78,7 @@ class BaselinePlan:
         filters = {"words": [words.least, words.most]} if is_given else describe_filters(words)
         return {
             "command": "baseline",
-            "layout": LAYOUT,
+            "layout": sources.LAYOUT,
             "source": options.crawl or options.source,
             "seed": str(options.seed),
             "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
@@ -114,9 +92,9 @@ class BaselineJob:
     """A baseline run that holds its folder; `started` is in seconds since the epoch."""
 
     plan: BaselinePlan
-    folder: OutputFolder
+    folder: run.OutputFolder
     index: SentenceIndex
-    say: Say
+    say: run.Say
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     started: float = field(default_factory=time.time)
 
@@ -129,27 +107,27 @@ class BaselineJob:
 # What an output folder holds already, and whether a run may continue in it.
 
 
-def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
+def check_folder(plan: BaselinePlan, folder: run.OutputFolder) -> dict[str, Any]:
     """Check that a run may continue in its output folder: nothing in it would be lost.
 
     With `overwrite` only the output of another command is refused.
     """
     names = folder.files()
-    check_stands_alone(folder.root, names)
+    run.check_stands_alone(folder.root, names)
     overwrite, holds_data = plan.options.overwrite, _holds_data(names)
     may_be_damaged = overwrite or not holds_data
-    before = read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
+    before = run.read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
     if overwrite:
         return before or {}
     if not holds_data:
         return {}
-    check_same_run(before, plan.identity)
+    run.check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in list_tables(names)}
     for language in plan.source.languages:
         of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
         for model in plan.models:
-            _check_weights(model, table_path(language, model.name), described)
+            _check_weights(model, sources.table_path(language, model.name), described)
     return before or {}
 
 
@@ -161,12 +139,12 @@ def list_tables(names: Mapping[str, int]) -> list[str]:
 
 
 def _holds_data(names: Mapping[str, int]) -> bool:
-    folders = {*DATA_FOLDERS} - {FAILED_FOLDER, IDF_FOLDER}
+    folders = {*sources.DATA_FOLDERS} - {sources.FAILED_FOLDER, sources.IDF_FOLDER}
     return bool(list_tables(names)) or any(name.partition("/")[0] in folders for name in names)
 
 
 def _check_pairs(
-    folder: OutputFolder, language: str, asked_for: int, described: Iterable[Mapping[str, Any]]
+    folder: run.OutputFolder, language: str, asked_for: int, described: Iterable[Mapping[str, Any]]
 ) -> None:
     # Those that a table was made from, and those that gave no score.
     made = (said.get("pairs", 0) + said.get("pairs_without_tokens", 0) for said in described)
@@ -179,12 +157,12 @@ def _check_pairs(
         )
 
 
-def _scored_pairs(folder: OutputFolder, language: str) -> int:
-    sample = folder.read_json(sample_record_path(language))
-    pairs = folder.read_json(pairs_record_path(language))
+def _scored_pairs(folder: run.OutputFolder, language: str) -> int:
+    sample = folder.read_json(sources.sample_record_path(language))
+    pairs = folder.read_json(sources.pairs_record_path(language))
     if not pairs or pairs.get("sample") != sample.get("digest"):
         return 0
-    scored = folder.files(f"{MOMENTS_FOLDER}/{language}")
+    scored = folder.files(f"{sources.MOMENTS_FOLDER}/{language}")
     sentences = sample.get("found")
     return sentences // 2 if scored and isinstance(sentences, int) else 0
 
@@ -203,17 +181,17 @@ def _check_weights(
     )
 
 
-def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
+def prepare_baseline(options: BaselineOptions, runner: run.Runner) -> BaselinePlan:
     """Check everything a run needs; nothing is written.
 
     Raises:
         BertScoreError: Whatever cannot work, before any work is done.
         OSError: Something cannot be reached at the moment.
     """
-    scoring = Runner.of(options.for_scoring)
+    scoring = run.Runner.of(options.for_scoring)
     # Workers of this machine, which --restarts is about, may read where others score.
     scoring.check(replace(options.for_scoring, restarts=None), may_detach=False)
-    source = Source.of(options)
+    source = sources.Source.of(options)
     with reaching("output", options.output):
         output = absolute(options.output)
         for place in (runner, scoring):
@@ -229,14 +207,14 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
-        check_folder(plan, OutputFolder(output))
+        check_folder(plan, run.OutputFolder(output))
     # A crawl's listing is fetched, so only where it is needed before the run.
     needed = options.dry_run or options.overwrite
     return replace(plan, files=source.files()) if needed else plan
 
 
 def _models(
-    options: BaselineOptions, scoring: Runner, languages: Sequence[str]
+    options: BaselineOptions, scoring: run.Runner, languages: Sequence[str]
 ) -> tuple[BaselineModel, ...]:
     named = dict.fromkeys(options.models, languages) or usual_models(languages)
     models = tuple(_model(options, scoring, name, codes) for name, codes in named.items())
@@ -267,14 +245,14 @@ def usual_models(languages: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _model(
-    options: BaselineOptions, scoring: Runner, name: str, languages: Sequence[str]
+    options: BaselineOptions, scoring: run.Runner, name: str, languages: Sequence[str]
 ) -> BaselineModel:
     # Sentences of which the tokenizer leaves nothing say nothing about the model: no score.
     asked = ScorerConfig(
         model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
     )
-    config, settings = settle_workers(
-        with_scoring(asked, options, scoring.threads), scoring.threads
+    config, settings = run.settle_workers(
+        run.with_scoring(asked, options, scoring.threads), scoring.threads
     )
     table = baseline_path("xx", settings.files.name, idf=options.idf)
     return BaselineModel(

@@ -7,6 +7,7 @@ from functools import partial
 
 import apache_beam as beam
 
+from bertscore_beam import run
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
@@ -23,16 +24,6 @@ from bertscore_beam.baseline.sources import (
     write_record,
 )
 from bertscore_beam.crawl import RECORDS, RECORDS_BROKEN, CrawlFileError, Hashes
-from bertscore_beam.run import (
-    RUN_FILE,
-    Amounts,
-    Each,
-    JobFailedError,
-    OutputFolder,
-    RunStep,
-    Stage,
-    read_run,
-)
 from bertscore_core.errors import SignatureError, load_json
 
 _MARGIN = 1.1
@@ -43,7 +34,7 @@ _SHOWN = 5
 """Failed files that an error names."""
 
 
-def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, SampleRecord]]:
+def collect_samples(job: BaselineJob) -> Generator[run.Stage, None, dict[str, SampleRecord]]:
     """Take the sample of every language, from as many files as that needs.
 
     A language's first files are read, then as many more as their yield says, until its sample is
@@ -91,24 +82,24 @@ def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, Sample
 
 def read_stage(
     job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
-) -> Stage:
+) -> run.Stage:
     """Return the stage that reads files; the worker that reads a file of the web fetches it."""
     lanes = lanes_of_files(files, job.options.downloads)
 
     def build(root: beam.Pipeline) -> None:
-        step = Each(partial(read_lane, source=job.plan.source, folder=job.folder), lane_name)
+        step = run.Each(partial(read_lane, source=job.plan.source, folder=job.folder), lane_name)
         # A lane is one element, so that no runner can divide it and have more requests at a time.
         # Every worker reads lanes; no text crosses a stage.
         spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
-        _ = spread | "ReadLane" >> beam.ParDo(RunStep(step))
+        _ = spread | "ReadLane" >> beam.ParDo(run.RunStep(step))
 
-    return Stage(
+    return run.Stage(
         name="read",
         runner=job.plan.runner,
         build=build,
         words=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=SENTENCES_FOLDER,
-        amounts=Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
+        amounts=run.Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
     )
 
 
@@ -125,8 +116,8 @@ def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
 
 def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> None:
     digests = {code: of_language.digest for code, of_language in files.items()}
-    run = read_run(job.folder) or {}
-    before = run.get("files", {})
+    noted = run.read_run(job.folder) or {}
+    before = noted.get("files", {})
     changed = [code for code in digests if before.get(code, digests[code]) != digests[code]]
     if changed:
         raise SignatureError(
@@ -134,7 +125,7 @@ def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> Non
             f"{job.plan.source.shown} for {', '.join(changed)}; expected the same. Choose another "
             "--output, or use --overwrite to start again."
         )
-    job.folder.write_json(RUN_FILE, {**run, "files": before | digests})
+    job.folder.write_json(run.RUN_FILE, {**noted, "files": before | digests})
 
 
 def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> int:
@@ -146,7 +137,7 @@ def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> i
 
 def _read_files(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> Iterator[Stage]:
+) -> Iterator[run.Stage]:
     asked = _asked_files(job, files, reading)
     lacking = _lacking(job, asked)
     if not lacking:
@@ -187,9 +178,9 @@ def _lacking(job: BaselineJob, asked: Sequence[SentenceFile]) -> list[SentenceFi
     return lacking
 
 
-def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> JobFailedError:
+def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> run.JobFailedError:
     notes = _failures(job.folder, failed)
-    return JobFailedError(
+    return run.JobFailedError(
         f"{len(failed)} of {asked} files could not be read, more than "
         f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
         + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
@@ -213,7 +204,7 @@ def _advice(options: BaselineOptions, notes: Sequence[Mapping[str, str]]) -> str
     return "Run the same command again to try them again; the others are not read again."
 
 
-def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
+def _failures(folder: run.OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
     notes = folder.read_if_there(*map(failed_path, names))
     unknown = "it was never read to its end"
     return [
@@ -224,7 +215,7 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
 
 def _take_samples(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> Stage:
+) -> run.Stage:
     job.folder.delete(
         *(path(code) for code in reading for path in (sample_record_path, sample_path))
     )

@@ -16,6 +16,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_beam import run
+from bertscore_beam.baseline import baseline_tables, sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
     BaselineJob,
@@ -23,15 +24,6 @@ from bertscore_beam.baseline.baseline_plan import (
     BaselinePlan,
     check_folder,
     prepare_baseline,
-)
-from bertscore_beam.baseline.baseline_tables import (
-    delete_output,
-    delete_stale_tables,
-    languages_without_pairs,
-    show_plan,
-    show_tables,
-    warnings_of,
-    write_table,
 )
 from bertscore_beam.baseline.collect_sentences import collect_samples, read_stage
 from bertscore_beam.baseline.extract import SentenceIndex
@@ -42,17 +34,6 @@ from bertscore_beam.baseline.layer_moments import (
     write_idf,
 )
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
-from bertscore_beam.baseline.sources import (
-    MOMENTS_FOLDER,
-    PairsRecord,
-    SampleRecord,
-    Source,
-    digest_of,
-    idf_path,
-    moments_folder,
-    pairs_path,
-    table_path,
-)
 from bertscore_beam.crawl import FetchPolicy
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, InputError, ScorerConfig
 from bertscore_core.stats import Moments
@@ -73,7 +54,7 @@ def begin_baseline(plan: BaselinePlan, folder: run.OutputFolder, say: run.Say) -
         # --overwrite may continue in it.
         unlike_any = {"command": "baseline", "state": "being overwritten"}
         folder.write_json(run.RUN_FILE, {"identity": unlike_any})
-        delete_output(folder)
+        baseline_tables.delete_output(folder)
         files = {}
     folder.delete(run.SUCCESS_FILE)  # before the summary: no success without one
     folder.delete(run.SUMMARY_FILE)
@@ -105,7 +86,7 @@ def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
 def baseline_stages(job: BaselineJob) -> Iterator[run.Stage]:
     """Yield what is left to do, then write the tables and the summary."""
     samples = yield from collect_samples(job)
-    for stale in delete_stale_tables(job.folder, samples):
+    for stale in baseline_tables.delete_stale_tables(job.folder, samples):
         job.say(f"{stale} was made from another sample and was deleted.")
     pairs = yield from make_pairs(job, samples)
     tables, unusable = [], []
@@ -117,12 +98,12 @@ def baseline_stages(job: BaselineJob) -> Iterator[run.Stage]:
         moments = yield from _score_with_model(job, model, parts)
         for language, sums in moments.items():
             try:
-                made = write_table(
+                made = baseline_tables.write_table(
                     job, model, samples[language], pairs[language], sums, idf[language]
                 )
                 tables.append(_table_row(made))
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
-                table = table_path(language, model.name)
+                table = sources.table_path(language, model.name)
                 unusable.append({"table": table, "reason": str(error)})
     job.folder.write_json(
         run.SUMMARY_FILE,
@@ -139,7 +120,7 @@ def baseline_stages(job: BaselineJob) -> Iterator[run.Stage]:
 def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
     errors = [layer["f1"]["standard_error"] for layer in made["layers"]]
     return {
-        "table": table_path(made["language"], made["model"]),
+        "table": sources.table_path(made["language"], made["model"]),
         "pairs": made["pairs"],
         "pairs_without_tokens": made["pairs_without_tokens"],
         "largest_error": None if None in errors else max(errors),
@@ -148,7 +129,7 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sample_row(sample: SampleRecord) -> dict[str, Any]:
+def _sample_row(sample: sources.SampleRecord) -> dict[str, Any]:
     files = sample.files
     return {
         "sentences": sample.found,
@@ -166,15 +147,15 @@ _READ_AT_ONCE = 64
 """Parts whose sums are in memory at the same time: 10 MB for 24 layers."""
 
 
-def _parts(model: BaselineModel, record: PairsRecord) -> list[PairsToScore]:
-    folder = moments_folder(record.language, model.name)
-    digest = digest_of(f"{record.digest} {model.digest}")
+def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToScore]:
+    folder = sources.moments_folder(record.language, model.name)
+    digest = sources.digest_of(f"{record.digest} {model.digest}")
     return [
         PairsToScore(
-            pairs=pairs_path(record.language, part.name),
+            pairs=sources.pairs_path(record.language, part.name),
             moments=f"{folder}/{digest}-{part.name}.npz",
             rows=part.rows,
-            idf=idf_path(record.language, model.name) if model.config.idf else None,
+            idf=sources.idf_path(record.language, model.name) if model.config.idf else None,
             corpus=record.digest,
         )
         for part in record.parts
@@ -191,7 +172,7 @@ def _count_idf(
     pending = [part for code, table in tables.items() if table is None for part in parts[code]]
     if pending:
         yield _count_stage(job, model.config, pending, model.name)
-    paths = {code: idf_path(code, model.name) for code in parts}
+    paths = {code: sources.idf_path(code, model.name) for code in parts}
     return {
         code: table or IdfTable.from_bytes(job.folder.read(paths[code]), paths[code])
         for code, table in tables.items()
@@ -240,7 +221,7 @@ def _score_with_model(
     """Score the pairs of every language with one model; sums that are there are kept."""
     pending = []
     for language, wanted in parts.items():
-        below = moments_folder(language, model.name)
+        below = sources.moments_folder(language, model.name)
         # A model's name may begin with another's and a slash: files further below are not its own.
         written = {f"{below}/{name}" for name in job.folder.files(below) if "/" not in name}
         job.folder.delete(*sorted(written - {part.moments for part in wanted}))
@@ -262,9 +243,9 @@ def _score_stage(
         runner=job.plan.scoring,
         build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
-        folder=MOMENTS_FOLDER,
+        folder=sources.MOMENTS_FOLDER,
         amounts=run.Amounts(
-            (part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), part.rows) for part in parts
+            (part.moments.removeprefix(f"{sources.MOMENTS_FOLDER}/"), part.rows) for part in parts
         ),
         unit="pairs",
     )
@@ -282,14 +263,16 @@ def conclude_baseline(job: BaselineJob) -> run.Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
     with run.worker_errors():
         summary = json.loads(job.folder.read(run.SUMMARY_FILE))
-    done = not summary["unusable"] and not languages_without_pairs(summary["languages"])
+    done = not summary["unusable"] and not baseline_tables.languages_without_pairs(
+        summary["languages"]
+    )
     if done:
         run.declare_success(job.folder, job.run)
     return run.Outcome(
         status=run.DONE if done else run.TOO_MANY_REJECTS,
-        shown=(show_tables(summary, job.folder),),
+        shown=(baseline_tables.show_tables(summary, job.folder),),
         document={"output": job.folder.shown, "summary": summary},
-        warnings=tuple(warnings_of(summary, cure=job.plan.source.cure)),
+        warnings=tuple(baseline_tables.warnings_of(summary, cure=job.plan.source.cure)),
     )
 
 
@@ -300,7 +283,7 @@ def sketch_baseline(options: BaselineOptions, runner: run.Runner) -> Iterator[ru
         runner=runner,
         scoring=run.Runner.of(options.for_scoring),
         output=options.output,
-        source=Source(options=options, languages=(), policy=FetchPolicy()),
+        source=sources.Source(options=options, languages=(), policy=FetchPolicy()),
     )
     folder = run.OutputFolder(options.output)
     job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
@@ -315,7 +298,7 @@ def sketch_baseline(options: BaselineOptions, runner: run.Runner) -> Iterator[ru
 BASELINE = run.JobKind(
     prepare=prepare_baseline,
     sketch=sketch_baseline,
-    show=show_plan,
+    show=baseline_tables.show_plan,
     begin=begin_baseline,
     stages=baseline_stages,
     conclude=conclude_baseline,

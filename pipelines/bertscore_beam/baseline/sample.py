@@ -21,20 +21,9 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
 from bertscore_beam import crawl
+from bertscore_beam.baseline import sources
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import read_rows
-from bertscore_beam.baseline.sources import (
-    PAIRS_FOLDER,
-    SENTENCES_FOLDER,
-    PairPart,
-    PairsRecord,
-    SampleRecord,
-    pairs_path,
-    pairs_record_path,
-    sample_path,
-    sample_record_path,
-    write_record,
-)
 from bertscore_beam.dump import write_part
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.run import OutputFolder, Stage, counters
@@ -99,7 +88,7 @@ def sample_digest(sample: crawl.Hashes) -> str:
 
 def read_sample(folder: OutputFolder, language: str) -> crawl.Hashes:
     """Read the priorities of a language's sample, ascending; none where there is no file."""
-    (data,) = folder.read_if_there(sample_path(language))
+    (data,) = folder.read_if_there(sources.sample_path(language))
     if data is None:
         return crawl.lowest([])
     sample: crawl.Hashes = np.load(io.BytesIO(data), allow_pickle=False)
@@ -142,7 +131,7 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
 def _write_sample(language: str, sample: crawl.Hashes, *, folder: OutputFolder) -> None:
     sink = io.BytesIO()
     np.save(sink, sample.astype("<u8"), allow_pickle=False)
-    folder.write(sample_path(language), sink.getvalue())
+    folder.write(sources.sample_path(language), sink.getvalue())
 
 
 # Pair the sampled sentences at random.
@@ -153,45 +142,45 @@ _LANE_TEXTS = 1 << 18
 
 
 def make_pairs(
-    job: BaselineJob, samples: Mapping[str, SampleRecord]
-) -> Generator[Stage, None, dict[str, PairsRecord]]:
+    job: BaselineJob, samples: Mapping[str, sources.SampleRecord]
+) -> Generator[Stage, None, dict[str, sources.PairsRecord]]:
     """Pair the sample of every language that has one; pairs that are there are kept."""
     folder, pairs = job.folder, {}
     for code, sample in samples.items():
         record = _find_pairs(folder, sample)
         if record is None and sample.found >= 2:
-            old = folder.files(f"{PAIRS_FOLDER}/{code}")
+            old = folder.files(f"{sources.PAIRS_FOLDER}/{code}")
             # First the record, without which the parts count for nothing.
-            folder.delete(pairs_record_path(code))
-            folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
+            folder.delete(sources.pairs_record_path(code))
+            folder.delete(*(f"{sources.PAIRS_FOLDER}/{code}/{name}" for name in old))
             yield pair_stage(job, [sample], lanes_of(code, _paths_of(job, sample)))
-            record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
+            record = sources.PairsRecord.from_json(folder.read(sources.pairs_record_path(code)))
         if record is not None:
             pairs[code] = record
     return pairs
 
 
-def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | None:
-    (data,) = folder.read_if_there(pairs_record_path(sample.language))
-    record = None if data is None else PairsRecord.from_json(data)
+def _find_pairs(folder: OutputFolder, sample: sources.SampleRecord) -> sources.PairsRecord | None:
+    (data,) = folder.read_if_there(sources.pairs_record_path(sample.language))
+    record = None if data is None else sources.PairsRecord.from_json(data)
     return record if record is not None and record.sample == sample.digest else None
 
 
-def _paths_of(job: BaselineJob, sample: SampleRecord) -> list[str]:
+def _paths_of(job: BaselineJob, sample: sources.SampleRecord) -> list[str]:
     names = [str(file["file"]) for file in sample.files["files"]]
     gone = [name for name in names if not job.index.has(sample.language, name)]
     if gone:
         raise InputError(
             f"the sentences of {len(gone):,} files are gone, such as {gone[0]!r}: got a sample of "
             f"{sample.language} that was taken from them; expected them below "
-            f"{SENTENCES_FOLDER}/. Delete {sample_record_path(sample.language)!r} "
+            f"{sources.SENTENCES_FOLDER}/. Delete {sources.sample_record_path(sample.language)!r} "
             "and run the same command again: it reads these files once more."
         )
     return job.index.paths(sample.language, names)
 
 
 def pair_stage(
-    job: BaselineJob, samples: Sequence[SampleRecord] = (), lanes: Sequence[Lane] = ()
+    job: BaselineJob, samples: Sequence[sources.SampleRecord] = (), lanes: Sequence[Lane] = ()
 ) -> Stage:
     """Return the stage that pairs the sentences of samples, and then writes the records.
 
@@ -259,7 +248,7 @@ def _planned_sample(folder: OutputFolder, language: str, digest: str) -> crawl.H
     sample = read_sample(folder, language)
     digest_now = sample_digest(sample)
     if digest_now != digest:
-        path = mask_credentials(folder.path(sample_path(language)))
+        path = mask_credentials(folder.path(sources.sample_path(language)))
         raise InputError(
             f"the sample {path!r} has changed: got {digest_now}; expected {digest}. Let one run at "
             "a time use the output folder, and run the same command again."
@@ -282,11 +271,13 @@ class _PairInPart(beam.DoFn):
             yield TaggedOutput(_LEFT, ((language, f"part-{_LEFT}"), left))
 
 
-def _write_pairs(language: str, name: str, pairs: pa.Table, folder: OutputFolder) -> PairPart:
-    folder.write(pairs_path(language, name), write_part(pairs))
+def _write_pairs(
+    language: str, name: str, pairs: pa.Table, folder: OutputFolder
+) -> sources.PairPart:
+    folder.write(sources.pairs_path(language, name), write_part(pairs))
     counters.count(counters.PAIRS_MADE, len(pairs))
     candidates, references = (pairs[side].to_pylist() for side in ("candidate", "reference"))
-    return PairPart(
+    return sources.PairPart(
         language=language,
         name=name,
         rows=len(pairs),
@@ -296,8 +287,12 @@ def _write_pairs(language: str, name: str, pairs: pa.Table, folder: OutputFolder
 
 
 def _write_record(
-    language: str, parts: Iterable[PairPart], *, folder: OutputFolder, samples: dict[str, str]
+    language: str,
+    parts: Iterable[sources.PairPart],
+    *,
+    folder: OutputFolder,
+    samples: dict[str, str],
 ) -> None:
     in_order = tuple(sorted(parts, key=lambda part: part.name))
-    record = PairsRecord(language=language, sample=samples[language], parts=in_order)
-    write_record(folder, pairs_record_path(language), record)
+    record = sources.PairsRecord(language=language, sample=samples[language], parts=in_order)
+    sources.write_record(folder, sources.pairs_record_path(language), record)

@@ -1,4 +1,4 @@
-"""The commands that run a job, and `check`, which says whether one is done.
+"""The commands that run a job.
 
 Each imports its own job when it is called: another one may need packages that are not installed.
 """
@@ -8,34 +8,16 @@ import os
 from dataclasses import replace
 from pathlib import PurePath
 
-from bertscore_beam.cli.show import manner, named, print_error, report, say, warn
+from bertscore_beam import run
+from bertscore_beam.cli.show import manner, named, report, say, warn
 from bertscore_beam.crawl import SUFFIXES, list_files_of
 from bertscore_beam.dump import expand_inputs, write_line_files
-from bertscore_beam.files import absolute, before_work, mask_credentials, reaching
-from bertscore_beam.options import (
-    CheckOptions,
-    DumpOptions,
-    ImportOptions,
-    RunOptions,
-    ScoreOptions,
-)
-from bertscore_beam.run import (
-    BROKEN,
-    NOTHING_KEPT,
-    RUN_FILE,
-    SUCCESS_FILE,
-    JobFailedError,
-    Outcome,
-    OutputFolder,
-    Shown,
-    read_run,
-    successful_run,
-    temporary_folder,
-)
+from bertscore_beam.files import before_work, mask_credentials, reaching
+from bertscore_beam.options import DumpOptions, ImportOptions, RunOptions, ScoreOptions
 from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
 
 
-def run(job: str, options: RunOptions) -> int:
+def run_command(job: str, options: RunOptions) -> int:
     """Run a job and print its outcome; return the exit status."""
     options.check_packages()
     if not (options.print_job or options.beam):
@@ -45,7 +27,7 @@ def run(job: str, options: RunOptions) -> int:
     return report(_outcome_of(job, options))
 
 
-def _score_lines(job: str, options: ScoreOptions) -> Outcome:
+def _score_lines(job: str, options: ScoreOptions) -> run.Outcome:
     """Score files with a text a line: as Parquet files that are deleted at the end."""
     if options.beam:
         raise ConfigError(
@@ -53,7 +35,7 @@ def _score_lines(job: str, options: ScoreOptions) -> Outcome:
             f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Make Parquet of "
             "them, and give it as --input."
         )
-    with temporary_folder() as folder:
+    with run.temporary_folder() as folder:
         with before_work(), reaching("candidates and references", *options.input):
             dump = write_line_files(options.candidates, options.references, folder)
         options = replace(options, input=dump, input_format="parquet")
@@ -62,12 +44,12 @@ def _score_lines(job: str, options: ScoreOptions) -> Outcome:
         return _only_printed(job, options, folder)
 
 
-def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
+def _only_printed(job: str, options: ScoreOptions, folder: str) -> run.Outcome:
     """Run a job whose output folder nobody will see."""
     try:
         outcome = _outcome_of(job, replace(options, output=f"{folder}/scores"))
     except Exception as error:
-        error.add_note(NOTHING_KEPT)
+        error.add_note(run.NOTHING_KEPT)
         raise
     document = outcome.document and {"summary": outcome.document["summary"]}
     return replace(
@@ -78,28 +60,26 @@ def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
         ),
         document=document,
         warnings=tuple(
-            words.replace(f"They are listed in {folder}/scores/_rejects.", NOTHING_KEPT)
+            words.replace(f"They are listed in {folder}/scores/_rejects.", run.NOTHING_KEPT)
             for words in outcome.warnings
         ),
     )
 
 
-def _outcome_of(job: str, options: RunOptions) -> Outcome:
+def _outcome_of(job: str, options: RunOptions) -> run.Outcome:
     if isinstance(options, ScoreOptions | ImportOptions) and not options.print_job:
         _warn_of_output(options)
     if isinstance(options, DumpOptions) and not options.print_job:
         announce_model(options)
-    from bertscore_beam.run import run_job, usable_cores  # here, since they import Beam
-
-    if not options.beam and options.workers != "auto" and options.workers > usable_cores():
+    if not options.beam and options.workers != "auto" and options.workers > run.usable_cores():
         warn(
-            f"--workers {options.workers:,} is more than the {usable_cores()} cores of this "
+            f"--workers {options.workers:,} is more than the {run.usable_cores()} cores of this "
             "machine. That is not faster, and each worker takes the memory of a model."
         )
     try:
-        return run_job(named(job), options, say, quiet=manner().quiet)
-    except JobFailedError as error:
-        return Outcome(status=BROKEN, warnings=(mask_credentials(str(error)),))
+        return run.run_job(named(job), options, say, quiet=manner().quiet)
+    except run.JobFailedError as error:
+        return run.Outcome(status=run.BROKEN, warnings=(mask_credentials(str(error)),))
 
 
 def _check_input(options: RunOptions) -> None:
@@ -148,24 +128,3 @@ def announce_model(options: DumpOptions) -> None:
         )
     else:
         say(f"Model for language {options.language}: {model_for_language(options.language)}.")
-
-
-def check(options: CheckOptions) -> int:
-    """Tell whether an output folder holds a run that has succeeded."""
-    shown = mask_credentials(options.run)
-    with before_work(), reaching("RUN", options.run):
-        folder = OutputFolder(absolute(options.run))
-        run, success = read_run(folder), successful_run(folder)
-    if run is None:
-        raise ConfigError(
-            f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` or "
-            "`baseline`. Check the path."
-        )
-    if success is None:
-        return print_error(
-            f"the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait for it, or run "
-            "its command again.",
-            BROKEN,
-        )
-    done = Shown("Check", ("",), [(f"{shown} is done",)])
-    return report(Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

@@ -18,22 +18,11 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, cast
 
+from bertscore_beam import run
 from bertscore_beam.cli.show import Manner, named, print_error, printing
 from bertscore_beam.files import NotBegunError, mask_credentials
 from bertscore_beam.options import Option, by_name, read_options, summary_of
-from bertscore_beam.run import (
-    BROKEN,
-    DONE,
-    NOTHING_KEPT,
-    REFUSED,
-    TOO_MANY_REJECTS,
-    UNUSABLE,
-    EscapingFormatter,
-    FolderLostError,
-    WorkersDiedError,
-    forgive_output,
-    interrupted,
-)
+from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
 from bertscore_core import BertScoreError, ConfigError, DeviceLostError
 from bertscore_core.errors import escape_text, nearest
 
@@ -51,7 +40,7 @@ with torch took half the CPU seconds and half the time with this."""
 _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 """The line of a traceback that names the error."""
 
-_BROKEN = (FolderLostError, DeviceLostError)
+_BROKEN = (run.FolderLostError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
 
 _CONTINUES = "Finished parts are kept, and the same command continues from there."
@@ -82,11 +71,11 @@ COMMANDS: Mapping[str, Command] = {
     "baseline": Command("baseline.BaselineOptions", job="baseline.BASELINE"),
     "baseline compare": Command("options.TablesOptions", "cli.tables.compare_tables"),
     "groups": Command("options.GroupsOptions", "cli.results.print_groups"),
-    "compare": Command("compare.CompareOptions", "cli.results.compare"),
+    "compare": Command("compare.CompareOptions", "cli.results.print_comparison"),
     "report": Command("pages.ReportOptions", "cli.results.write_report"),
     "explain": Command("options.ExplainOptions", "cli.explain.explain_rows"),
     "tune": Command("tune.TuneOptions", job="tune.TUNE"),
-    "check": Command("options.CheckOptions", "cli.jobs.check"),
+    "check": Command("options.CheckOptions", "cli.results.check"),
     "models": Command("options.ModelsOptions", "cli.tables.print_models"),
 }
 
@@ -103,7 +92,7 @@ errors on standard error). `bertscore-beam COMMAND --help` shows the daily optio
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    forgive_output()
+    run.forgive_output()
     gc.set_threshold(_ALLOCATIONS)
     if "OMP_WAIT_POLICY" not in os.environ:  # before torch, and for all processes to come
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
@@ -144,27 +133,29 @@ def perform(words: Sequence[str]) -> int:
     command = COMMANDS[name]
     options = command.read(name, arguments)
     if command.job:
-        from bertscore_beam.cli.jobs import run
+        from bertscore_beam.cli.jobs import run_command
 
-        return run(command.job, options)
+        return run_command(command.job, options)
     return cast("int", named(command.function)(options))
 
 
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
-    continues = NOTHING_KEPT if NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
+    continues = (
+        run.NOTHING_KEPT if run.NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
+    )
     if isinstance(error, KeyboardInterrupt):
-        status, words = interrupted(signal.SIGINT), "interrupted."
-    elif isinstance(error, WorkersDiedError):
+        status, words = run.interrupted(signal.SIGINT), "interrupted."
+    elif isinstance(error, run.WorkersDiedError):
         words += f"\n{continues}"
     elif isinstance(error, BertScoreError) and not isinstance(error, _BROKEN):
         status = UNUSABLE
-    elif isinstance(error, REFUSED):
+    elif isinstance(error, run.REFUSED):
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
         words += "\nNothing was begun. Run the same command again when it can be reached."
-    elif not isinstance(error, FolderLostError):
+    elif not isinstance(error, run.FolderLostError):
         if not isinstance(error, OSError):
             logging.getLogger(__name__).error("unexpected error", exc_info=error)
         words = f"the {'job' if is_job else 'command'} stopped: {_words(_cause(error))}"
@@ -181,7 +172,7 @@ def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     # Of Beam, about BigQuery, which no job uses.
     handler.addFilter(lambda record: not record.getMessage().startswith("apitools not found"))
-    handler.setFormatter(EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(run.EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 

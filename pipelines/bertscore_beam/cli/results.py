@@ -1,16 +1,10 @@
-"""`groups`, `compare` and `report`: what finished runs say."""
+"""`groups`, `compare`, `report` and `check`: what finished runs say."""
 
-from typing import TYPE_CHECKING
-
-from bertscore_beam.cli.show import report, say
-from bertscore_beam.files import before_work, mask_credentials, reaching, write_atomically
-from bertscore_beam.options import GroupsOptions
+from bertscore_beam import compare, files, run
+from bertscore_beam.cli.show import print_error, report, say
+from bertscore_beam.options import CheckOptions, GroupsOptions
 from bertscore_beam.pages import ReportOptions, check_outside, outcome_of_groups
-from bertscore_beam.run import DONE, WORSE, Outcome, Shown
 from bertscore_core import ConfigError
-
-if TYPE_CHECKING:
-    from bertscore_beam.compare import CompareOptions
 
 
 def print_groups(options: GroupsOptions) -> int:
@@ -18,28 +12,19 @@ def print_groups(options: GroupsOptions) -> int:
     return report(outcome_of_groups(options))
 
 
-def compare(options: "CompareOptions") -> int:
+def print_comparison(options: "compare.CompareOptions") -> int:
     """Compare runs or systems, and print the result; return the exit status."""
-    from bertscore_beam.compare import (
-        check_paired,
-        compare_runs,
-        document_of,
-        failures_of,
-        tables_of,
-        warnings_in,
-    )
-
-    with before_work():
-        compared = compare_runs(options)
+    with files.before_work():
+        compared = compare.compare_runs(options)
     if options.fail_if_drop is None:
-        check_paired(compared)
-    failures = failures_of(compared)
+        compare.check_paired(compared)
+    failures = compare.failures_of(compared)
     return report(
-        Outcome(
-            status=WORSE if failures else DONE,
-            shown=tables_of(compared),
-            document=document_of(compared),
-            warnings=(*warnings_in(compared), *failures),
+        run.Outcome(
+            status=run.WORSE if failures else run.DONE,
+            shown=compare.tables_of(compared),
+            document=compare.document_of(compared),
+            warnings=(*compare.warnings_in(compared), *failures),
             is_answer=not failures,
         )
     )
@@ -48,8 +33,8 @@ def compare(options: "CompareOptions") -> int:
 def write_report(options: ReportOptions) -> int:
     """Write a page about a run, and say where it is."""
     runs = [options.run, *([options.against] if options.against else [])]
-    for run in runs:
-        check_outside(options.output, run)
+    for path in runs:
+        check_outside(options.output, path)
     try:
         from bertscore_beam.compare import Compared, answer_of, failures_of
         from bertscore_beam.pages import collect, render
@@ -58,12 +43,12 @@ def write_report(options: ReportOptions) -> int:
             f"no report can be made: the package {error.name!r} is missing; expected the packages "
             "of the extra 'results'. In the checkout: pip install '.[results]'."
         ) from error
-    with before_work(), reaching("RUN", *runs):
+    with files.before_work(), files.reaching("RUN", *runs):
         data = collect(options)
     page = render(data)
-    with reaching("--output", options.output):
-        write_atomically(options.output, page.encode())
-    shown: str = mask_credentials(options.output)
+    with files.reaching("--output", options.output):
+        files.write_atomically(options.output, page.encode())
+    shown: str = files.mask_credentials(options.output)
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
@@ -78,18 +63,38 @@ def write_report(options: ReportOptions) -> int:
         "notices": list(data.notices),
         "bytes": len(page.encode()),
     }
-    rows: list[tuple[str, ...]] = [("page", shown), ("run", data.run)]
-    rows.append(("rows", f"{total['rows']:,}"))
+    rows = [("page", shown), ("run", data.run), ("rows", f"{total['rows']:,}")]
     if total["f1"] is not None:
         rows.append(("f1", f"{total['f1']:.6f}"))
     rows += answer_of(compared)
     rows += [("notice", words) for words in data.notices]
     return report(
-        Outcome(
-            status=WORSE if failures else DONE,
-            shown=(Shown("Report", ("", ""), rows),),
+        run.Outcome(
+            status=run.WORSE if failures else run.DONE,
+            shown=(run.Shown("Report", ("", ""), rows),),
             document=document,
             warnings=failures,
             is_answer=not failures,
         )
     )
+
+
+def check(options: CheckOptions) -> int:
+    """Tell whether an output folder holds a run that has succeeded."""
+    shown = files.mask_credentials(options.run)
+    with files.before_work(), files.reaching("RUN", options.run):
+        folder = run.OutputFolder(files.absolute(options.run))
+        found, success = run.read_run(folder), run.successful_run(folder)
+    if found is None:
+        raise ConfigError(
+            f"{shown!r} holds no run: got no {run.RUN_FILE}; expected the output folder of `score` "
+            "or `baseline`. Check the path."
+        )
+    if success is None:
+        return print_error(
+            f"the run in {shown!r} is not done: got no {run.SUCCESS_FILE} of it; wait for it, or "
+            "run its command again.",
+            run.BROKEN,
+        )
+    done = run.Shown("Check", ("",), [(f"{shown} is done",)])
+    return report(run.Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

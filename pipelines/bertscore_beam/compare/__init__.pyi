@@ -7,7 +7,16 @@ from .compare import (
     warnings_of as warnings_of,
 )
 from .compare_options import CompareOptions as CompareOptions
-from .comparison import (
+from .comparison_tables import (
+    answer_of as answer_of,
+    document_of as document_of,
+    failures_of as failures_of,
+    tables_of as tables_of,
+    verdict as verdict,
+    warnings_in as warnings_in,
+)
+from .paired_sides import rank as rank
+from .results import (
     WHOLE as WHOLE,
     Compared as Compared,
     Comparison as Comparison,
@@ -23,12 +32,3 @@ from .comparison import (
     noise_of as noise_of,
     stated_signatures as stated_signatures,
 )
-from .comparison_tables import (
-    answer_of as answer_of,
-    document_of as document_of,
-    failures_of as failures_of,
-    tables_of as tables_of,
-    verdict as verdict,
-    warnings_in as warnings_in,
-)
-from .paired_sides import rank as rank

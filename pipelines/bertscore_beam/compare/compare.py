@@ -12,23 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bertscore_beam import records
+from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison import (
-    WHOLE,
-    Compared,
-    Comparison,
-    Group,
-    GroupComparison,
-    GroupGate,
-    MovedRow,
-    PairCounts,
-    Ranking,
-    SettingsDifference,
-    check_comparable,
-    check_same_metrics,
-    compare_settings,
-    in_words,
-)
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
 from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
@@ -46,8 +31,8 @@ on hardly any if one cluster had most rows."""
 
 
 def warnings_of(
-    groups: Sequence[GroupComparison],
-    settings: SettingsDifference,
+    groups: Sequence[results.GroupComparison],
+    settings: results.SettingsDifference,
     *,
     is_keyed: bool,
     without_key: int = 0,
@@ -61,7 +46,7 @@ def warnings_of(
         (
             settings.moving,
             "The scores were made with other settings, so that their difference is not that of "
-            f"the texts alone: {in_words(settings.moving)}.",
+            f"the texts alone: {results.in_words(settings.moving)}.",
         ),
         (not counts.pairs, f"There is no difference: {unpaired_words(counts)}"),
         (
@@ -91,7 +76,7 @@ def warnings_of(
     return (*said, *(_rough(groups) if counts.pairs else ()))
 
 
-def unpaired_words(counts: PairCounts) -> str:
+def unpaired_words(counts: results.PairCounts) -> str:
     """Say that two sides have no pair, and what became of their rows."""
     both = counts.lost + counts.gained + counts.unscored
     return (
@@ -101,7 +86,7 @@ def unpaired_words(counts: PairCounts) -> str:
     )
 
 
-def _rough(groups: Sequence[GroupComparison]) -> list[str]:
+def _rough(groups: Sequence[results.GroupComparison]) -> list[str]:
     words, whole, others = [], groups[0], len(groups) - 1
     is_by_row = whole.result.clusters is None
     units, least = ("pairs", FEW_PAIRS) if is_by_row else ("effective clusters", FEW_CLUSTERS)
@@ -131,7 +116,7 @@ def _rough(groups: Sequence[GroupComparison]) -> list[str]:
     return words
 
 
-def _units(group: GroupComparison) -> float:
+def _units(group: results.GroupComparison) -> float:
     effective = group.result.effective_clusters
     return group.result.pairs if effective is None else effective
 
@@ -149,11 +134,13 @@ def _units(group: GroupComparison) -> float:
 #   system that rejects its bad rows would otherwise look better.
 
 
-def judge(groups: Sequence[GroupComparison], options: CompareOptions) -> list[GroupComparison]:
+def judge(
+    groups: Sequence[results.GroupComparison], options: CompareOptions
+) -> list[results.GroupComparison]:
     """Judge the whole, which comes first, and its groups, and return them with their gates."""
     drop = options.fail_if_drop or 0.0
     whole, *others = (group.result.drop_p_value(drop) for group in groups)
-    judged: list[GroupComparison] = []
+    judged: list[results.GroupComparison] = []
     for group, p_value in zip(groups, [whole, *holm(others)], strict=True):
         result, counts, words = group.result, group.counts, []
         if p_value is not None and p_value < 1 - options.confidence:
@@ -177,7 +164,7 @@ def judge(groups: Sequence[GroupComparison], options: CompareOptions) -> list[Gr
                     f"{result.effective_clusters or 0:.1f} equal ones"
                 )
             words.append(f"it cannot be judged: got {got}; expected two or more")
-        gate = GroupGate(p_value=p_value, failures=tuple(words))
+        gate = results.GroupGate(p_value=p_value, failures=tuple(words))
         judged.append(replace(group, gate=gate))
     return judged
 
@@ -186,7 +173,7 @@ MOST_RESAMPLED = 100
 """Most groups, over all comparisons, that are resampled: a fifth of a second each."""
 
 
-def compare_runs(options: CompareOptions) -> Compared:
+def compare_runs(options: CompareOptions) -> results.Compared:
     """Compare a run with others, or systems within it.
 
     Raises:
@@ -203,30 +190,34 @@ def compare_runs(options: CompareOptions) -> Compared:
                 f"a run cannot be compared with itself: got {run.folder.shown!r} twice; expected "
                 "another one. Name that, or compare systems within the run with --systems."
             )
-    settings = [compare_settings(run, other) for other in others or [run]]
+    settings = [results.compare_settings(run, other) for other in others or [run]]
     if not {*options.measure} & {*SCORES}:  # they move with neither model nor number format
-        settings = [SettingsDifference(noise=0.0)] * len(settings)
+        settings = [results.SettingsDifference(noise=0.0)] * len(settings)
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
-            check_comparable(difference, run.folder.shown, other.folder.shown)
-            check_same_metrics(run, other, [name for name in options.measure if name in METRICS])
+            results.check_comparable(difference, run.folder.shown, other.folder.shown)
+            results.check_same_metrics(
+                run, other, [name for name in options.measure if name in METRICS]
+            )
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)
-    comparisons: list[Comparison] = []
-    rankings: list[Ranking] = []
+    comparisons: list[results.Comparison] = []
+    rankings: list[results.Ranking] = []
     # Each measure takes a reading of its own: the local disk holds one of them at a time.
     for measure in options.measure:
         paired = pair_sides(options, measure, runs, references, settings)
         own = [_comparison(options, measure, run, paired, sums) for sums in paired.sums]
         comparisons += own
         rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
-    return Compared(
+    return results.Compared(
         comparisons=_corrected(comparisons, len(options.measure)), rankings=tuple(rankings)
     )
 
 
-def _corrected(comparisons: Sequence[Comparison], measures: int) -> tuple[Comparison, ...]:
+def _corrected(
+    comparisons: Sequence[results.Comparison], measures: int
+) -> tuple[results.Comparison, ...]:
     """Correct the p values of each pair of sides: of groups, and of the wholes by themselves."""
     pairs = len(comparisons) // measures
     corrected = list(comparisons)
@@ -304,32 +295,23 @@ def _comparison(
     run: records.FinishedRun,
     paired: Paired,
     sums: PairedGroups,
-) -> Comparison:
+) -> results.Comparison:
     _check_references(options, sums)
     numbers = paired.reader.groups
-    names = [WHOLE, *(sorted(numbers, key=records.group_order) if options.by else ())]
+    names = [results.WHOLE, *(sorted(numbers, key=records.group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
-        sums.compared(name, _slice(numbers, name), resamples[name != WHOLE]) for name in names
+        sums.compared(name, _slice(numbers, name), resamples[name != results.WHOLE])
+        for name in names
     ]
     if options.fail_if_drop is not None:
         groups = judge(groups, options)
-    moved = _moved(paired, sums)
+    moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
-    if not options.is_ranking:
-        if options.key:
-            places = [records.RowPlace(row.file, row.row) for row in moved]
-            moved = tuple(
-                replace(
-                    row, key=tuple(values_as_text(column_of(own, name))[0] for name in options.key)
-                )
-                for row, own in zip(moved, records.read_rows(run, places, options.key), strict=True)
-            )
-        fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
-        if fallen is not None:
-            words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
-            explain = shlex.join(words)
-    return Comparison(
+    fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
+    if fallen is not None and measure in SCORES and not options.is_ranking:
+        explain = shlex.join(("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}"))
+    return results.Comparison(
         run=sums.names[0],
         against=sums.names[1],
         measure=measure,
@@ -355,8 +337,8 @@ def _comparison(
     )
 
 
-def _slice(numbers: Mapping[Group, int], name: Group) -> slice:
-    return slice(None) if name == WHOLE else slice(numbers[name], numbers[name] + 1)
+def _slice(numbers: Mapping[results.Group, int], name: results.Group) -> slice:
+    return slice(None) if name == results.WHOLE else slice(numbers[name], numbers[name] + 1)
 
 
 def _resamples(
@@ -384,7 +366,7 @@ def _resamples(
     ), tuple(too_strict)
 
 
-def check_paired(compared: Compared) -> None:
+def check_paired(compared: results.Compared) -> None:
     """Check that each comparison has a pair: without one there is no difference to show.
 
     Raises:
@@ -409,26 +391,31 @@ def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
         )
 
 
-def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
-    files, groups = list(paired.reader.files), list(paired.reader.groups)
+def _moved(
+    paired: Paired, sums: PairedGroups, run: records.FinishedRun, key: Sequence[str]
+) -> tuple[results.MovedRow, ...]:
+    files, groups, moved = list(paired.reader.files), list(paired.reader.groups), sums.moved()
+    places = [records.RowPlace(files[mine["file"]], int(mine["row"])) for mine, _ in moved]
+    named = records.read_rows(run, places, key) if key else [None] * len(moved)
     return tuple(
-        MovedRow(
+        results.MovedRow(
             change=float(mine["score"]) - float(theirs["score"]),
             score=float(mine["score"]),
             against_score=float(theirs["score"]),
-            file=files[mine["file"]],
-            row=int(mine["row"]),
+            file=place.input_name,
+            row=place.row,
             against_file=files[theirs["file"]],
             against_row=int(theirs["row"]),
             group=groups[mine["group"]],
+            key=tuple(values_as_text(column_of(own, name))[0] for name in key),
         )
-        for mine, theirs in sums.moved()
+        for (mine, theirs), place, own in zip(moved, places, named, strict=True)
     )
 
 
 def _rankings(
-    options: CompareOptions, measure: str, paired: Paired, comparisons: Sequence[Comparison]
-) -> tuple[Ranking, ...]:
+    options: CompareOptions, measure: str, paired: Paired, comparisons: Sequence[results.Comparison]
+) -> tuple[results.Ranking, ...]:
     if not paired.common[:, 0].any():
         raise ConfigError(
             f"{len(paired.names)} systems cannot be ranked: got no row that all of them have "

@@ -6,16 +6,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
-from bertscore_beam.compare.comparison import (
-    WHOLE,
-    Compared,
-    Comparison,
-    FieldDifference,
-    Group,
-    GroupComparison,
-    MovedRow,
-    Ranking,
-)
+from bertscore_beam.compare import results
 from bertscore_beam.run import Shown
 from bertscore_core.stats import POWER
 
@@ -25,13 +16,11 @@ _SHOWN_ROWS = 10
 """Most rows that moved which are printed; the document has more."""
 
 
-def tables_of(compared: Compared) -> tuple[Shown, ...]:
+def tables_of(compared: results.Compared) -> tuple[Shown, ...]:
     """Return the tables of all comparisons, the answer first; of a ranking, only that."""
     if compared.rankings:
         by = compared.comparisons[0].by
-        return tuple(
-            chain.from_iterable(_ranking_tables(ranking, by) for ranking in compared.rankings)
-        )
+        return tuple(table for one in compared.rankings for table in _ranking_tables(one, by))
     measures = len({comparison.measure for comparison in compared.comparisons})
     return (
         Shown("Answer", ("", ""), list(answer_of(compared))),
@@ -40,7 +29,7 @@ def tables_of(compared: Compared) -> tuple[Shown, ...]:
     )
 
 
-def answer_of(compared: Compared) -> Iterator[tuple[str, str]]:
+def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
     """Yield the answer first: the gate, and for each comparison what has changed."""
     if any(comparison.drop is not None for comparison in compared.comparisons):
         yield "gate", "passed" if compared.passed else "not passed"
@@ -63,7 +52,7 @@ def answer_of(compared: Compared) -> Iterator[tuple[str, str]]:
             yield "groups", ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def verdict(group: GroupComparison, comparison: Comparison) -> str:
+def verdict(group: results.GroupComparison, comparison: results.Comparison) -> str:
     """Say in a word or two what became of a group."""
     if group.is_significant:
         return "better" if (group.result.difference or 0.0) > 0 else "worse"
@@ -72,16 +61,16 @@ def verdict(group: GroupComparison, comparison: Comparison) -> str:
     return "cannot be judged" if group.p_adjusted is None else "no clear difference"
 
 
-def _same(comparison: Comparison) -> str:
+def _same(comparison: results.Comparison) -> str:
     return "unchanged" if comparison.system is None else "equal"
 
 
-def _sides(comparison: Comparison) -> tuple[str, str]:
+def _sides(comparison: results.Comparison) -> tuple[str, str]:
     """Return what the two sides are called in tables: of systems their names."""
     return ("run", "against") if comparison.system is None else (comparison.run, comparison.against)
 
 
-def _next_step(comparisons: Sequence[Comparison]) -> Iterator[Shown]:
+def _next_step(comparisons: Sequence[results.Comparison]) -> Iterator[Shown]:
     fallen = [one for one in comparisons if one.explain is not None]
     if fallen:
         worst = min(fallen, key=lambda one: min(row.change for row in one.moved))
@@ -89,7 +78,7 @@ def _next_step(comparisons: Sequence[Comparison]) -> Iterator[Shown]:
         yield Shown("Next step", ("",), [(words,), (str(worst.explain),)])
 
 
-def document_of(compared: Compared) -> dict[str, Any]:
+def document_of(compared: results.Compared) -> dict[str, Any]:
     """Return all comparisons as plain values."""
     return {
         "passed": compared.passed,
@@ -98,26 +87,25 @@ def document_of(compared: Compared) -> dict[str, Any]:
     }
 
 
-def failures_of(compared: Compared) -> tuple[str, ...]:
+def failures_of(compared: results.Compared) -> tuple[str, ...]:
     """Return why the gate is not passed, one sentence a failure."""
     measures = {comparison.measure for comparison in compared.comparisons}
     return tuple(
         f"compared with {comparison.against}, "
         f"{comparison.measure + ' of ' if len(measures) > 1 else ''}"
-        f"{_subject(comparison, group)} did not pass the gate: "
-        f"{words}."
+        f"{_subject(comparison, group)} did not pass the gate: {words}."
         for comparison in compared.comparisons
         for group, words in comparison.failures
     )
 
 
-def _subject(comparison: Comparison, group: Group) -> str:
-    if group != WHOLE:
+def _subject(comparison: results.Comparison, group: results.Group) -> str:
+    if group != results.WHOLE:
         return f"the group {', '.join(map(str, group))}"
     return "the run" if comparison.system is None else f"{comparison.system} {comparison.run}"
 
 
-def warnings_in(compared: Compared) -> tuple[str, ...]:
+def warnings_in(compared: results.Compared) -> tuple[str, ...]:
     """Return the warnings of all comparisons; of a ranking, each once."""
     others = {comparison.against for comparison in compared.comparisons}
     is_alone = bool(compared.rankings) or len(others) == 1
@@ -129,17 +117,15 @@ def warnings_in(compared: Compared) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _plain_comparison(comparison: Comparison) -> dict[str, Any]:
+def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     plain = asdict(comparison)
     for row in plain["moved"]:
         row["key"] = dict(zip(comparison.key, row["key"], strict=bool(row["key"])))
     groups = (comparison.whole, *comparison.groups)
     for group, values in zip(groups, (plain["whole"], *plain["groups"]), strict=True):
         values["p_value"] = group.p_value
-        values["counts"] |= {
-            "missing": group.counts.missing,
-            "missing_fraction": group.counts.missing_fraction,
-        }
+        for name in ("missing", "missing_fraction"):
+            values["counts"][name] = getattr(group.counts, name)
     return plain
 
 
@@ -148,7 +134,7 @@ def _table(title: str, rows: Sequence[Sequence[tuple[str, str]]]) -> Shown:
     return Shown(title, names, [tuple(cell for _, cell in row) for row in rows])
 
 
-def _comparison_tables(comparison: Comparison, measures: int) -> Iterator[Shown]:
+def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterator[Shown]:
     yield Shown("Comparison", ("", ""), list(_about(comparison, measures)))
     run, against = _sides(comparison)
     by = comparison.by or ("rows",)
@@ -194,14 +180,16 @@ def _comparison_tables(comparison: Comparison, measures: int) -> Iterator[Shown]
         yield _table("Rows that differ most", moved)
 
 
-def _named_cells(comparison: Comparison, row: MovedRow) -> Iterator[tuple[str, str]]:
+def _named_cells(
+    comparison: results.Comparison, row: results.MovedRow
+) -> Iterator[tuple[str, str]]:
     groups = zip(comparison.by, row.group, strict=True) if comparison.by else ()
     values = dict(chain(groups, zip(comparison.key, row.key, strict=True)))
     for name, value in values.items():
         yield name, "null" if value is None else value
 
 
-def _about(comparison: Comparison, measures: int) -> Iterator[tuple[str, str]]:
+def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str, str]]:
     counts, result = comparison.whole.counts, comparison.whole.result
     run, against = _sides(comparison)
     yield comparison.system or "run", comparison.run
@@ -224,11 +212,8 @@ def _about(comparison: Comparison, measures: int) -> Iterator[tuple[str, str]]:
         if count:
             yield name, f"{count:,}"
     if result.clusters is not None:
-        yield (
-            "clusters",
-            f"{result.clusters:,} of {comparison.cluster}, as many as "
-            f"{result.effective_clusters:,.1f} equal ones",
-        )
+        equal = f"as many as {result.effective_clusters:,.1f} equal ones"
+        yield "clusters", f"{result.clusters:,} of {comparison.cluster}, {equal}"
     yield "difference", _number(result.difference, signed=True)
     yield "standard error", _number(result.error)
     yield f"{result.confidence:.0%} interval", _interval(result.interval)
@@ -255,17 +240,12 @@ def _about(comparison: Comparison, measures: int) -> Iterator[tuple[str, str]]:
     yield f"differ by more than {noise}", f"{moved:,} ({counts.up:,} up, {counts.down:,} down)"
 
 
-def _ranking_tables(ranking: Ranking, by: Sequence[str]) -> Iterator[Shown]:
-    where = "" if ranking.group == WHOLE else f" of {_named(ranking.group, by)}"
+def _ranking_tables(ranking: results.Ranking, by: Sequence[str]) -> Iterator[Shown]:
+    where = "" if ranking.group == results.WHOLE else f" of {_named(ranking.group, by)}"
     systems = [
         [
             ("cluster", str(system.cluster)),
-            (
-                "rank",
-                f"{system.first}-{system.last}"
-                if system.first < system.last
-                else str(system.first),
-            ),
+            ("rank", "-".join(map(str, sorted({system.first, system.last})))),
             ("system", system.system),
             (f"mean {ranking.measure}", _number(system.mean)),
             ("significantly better than", str(system.wins)),
@@ -287,24 +267,24 @@ def _ranking_tables(ranking: Ranking, by: Sequence[str]) -> Iterator[Shown]:
     yield _table(f"Pairs of systems{where}", pairs)
 
 
-def _named(group: Group, by: Sequence[str]) -> str:
+def _named(group: results.Group, by: Sequence[str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(by, group, strict=True))
 
 
-def _group_cells(group: Group, by: Sequence[str]) -> list[tuple[str, str]]:
-    values = group if group != WHOLE else ("all", *[_NONE] * (len(by) - 1))
+def _group_cells(group: results.Group, by: Sequence[str]) -> list[tuple[str, str]]:
+    values = group if group != results.WHOLE else ("all", *[_NONE] * (len(by) - 1))
     return [
         (name, "null" if value is None else value) for name, value in zip(by, values, strict=True)
     ]
 
 
-def _fields(differences: Sequence[FieldDifference]) -> str:
+def _fields(differences: Sequence[results.FieldDifference]) -> str:
     return "; ".join(
         f"{field.name}: {field.run} in run, {field.against} in against" for field in differences
     )
 
 
-def _gate(group: GroupComparison) -> str:
+def _gate(group: results.GroupComparison) -> str:
     if group.gate is None or group.gate.p_value is None:
         return "not judged" if group.gate is None or not group.gate.failures else "failed"
     return "failed" if group.gate.failures else "passed"

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from bertscore_beam import dump
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison import Group
+from bertscore_beam.compare.results import Group
+from bertscore_beam.dump import columns
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
 from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns
@@ -73,9 +74,8 @@ class RowReader:
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
-        self.systems: dict[Group, int] = {
-            (name,): number for number, name in enumerate(options.systems or ())
-        }
+        names = options.systems or ()
+        self.systems: dict[Group, int] = {(name,): code for code, name in enumerate(names)}
         self.without_key = 0
 
     def read(
@@ -86,14 +86,10 @@ class RowReader:
         They belong to `side`, unless they have a column of systems. `references` is the column of
         references to digest; None to take their number of tokens.
         """
-        options = self._options
-        measure = self.measure
-        score = dump.columns.SCORES.get(measure) or dump.columns.METRICS.get(measure, measure)
-        raw, counts = (
-            dump.columns.RAW_SCORES.get(measure, ""),
-            dump.columns.METRIC_COUNTS.get(measure, ""),
-        )
-        names = [score, raw, counts, dump.columns.REFERENCE_TOKENS, dump.columns.CANDIDATE_FROM]
+        options, measure = self._options, self.measure
+        score = columns.SCORES.get(measure) or columns.METRICS.get(measure, measure)
+        raw, counts = columns.RAW_SCORES.get(measure, ""), columns.METRIC_COUNTS.get(measure, "")
+        names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
         names += options.choosing_columns
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
@@ -137,10 +133,10 @@ class RowReader:
         entries["high"] = int.from_bytes(digest[:8], "little")
         entries["low"] = entries["row"]
         if part.record.input_rows is not None:
-            origins = part.table[dump.columns.CANDIDATE_FROM]
+            origins = part.table[columns.CANDIDATE_FROM]
             entries["low"] = part.record.offset + dump.input_rows(origins)
             options = self._options
-            if options.systems is None or options.system_column != dump.columns.CANDIDATE_FROM:
+            if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
                 entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
 
@@ -156,9 +152,9 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
     column = dump.column_of(table, name) if dump.has_column(table.schema, name) else None
     kind = None if column is None else column.type
     if column is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        known = ", ".join((*dump.columns.SCORES, *dump.columns.METRICS))
+        known = ", ".join((*columns.SCORES, *columns.METRICS))
         cure = f"Name one with --measure, or {known}."
-        if measure in dump.columns.METRICS:
+        if measure in columns.METRICS:
             cure = f"Score it with --metrics {measure}, and --reuse so that no model runs again."
         raise ConfigError(
             f"{run.folder.shown!r} cannot be compared by {measure!r}: got "
@@ -172,7 +168,7 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
 
 def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:
     if name is None:
-        tokens = pc.fill_null(table[dump.columns.REFERENCE_TOKENS], 0).to_numpy()
+        tokens = pc.fill_null(table[columns.REFERENCE_TOKENS], 0).to_numpy()
         return np.asarray(tokens, dtype=np.uint64)
     nothing = pa.chunked_array([pa.nulls(len(table), pa.string())])
     return dump.digest_texts(nothing, dump.column_of(table, name))[:, 0] | np.uint64(1)  # never 0

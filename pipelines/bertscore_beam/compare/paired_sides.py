@@ -1,6 +1,6 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain, combinations
@@ -9,24 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.comparison import (
-    Group,
-    GroupComparison,
-    PairCounts,
-    RankedPair,
-    RankedSystem,
-    Ranking,
-    SettingsDifference,
-)
-from bertscore_beam.compare.keyed_rows import (
-    ABSENT,
-    Entries,
-    Numbers,
-    RowReader,
-    pair_entries,
-    row_buckets,
-)
+from bertscore_beam.compare.keyed_rows import Entries, Numbers, RowReader, pair_entries, row_buckets
 from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
@@ -46,12 +31,12 @@ MOST_SYSTEMS = 100
 
 
 def rank(
-    group: Group,
+    group: results.Group,
     systems: Sequence[str],
     common: tuple[int, npt.NDArray[np.float64]],
-    compared: Mapping[tuple[int, int], GroupComparison],
+    compared: Mapping[tuple[int, int], results.GroupComparison],
     confidence: float,
-) -> Ranking:
+) -> results.Ranking:
     """Rank systems by their means and by the tests of their pairs.
 
     Args:
@@ -70,7 +55,7 @@ def rank(
             is_first = (comparison.result.difference or 0.0) > 0
             better[(left, right) if is_first else (right, left)] = True
         pairs.append(
-            RankedPair(
+            results.RankedPair(
                 system=systems[left],
                 other=systems[right],
                 difference=comparison.result.difference,
@@ -87,7 +72,7 @@ def rank(
             cluster += 1
         wins, losses = int(better[place].sum()), int(better[:, place].sum())
         ranked.append(
-            RankedSystem(
+            results.RankedSystem(
                 system=systems[number],
                 mean=float(means[number]),
                 first=1 + losses,
@@ -97,7 +82,7 @@ def rank(
             )
         )
     by_flips = any(pair.result.randomization_p is not None for pair in compared.values())
-    return Ranking(
+    return results.Ranking(
         group=group,
         rows=rows,
         confidence=confidence,
@@ -114,7 +99,7 @@ def rank(
 # Sums of clusters of a group that may wait to be added to the others, at least.
 _WAITING = 10_000
 
-_COUNTS = tuple(PairCounts.__dataclass_fields__)
+_COUNTS = tuple(results.PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
 _NO_CLUSTERS = stats.ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
@@ -133,7 +118,7 @@ class PairedGroups:
         options: CompareOptions,
         sides: tuple[int, int],
         names: Sequence[str],
-        settings: SettingsDifference,
+        settings: results.SettingsDifference,
         groups: int,
         corpus: str | None,
     ) -> None:
@@ -149,8 +134,7 @@ class PairedGroups:
         self._totals = np.zeros((2, groups))
         self._pairs = [stats.PairedSums.of(np.zeros(0))] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
-        self._risen: _Moved = []
-        self._fallen: _Moved = []
+        self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
 
     def add(self, entries: Entries, mine: Numbers, theirs: Numbers) -> None:
         """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
@@ -182,11 +166,17 @@ class PairedGroups:
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
         moves = np.where(np.abs(raw) > noise, differences, 0.0)
-        self._risen = self._furthest(self._risen, mine, theirs, moves)
-        self._fallen = self._furthest(self._fallen, mine, theirs, -moves)
+        most = self._options.moved_rows
+        for sign, known in self._moved.items():
+            furthest = np.argsort(-sign * moves, kind="stable")[:most]
+            furthest = furthest[sign * moves[furthest] > 0]
+            candidates = [*known, *zip(mine[furthest], theirs[furthest], strict=True)]
+            self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
         if self._corpus is not None:
             self._corpora.append((groups, mine["counts"], theirs["counts"]))
-        for group, rows in _rows_by_group(groups):
+        for group, rows in enumerate(self._rows_by_group(groups)):
+            if not len(rows):
+                continue
             self._pairs[group] += stats.PairedSums.of(differences[rows])
             if self._options.cluster is not None:
                 waiting = self._clusters[group]
@@ -198,25 +188,18 @@ class PairedGroups:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
-    def _furthest(
-        self, before: _Moved, mine: Entries, theirs: Entries, moves: npt.NDArray[Any]
-    ) -> _Moved:
-        most = self._options.moved_rows
-        furthest = np.argsort(-moves, kind="stable")[:most]
-        furthest = furthest[moves[furthest] > 0]
-        candidates = [*before, *zip(mine[furthest], theirs[furthest], strict=True)]
-        return sorted(candidates, key=_by_distance)[:most]
-
     def moved(self) -> _Moved:
         """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
-        return sorted([*self._risen, *self._fallen], key=_by_distance)
+        return sorted(chain(*self._moved.values()), key=_by_distance)
 
-    def counts(self, groups: slice) -> PairCounts:
+    def counts(self, groups: slice) -> results.PairCounts:
         """Return what became of the rows of some groups."""
         counts = self._counts[:, groups].sum(axis=1)
-        return PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
+        return results.PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
 
-    def compared(self, name: Group, groups: slice, resamples: int) -> GroupComparison:
+    def compared(
+        self, name: results.Group, groups: slice, resamples: int
+    ) -> results.GroupComparison:
         """Return the comparison of a group, or of all of them; no p value is corrected."""
         options = self._options
         how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}
@@ -224,7 +207,7 @@ class PairedGroups:
         totals = self._totals[:, groups].sum(axis=1)
         mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
         clusters = [_NO_CLUSTERS, *chain.from_iterable(self._clusters[groups])]
-        return GroupComparison(
+        return results.GroupComparison(
             group=name,
             counts=counts,
             mean=mean,
@@ -244,8 +227,11 @@ class PairedGroups:
         """The counts of all pairs on both sides, and which of them each group has."""
         groups, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
+        return mine, theirs, self._rows_by_group(groups)
+
+    def _rows_by_group(self, groups: Numbers) -> list[Numbers]:
         ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
-        return mine, theirs, np.split(np.argsort(groups, kind="stable"), ends[:-1])
+        return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
     def _compared_corpora(self, groups: slice, **how: Any) -> stats.CorpusResult | None:
         name = self._corpus
@@ -267,13 +253,6 @@ def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
     return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
 
 
-def _rows_by_group(groups: Numbers) -> Iterator[tuple[int, Numbers]]:
-    order = np.argsort(groups, kind="stable")
-    names, starts = np.unique(groups[order], return_index=True)
-    # The piece before the first group is empty. Without any group it is the only one.
-    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
-
-
 class Paired(NamedTuple):
     """What reading and pairing gave: the sums of each pair of sides.
 
@@ -293,7 +272,7 @@ def pair_sides(
     measure: str,
     runs: Sequence[FinishedRun],
     references: str | None,
-    settings: Sequence[SettingsDifference],
+    settings: Sequence[results.SettingsDifference],
 ) -> Paired:
     """Read all rows, put them on the disk, and add them up by pair of sides.
 
@@ -338,7 +317,7 @@ def _add_up(
     options: CompareOptions,
     names: Sequence[str],
     sides: Sequence[int],
-    settings: Sequence[SettingsDifference],
+    settings: Sequence[results.SettingsDifference],
     reader: RowReader,
     buckets: Buckets,
 ) -> tuple[tuple[PairedGroups, ...], npt.NDArray[np.float64]]:
@@ -370,7 +349,7 @@ def _add_up(
         for paired in sums:
             paired.add(entries, *places[:, paired.sides].T)
         if options.is_ranking:
-            scores = np.where(places == ABSENT, np.nan, entries["score"][places])
+            scores = np.where(places < 0, np.nan, entries["score"][places])
             rows = ~np.isnan(scores).any(axis=1)
             of_group = entries["group"][places[rows, 0]].astype(np.int64)
             for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):

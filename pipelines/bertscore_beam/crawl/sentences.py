@@ -20,18 +20,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from bertscore_beam.crawl.filters import (
-    CHARACTERS_A_WORD,
-    CLOSING,
-    MARKS,
-    PAGE_WORDS,
-    PHRASE_LANGUAGES,
-    WordLimits,
-    compiled,
-    has_form,
-    is_prose,
-    is_unspaced,
-)
+from bertscore_beam.crawl import filters
 from bertscore_beam.crawl.languages import detect_language, header_language
 from bertscore_beam.crawl.sampling import host_hash, host_order, page_order, sentence_priority
 from bertscore_beam.crawl.warc import Page
@@ -75,7 +64,9 @@ def page_language(text: str, languages: Sequence[str]) -> str | None:
     return detect_language(normalize(text[:DETECTED_CHARACTERS]))
 
 
-def page_sentences(text: str, language: str, words: WordLimits = PAGE_WORDS) -> Iterator[str]:
+def page_sentences(
+    text: str, language: str, words: filters.WordLimits = filters.PAGE_WORDS
+) -> Iterator[str]:
     """Yield the sentences of a page that are fit for a baseline by their form, normalized.
 
     A sentence that the page repeats is yielded each time. `is_kept` is a separate step: it costs
@@ -83,16 +74,18 @@ def page_sentences(text: str, language: str, words: WordLimits = PAGE_WORDS) -> 
     """
     for piece in split_sentences(text, language, words):
         sentence = normalize(piece)
-        if has_form(sentence, language, words):
+        if filters.has_form(sentence, language, words):
             yield sentence
 
 
 def is_kept(sentence: str, language: str) -> bool:
     """Tell whether a sentence of `page_sentences` is prose in a language."""
-    return is_prose(sentence, language) and detect_language(sentence) == language
+    return filters.is_prose(sentence, language) and detect_language(sentence) == language
 
 
-def split_sentences(text: str, language: str, words: WordLimits = PAGE_WORDS) -> Iterator[str]:
+def split_sentences(
+    text: str, language: str, words: filters.WordLimits = filters.PAGE_WORDS
+) -> Iterator[str]:
     """Yield the pieces of a page that may be sentences, unchanged.
 
     A line of a page is a paragraph, so no sentence crosses its end. Lines that are too short, too
@@ -100,10 +93,10 @@ def split_sentences(text: str, language: str, words: WordLimits = PAGE_WORDS) ->
     """
     split = _splitter(language)
     fewest = max(words.least or 1, 1)
-    if language in PHRASE_LANGUAGES:
+    if language in filters.PHRASE_LANGUAGES:
         least, parts = MIN_PHRASE_LINE_CHARACTERS, 1
-    elif is_unspaced(language):
-        least, parts = CHARACTERS_A_WORD * (fewest - 1) + 1, 1
+    elif filters.is_unspaced(language):
+        least, parts = filters.CHARACTERS_A_WORD * (fewest - 1) + 1, 1
     else:
         # So many words with spaces between them need at least this length.
         least, parts = 2 * fewest - 1, fewest
@@ -117,16 +110,16 @@ def split_sentences(text: str, language: str, words: WordLimits = PAGE_WORDS) ->
 
 
 def _count_marks(line: str) -> int:
-    return len(compiled(_CLUTTER).findall(line))
+    return len(filters.compiled(_CLUTTER).findall(line))
 
 
 def _splitter(language: str) -> Callable[[str], list[str]]:
     """Return the function that splits a line into pieces: into none if it fails."""
-    if language in PHRASE_LANGUAGES:
+    if language in filters.PHRASE_LANGUAGES:
         return str.split
-    if language in MARKS:
-        marks = re.escape(MARKS[language])
-        after = re.escape(CLOSING)
+    if language in filters.MARKS:
+        marks = re.escape(filters.MARKS[language])
+        after = re.escape(filters.CLOSING)
         return re.compile(f"[^{marks}]*+[{marks}]++[{after}]*+|[^{marks}]++").findall
     # Only reading pages needs it; see `languages.py`.
     import sentencex
@@ -164,7 +157,7 @@ def normalize(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
-def describe_filters(words: WordLimits = PAGE_WORDS) -> dict[str, object]:
+def describe_filters(words: filters.WordLimits = filters.PAGE_WORDS) -> dict[str, object]:
     """Return everything that decides which sentences are kept, as plain values, for provenance."""
     return {
         "version": FILTER_VERSION,
@@ -213,7 +206,7 @@ def extract_sentences(
     languages: frozenset[str],
     seed: int,
     page_cap: int,
-    words: WordLimits = PAGE_WORDS,
+    words: filters.WordLimits = filters.PAGE_WORDS,
 ) -> dict[str, pa.Table]:
     """Extract the sentences of some languages from the pages of a file, in one pass.
 

@@ -15,16 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import (
-    CANDIDATE,
-    CANDIDATE_FROM,
-    column_type,
-    describe_columns,
-    is_list,
-    is_text,
-    root_of,
-    wrong_type,
-)
+from bertscore_beam.dump import columns
 from bertscore_beam.dump.texts import Rows
 from bertscore_core.errors import InputError
 from bertscore_core.tokens import IntArray
@@ -45,23 +36,29 @@ def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = F
         InputError: If a column is missing, there twice or of another type; or if rows have several
             candidates, and a column of them is within another one, or has a name that is ours.
     """
-    kinds = {name: column_type(schema, name, "candidate", "--candidate-column") for name in names}
-    several = len(names) > 1 or any(map(is_list, kinds.values()))
+    kinds = {
+        name: columns.column_type(schema, name, "candidate", "--candidate-column") for name in names
+    }
+    several = len(names) > 1 or any(map(columns.is_list, kinds.values()))
     if among and not several:
         raise InputError(
             f"the column {names[0]!r} holds no samples: got type {kinds[names[0]]}; expected a "
             "list of texts in each row, or several columns. Name them with --candidate-column."
         )
     for name, kind in kinds.items():
-        if not is_text(kind) and (len(names) > 1 or not is_list(kind)):
+        if not columns.is_text(kind) and (len(names) > 1 or not columns.is_list(kind)):
             expected = "a string type" if several else "a string type or a list of it"
-            raise wrong_type(name, kind, "candidate", expected)
-        if several and root_of(schema, name) != name:
+            raise columns.wrong_type(name, kind, "candidate", expected)
+        if several and columns.root_of(schema, name) != name:
             raise InputError(
                 f"the candidate column {name!r} is within another column: got several candidates a "
                 "row; expected them in columns of their own. Move them out of it."
             )
-    taken = [name for name in (CANDIDATE, CANDIDATE_FROM) if several and name in schema.names]
+    taken = [
+        name
+        for name in (columns.CANDIDATE, columns.CANDIDATE_FROM)
+        if several and name in schema.names
+    ]
     if taken:
         raise InputError(
             f"the input already has columns that are written for several candidates a row: got "
@@ -79,14 +76,14 @@ def multiplied(rows: Rows) -> Rows:
         InputError: Values of a column cannot be repeated.
     """
     several, table = rows.fields.several, rows.table
-    if not several and not is_list(rows.candidates.type):
+    if not several and not columns.is_list(rows.candidates.type):
         return rows
     taken = several or (str(rows.fields.candidate_column),)
     kind = pa.string() if several else rows.candidates.type.value_type
     name = str(rows.fields.candidate_column)
     # By number, since two of the others may have one name.
     others = [n for n, column in enumerate(table.column_names) if column not in taken]
-    added = [pa.field(name, kind), pa.field(CANDIDATE_FROM, pa.string())]
+    added = [pa.field(name, kind), pa.field(columns.CANDIDATE_FROM, pa.string())]
     schema = pa.schema([*map(table.schema.field, others), *added])
     numbers, pieces, start = [np.zeros(0, dtype=np.int64)], [], 0
     for batch in table.to_batches(max_chunksize=_AT_ONCE):
@@ -95,16 +92,13 @@ def multiplied(rows: Rows) -> Rows:
         pieces.append(pa.record_batch([*repeated, *texts], schema=schema))
         numbers.append(own + start)
         start += len(batch)
-    metadata = describe_columns(table.schema.metadata or {}, added, without=taken)
+    metadata = columns.describe_columns(table.schema.metadata or {}, added, without=taken)
     whole = pa.Table.from_batches(pieces, schema)
-    return replace(
-        rows,
-        table=whole.replace_schema_metadata(metadata or None),
-        fields=replace(rows.fields, reference_column=name)
-        if rows.fields.among_samples
-        else rows.fields,
-        numbers=np.concatenate(numbers),
-    )
+    whole = whole.replace_schema_metadata(metadata or None)
+    fields = rows.fields
+    if fields.among_samples:
+        fields = replace(fields, reference_column=name)
+    return replace(rows, table=whole, fields=fields, numbers=np.concatenate(numbers))
 
 
 def _of_columns(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[IntArray, pa.Array, pa.Array]:

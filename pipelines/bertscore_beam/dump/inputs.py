@@ -16,18 +16,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from bertscore_beam.files import (
-    HIDDEN_PREFIXES,
-    FoundFile,
-    file_version,
-    is_other_version,
-    mask_credentials,
-    reads_one_version,
-    real_path,
-    resolve,
-    search,
-    with_scheme,
-)
+from bertscore_beam import files
 from bertscore_core.errors import InputError
 
 # The formats of input files: chosen by the file's name, checked by its first bytes.
@@ -151,9 +140,9 @@ def not_parquet_hint(path: str, head: bytes) -> str | None:
         got = "lines of JSON"
     if got is None and _is_text(head) and not path.lower().endswith(".parquet"):
         return (
-            f"{mask_credentials(path)!r} names no columns: got lines of text; expected a file of "
-            f"rows that is named by its format, such as dump.tsv. {TWO_FILES} For CSV, TSV or JSON "
-            "lines of another name give --input-format."
+            f"{files.mask_credentials(path)!r} names no columns: got lines of text; expected a "
+            f"file of rows that is named by its format, such as dump.tsv. {TWO_FILES} For CSV, TSV "
+            "or JSON lines of another name give --input-format."
         )
     if got is None or head.startswith(_PARQUET):
         return None
@@ -179,8 +168,8 @@ def _looks_like(head: bytes) -> str | None:
 
 def _misnamed(path: str, got: str, expected: str) -> InputError:
     return InputError(
-        f"{mask_credentials(path)!r} is not what its name says: got {got}; expected {expected}. "
-        "Rename or convert it, or give the right --input-format."
+        f"{files.mask_credentials(path)!r} is not what its name says: got {got}; expected "
+        f"{expected}. Rename or convert it, or give the right --input-format."
     )
 
 
@@ -277,7 +266,7 @@ def _escape(component: str) -> str:
     if not component:
         return "%"
     safe = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", component)
-    if safe.startswith(HIDDEN_PREFIXES):
+    if safe.startswith(files.HIDDEN_PREFIXES):
         safe = f"%{ord(safe[0]):02X}{safe[1:]}"
     encoded = safe.encode("utf-8", "surrogateescape")
     if len(encoded) <= _NAME_BYTES:
@@ -335,7 +324,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile(FoundFile):
+class InputFile(files.FoundFile):
     """A file that was found for a job.
 
     Attributes:
@@ -370,11 +359,11 @@ def expand_inputs(
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    files: dict[str, FoundFile] = {}
+    found: dict[str, files.FoundFile] = {}
     again: list[str] = []
     endings = suffixes(input_format)
     for pattern in globs:
-        result = search(pattern, endings)
+        result = files.search(pattern, endings)
         if not result.found:
             plain = [suffix for suffix in endings if suffix.count(".") == 1]
             raise InputError(
@@ -386,37 +375,37 @@ def expand_inputs(
         if not outside:
             raise InputError(
                 f"no input: all {len(result.found)} files that match "
-                f"{mask_credentials(pattern)!r} are in the output folder "
-                f"{mask_credentials(exclude or '')!r}, which is never read; expected files "
+                f"{files.mask_credentials(pattern)!r} are in the output folder "
+                f"{files.mask_credentials(exclude or '')!r}, which is never read; expected files "
                 "elsewhere. Choose another --output."
             )
         for file in outside:
-            files.setdefault(file.path, file)
+            found.setdefault(file.path, file)
         again += result.again
-    if not files:
+    if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
-    first = sorted(_once(files.values(), again), key=attrgetter("path"))
+    first = sorted(_once(found.values(), again), key=attrgetter("path"))
     return [InputFile(**asdict(file), input_format=input_format) for file in first]
 
 
-def _outside(files: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFile]:
+def _outside(found: Sequence[files.FoundFile], folder: str | None) -> Sequence[files.FoundFile]:
     if folder is None:
-        return files
-    fs, inner = resolve(folder)
-    real = with_scheme(fs, real_path(fs, inner)).rstrip("/") + "/"
-    return [file for file in files if not f"{file.real}/".startswith(real)]
+        return found
+    fs, inner = files.resolve(folder)
+    real = files.with_scheme(fs, files.real_path(fs, inner)).rstrip("/") + "/"
+    return [file for file in found if not f"{file.real}/".startswith(real)]
 
 
-def _once(files: Iterable[FoundFile], again: Sequence[str]) -> Iterable[FoundFile]:
-    first_of: dict[str, FoundFile] = {}
-    files = sorted(files, key=lambda file: (file.real != file.path, file.path))
-    twice = [file.path for file in files if first_of.setdefault(file.real, file) is not file]
+def _once(found: Iterable[files.FoundFile], again: Sequence[str]) -> Iterable[files.FoundFile]:
+    first_of: dict[str, files.FoundFile] = {}
+    found = sorted(found, key=lambda file: (file.real != file.path, file.path))
+    twice = [file.path for file in found if first_of.setdefault(file.real, file) is not file]
     links = [*again, *twice]
     if links:
         logger.warning(
             "%d symbolic links lead to inputs, such as %r: each file is scored once",
             len(links),
-            mask_credentials(links[0]),
+            files.mask_credentials(links[0]),
         )
     return first_of.values()
 
@@ -430,16 +419,17 @@ def of_one_version(path: str, version: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not is_other_version(error):
+        if not files.is_other_version(error):
             raise
         raise file_changed(path, "another version", f"version {version}") from error
-    if version and not reads_one_version(path) and (got := file_version(path)) != version:
+    is_sure = not version or files.reads_one_version(path)
+    if not is_sure and (got := files.file_version(path)) != version:
         raise file_changed(path, f"version {got}", f"version {version}")
 
 
 def file_changed(path: str, got: str, expected: str) -> InputError:
     """Return the error for a file that has changed since it was planned."""
     return InputError(
-        f"{mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
+        f"{files.mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
         f"{expected}. Run the job again: it scores what has changed."
     )

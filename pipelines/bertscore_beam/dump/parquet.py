@@ -10,35 +10,17 @@ import threading
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam import files
+from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
-from bertscore_beam.dump.types import (
-    COARSE,
-    FINE,
-    SPARK_VERSION,
-    Batches,
-    check_indices,
-    exact_units,
-    has_utc_times,
-    int96_paths,
-    largest_in,
-    leaves,
-    lost_types,
-    not_exact_message,
-    null_lists,
-    null_lists_message,
-    text_enums,
-    with_text_enums,
-)
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)
@@ -59,7 +41,7 @@ _footers_lock = threading.Lock()
 @contextlib.contextmanager
 def open_parquet(
     path: str,
-    timestamp_unit: str = COARSE,
+    timestamp_unit: str = types.COARSE,
     *,
     size: int | None = None,
     version: str = "",
@@ -123,7 +105,7 @@ def _is_damage(error: OSError | RuntimeError) -> bool:
 def _damaged(path: str, error: BaseException) -> InputError:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "Expected all lists to be of size" in first_line:
-        return InputError(f"{files.mask_credentials(path)!r}: {null_lists_message(())}")
+        return InputError(f"{files.mask_credentials(path)!r}: {types.null_lists_message(())}")
     return InputError(
         f"{files.mask_credentials(path)!r} cannot be read as Parquet: got {first_line!r}; expected "
         "a whole, undamaged Parquet file. Write it again, or leave it out of the input."
@@ -174,7 +156,7 @@ def read_layout(
     """
     with open_parquet(path, size=size, version=version) as (file, source):
         footer = file.metadata
-        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
+        schema, text = without_lines(types.text_enums(file.schema, file.schema_arrow))
         listed = [
             name
             for name in candidates
@@ -195,16 +177,16 @@ def read_layout(
             )
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
-        utc_times = has_utc_times(file.schema)
+        utc_times = types.has_utc_times(file.schema)
         return FileLayout(
             schema=schema,
             row_groups=groups,
             num_rows=footer.num_rows,
             file_size=files.source_size(source),
-            null_lists=null_lists(file),
-            lost_types=tuple(lost_types(file.schema, schema, utc_times=utc_times)),
+            null_lists=types.null_lists(file),
+            lost_types=tuple(types.lost_types(file.schema, schema, utc_times=utc_times)),
             utc_times=utc_times,
-            int96=int96_paths(file.schema),
+            int96=types.int96_paths(file.schema),
             text=text,
         )
 
@@ -215,13 +197,13 @@ def exact_unit(path: str) -> str:
     This reads these columns, unless Spark wrote the file: its timestamps are microseconds.
     """
     with open_parquet(path) as (file, source):
-        if SPARK_VERSION in (file.metadata.metadata or {}):
-            return COARSE
-        paths = int96_paths(file.schema)
-        units = exact_units(file, source, paths, range(file.metadata.num_row_groups))
+        if types.SPARK_VERSION in (file.metadata.metadata or {}):
+            return types.COARSE
+        paths = types.int96_paths(file.schema)
+        units = types.exact_units(file, source, paths, range(file.metadata.num_row_groups))
         if not units:
-            raise InputError(not_exact_message(paths))
-        return COARSE if COARSE in units else FINE
+            raise InputError(types.not_exact_message(paths))
+        return types.COARSE if types.COARSE in units else types.FINE
 
 
 # Write parts, the Parquet files of an output, and read them back.
@@ -332,17 +314,17 @@ def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
     table = rows.read(split)
     skip = split.skip_rows
     if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
-        message = not_exact_message(rows.int96)
+        message = types.not_exact_message(rows.int96)
         raise InputError(f"{files.mask_credentials(split.path)!r}: {message}")
     for column in table.columns:
         for chunk in column.chunks:
-            check_indices(chunk)
+            types.check_indices(chunk)
     if table.num_rows != split.num_rows:
         raise InputError(
             f"rows are missing from {files.mask_credentials(split.path)!r}: got {table.num_rows} "
             f"from row {split.row_offset} on; expected {split.num_rows}. Write the file again."
         )
-    return with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
+    return types.with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
 
 
 class _Rows:
@@ -363,10 +345,10 @@ class _Rows:
         groups = [file.metadata.row_group(group) for group in self._groups]
         self._available = sum(group.num_rows for group in groups)
         self._stored = sum(group.total_byte_size for group in groups)
-        self._batches: Batches | None = None
+        self._batches: types.Batches | None = None
         self.int96 = [
             path
-            for path in int96_paths(file.schema)
+            for path in types.int96_paths(file.schema)
             if columns is None or any(f"{path}.".startswith(f"{name}.") for name in columns)
         ]
 
@@ -375,7 +357,9 @@ class _Rows:
             return pa.Table.from_batches([], self.file.schema_arrow)
         limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.rows_read // self._available)
         if self._batches is None:
-            if self._is_small:
+            # All bytes come in a few requests, also if some rows are not wanted.
+            is_remote = isinstance(self._source, files.RemoteFile)
+            if is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES:
                 self._fetch_ahead()
             largest = self._largest_row(limit)
             is_whole = split.skip_rows == 0 and split.num_rows == self._available
@@ -383,8 +367,8 @@ class _Rows:
                 return self._read_whole()
             size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
             read = partial(self.file.iter_batches, size, columns=self._columns)
-            batches = chain.from_iterable(read(row_groups=groups) for groups in self._together)
-            self._batches = Batches(batches)
+            streams = (read(row_groups=groups) for groups in self._together)
+            self._batches = types.Batches(itertools.chain.from_iterable(streams))
         pieces: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in self._batches.take(split.skip_rows, split.rows_read):
@@ -395,12 +379,6 @@ class _Rows:
         if not pieces:
             return pa.Table.from_batches([], self.file.schema_arrow)
         return pa.Table.from_batches(pieces)
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether all bytes are fetched in a few requests, also if some rows are not wanted."""
-        is_remote = isinstance(self._source, files.RemoteFile)
-        return is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES
 
     def _again(self, **options: Any) -> pq.ParquetFile:
         return pq.ParquetFile(self._source, metadata=self.file.metadata, **options)
@@ -430,7 +408,7 @@ class _Rows:
         """
         is_apart = any(
             field.type != leaf and pa.types.is_dictionary(leaf)
-            for field, leaf in leaves(self.file.schema_arrow)
+            for field, leaf in types.leaves(self.file.schema_arrow)
             if self._columns is None or field.name in self._columns
         )
         return [[group] for group in self._groups] if is_apart else [self._groups]
@@ -438,7 +416,7 @@ class _Rows:
     def are_exact(self, start: int, stop: int) -> bool:
         if not self.int96:
             return True
-        return self._unit in exact_units(
+        return self._unit in types.exact_units(
             self.file, self._source, self.int96, self._groups, start, stop - start
         )
 
@@ -463,13 +441,12 @@ class _Rows:
         return largest
 
     def _peek(self, group: int) -> int:
-        schema = self.file.schema
+        stored = zip(self.file.schema, types.leaves(self.file.schema_arrow), strict=False)
         named = [
-            schema.column(number).path
-            for number, (field, kind) in enumerate(leaves(self.file.schema_arrow))
-            if number < len(schema)
-            and (self._columns is None or field.name in self._columns)
-            and schema.column(number).physical_type == "BYTE_ARRAY"
+            column.path
+            for column, (field, kind) in stored
+            if (self._columns is None or field.name in self._columns)
+            and column.physical_type == "BYTE_ARRAY"
             and not pa.types.is_dictionary(kind)  # as small in memory as on disk
         ]
         if not named:
@@ -477,7 +454,7 @@ class _Rows:
         # Read as dictionaries, whatever their type: all entries come, and no text is copied.
         peek = self._again(read_dictionary=named, buffer_size=_PEEK_BYTES, pre_buffer=False)
         first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
-        return 0 if first is None else sum(largest_in(column) for column in first.columns)
+        return 0 if first is None else sum(types.largest_in(column) for column in first.columns)
 
 
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:

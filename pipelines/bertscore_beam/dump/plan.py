@@ -18,25 +18,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam import files
+from bertscore_beam.dump import columns, inputs
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
-from bertscore_beam.dump.columns import (
-    CANDIDATE_FROM,
-    TableFields,
-    check_choosing_columns,
-    check_collisions,
-    check_columns,
-    root_of,
-)
-from bertscore_beam.dump.inputs import (
-    HEAD_BYTES,
-    InputFile,
-    common_folder,
-    input_names,
-    not_parquet_hint,
-    partitions_of,
-    with_partitions,
-)
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
@@ -51,18 +36,6 @@ from bertscore_beam.dump.splits import (
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import COARSE, null_lists_message
-from bertscore_beam.files import (
-    FILES_IN_FLIGHT,
-    exists,
-    in_parallel,
-    is_utf8,
-    join,
-    mask_credentials,
-    open_source,
-    read_many,
-    too_long_to_read,
-    too_long_to_write,
-)
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 
@@ -121,7 +94,7 @@ class Resources:
     """
 
     workers: int | None = None
-    files_in_flight: int = FILES_IN_FLIGHT
+    files_in_flight: int = files.FILES_IN_FLIGHT
     imports: "Imports | None" = None
     group_by: Sequence[str] = ()
 
@@ -218,8 +191,8 @@ def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
 
     16 hex digits.
     """
-    files = sorted({(split.input_name, split.file_rows) for split in splits})
-    return _digest(files, reference_column)
+    shape = sorted({(split.input_name, split.file_rows) for split in splits})
+    return _digest(shape, reference_column)
 
 
 def rows_words(splits: Sequence[Split]) -> str:
@@ -253,7 +226,7 @@ class Imports:
 
     def path(self, text: TextFile) -> str:
         """Return the path of the Parquet file that is made of a file of text."""
-        return join(self.folder, text.data)
+        return files.join(self.folder, text.data)
 
     def layout(self, text: TextFile, candidates: Sequence[str] = ()) -> FileLayout | None:
         """Return what planning needs of an import; None if it is not there, or too little.
@@ -269,10 +242,10 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_layout(join(self.folder, text.footer), candidates=candidates)
-            lacks_rows = self.needs_rows and not exists(self.path(text))
+            layout = read_layout(files.join(self.folder, text.footer), candidates=candidates)
+            lacks_rows = self.needs_rows and not files.exists(self.path(text))
             return None if lacks_rows else layout
-        (noted,) = read_many([join(self.folder, text.rejection)])
+        (noted,) = files.read_many([files.join(self.folder, text.rejection)])
         with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
             content = load_json(noted or b"{}")
             reason, message = FileReason(content["reason"]), str(content["message"])
@@ -293,8 +266,8 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    fields: TableFields
+class _Wanted:
+    fields: columns.TableFields
     choosing: Mapping[str, str]
     groups: GroupColumns
 
@@ -304,9 +277,9 @@ _Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
 
 
 def plan_inputs(
-    files: Sequence[InputFile],
+    found: Sequence[inputs.InputFile],
     *,
-    fields: TableFields,
+    fields: columns.TableFields,
     target_rows: int | None,
     target_bytes: int = MOST_SPLIT_BYTES,
     resources: Resources = USUAL,
@@ -316,7 +289,7 @@ def plan_inputs(
     """Look at every file and cut the good ones into splits.
 
     Args:
-        files: What to plan, as `expand_inputs` returns it. At least one.
+        found: What to plan, as `expand_inputs` returns it. At least one.
         fields: The columns. Without candidates only references are wanted.
         target_rows: Most rows of a part, at least 1; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split. At least 1.
@@ -330,12 +303,13 @@ def plan_inputs(
         InputError: If no file can be scored; if a column cannot make groups, or no file has it.
         OSError: If none can be scored, and some could not be reached.
     """
-    names = input_names([file.path for file in files], common_folder([file.root for file in files]))
+    root = inputs.common_folder([file.root for file in found])
+    names = inputs.input_names([file.path for file in found], root)
     groups = GroupColumns(resources.group_by)
-    columns = _Columns(fields, fields.choosing if choosing is None else choosing, groups)
-    needed = (*fields.candidates, fields.reference_column, *columns.choosing)
+    wanted = _Wanted(fields, fields.choosing if choosing is None else choosing, groups)
+    needed = (*fields.candidates, fields.reference_column, *wanted.choosing)
 
-    def look_at(file: InputFile) -> _Measured | RejectedFile:
+    def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
         try:
             check_place(file, name, written)
@@ -345,16 +319,16 @@ def plan_inputs(
                 file_rows=None,
                 file_size=file.size,
                 file_version=file.version,
-                partitions=partitions_of(file.path),
+                partitions=inputs.partitions_of(file.path),
             )
             text = TextFile.of(file, needed)
             if text is None:
-                return _parquet(blank, columns)
-            return _text(blank, text, columns, resources.imports)
+                return _parquet(blank, wanted)
+            return _text(blank, text, wanted, resources.imports)
         except RejectedError as error:
             return rejected_file(file.path, name, error)
 
-    outcomes = list(in_parallel(look_at, files, resources.files_in_flight))
+    outcomes = list(files.in_parallel(look_at, found, resources.files_in_flight))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:
@@ -368,7 +342,7 @@ def plan_inputs(
     splits = Splits.of(split for file in measured for split in _cut(file, most_rows, target_bytes))
     identities = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     candidates = fields.several or fields.candidate_column
-    named = (candidates, fields.reference_column, *columns.choosing.items())
+    named = (candidates, fields.reference_column, *wanted.choosing.items())
     return Plan(
         splits=splits,
         rejected_files=rejected,
@@ -389,13 +363,13 @@ def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
     ]
 
 
-def _parquet(blank: Split, columns: _Columns) -> _Measured:
+def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = _named_layout(blank, columns.fields.candidates)
-    _check_schema(blank, layout.schema, columns)
+        layout = _named_layout(blank, wanted.fields.candidates)
+    _check_schema(blank, layout.schema, wanted)
     # Without candidates only references are read, and other columns may be as they like.
-    scores = bool(columns.fields.candidates)
-    reference = root_of(layout.schema, columns.fields.reference_column)
+    scores = bool(wanted.fields.candidates)
+    reference = columns.root_of(layout.schema, wanted.fields.reference_column)
     null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
         raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
@@ -416,15 +390,15 @@ def _parquet(blank: Split, columns: _Columns) -> _Measured:
     return shared, layout.row_groups, None
 
 
-def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | None) -> _Measured:
+def _text(blank: Split, text: TextFile, wanted: _Wanted, imports: Imports | None) -> _Measured:
     with _rejecting(FileReason.NOT_TEXT):
-        layout = None if imports is None else imports.layout(text, columns.fields.candidates)
+        layout = None if imports is None else imports.layout(text, wanted.fields.candidates)
         if layout is None:
             schema, estimated = read_columns(text)
         else:
             schema = layout.schema
     header = " The first line of the file names them." if text.kind.has_header else ""
-    _check_schema(blank, schema, columns, header)
+    _check_schema(blank, schema, wanted, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
         return shared, layout.row_groups, None
@@ -435,21 +409,23 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
     return blank, (estimated,), text
 
 
-def check_place(file: InputFile, name: str, written: Callable[[str], Iterable[str]] | None) -> None:
+def check_place(
+    file: inputs.InputFile, name: str, written: Callable[[str], Iterable[str]] | None
+) -> None:
     """Check what can be checked without opening the file: that it is one, and its name.
 
     Raises:
         RejectedError: If it cannot be planned.
     """
-    if not is_utf8(name):
+    if not files.is_utf8(name):
         raise RejectedError(
             FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file or folder."
         )
     if file.trouble is not None:
         raise RejectedError(FileReason(file.trouble), file.message)
-    limit = too_long_to_read(file.path)
+    limit = files.too_long_to_read(file.path)
     if limit is None and written is not None:
-        limit = too_long_to_write(written(part_name(name, 0)))
+        limit = files.too_long_to_write(written(part_name(name, 0)))
     if limit is not None:
         raise RejectedError(
             FileReason.BAD_NAME,
@@ -461,28 +437,28 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
     try:
         return read_layout(blank.path, blank.file_size, blank.file_version, candidates)
     except InputError as error:
-        with open_source(blank.path) as source:
-            hint = not_parquet_hint(blank.path, bytes(source.read(HEAD_BYTES)))
+        with files.open_source(blank.path) as source:
+            hint = inputs.not_parquet_hint(blank.path, bytes(source.read(inputs.HEAD_BYTES)))
         if hint is None:
             raise
         raise InputError(hint) from error
 
 
-def _check_schema(blank: Split, schema: pa.Schema, columns: _Columns, more: str = "") -> None:
-    schema = with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
+def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = "") -> None:
+    schema = inputs.with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
     try:
-        among = columns.fields.reference_column in columns.fields.candidates
-        several = check_candidates(schema, columns.fields.candidates, among=among)
-        check_columns(schema, None, columns.fields.reference_column)
-        check_choosing_columns(schema, columns.choosing)
-        check_collisions(schema)
+        among = wanted.fields.reference_column in wanted.fields.candidates
+        several = check_candidates(schema, wanted.fields.candidates, among=among)
+        columns.check_columns(schema, None, wanted.fields.reference_column)
+        columns.check_choosing_columns(schema, wanted.choosing)
+        columns.check_collisions(schema)
     except InputError as error:
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
     if several:
-        schema = schema.append(pa.field(CANDIDATE_FROM, pa.string()))
-    columns.groups.look(schema, blank.input_name)
+        schema = schema.append(pa.field(columns.CANDIDATE_FROM, pa.string()))
+    wanted.groups.look(schema, blank.input_name)
 
 
 @contextmanager
@@ -503,15 +479,15 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
 def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:
     """Describe a rejected file, without its credentials and in valid UTF-8."""
     return RejectedFile(
-        path=mask_credentials(_as_utf8(path)),
+        path=files.mask_credentials(_as_utf8(path)),
         reason=error.reason,
-        message=mask_credentials(str(error)),
+        message=files.mask_credentials(str(error)),
         input_name=_as_utf8(name),
     )
 
 
 def _as_utf8(text: str) -> str:
-    return text if is_utf8(text) else ascii(text)[1:-1]
+    return text if files.is_utf8(text) else ascii(text)[1:-1]
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:

@@ -14,7 +14,6 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from operator import attrgetter
 from typing import get_type_hints, overload
 
@@ -115,12 +114,13 @@ class Split:
 
         16 hexadecimal digits. It is the same for all splits of a file.
         """
-        return _digest(self.text or "parquet", "", "", self.partitions, plain="parquet")
+        is_plain = not (self.text or self.partitions)
+        return "" if is_plain else _digest(self.text or "parquet", "", "", self.partitions)
 
     @property
     def reading(self) -> str:
         """The same, as records have it."""
-        return _digest(self.file_reading)
+        return _digest(self.file_reading) if self.file_reading else ""
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:
@@ -136,10 +136,7 @@ def part_name(input_name: str, row_offset: int) -> str:
     return f"{input_name}/part-{row_offset:012d}.parquet"
 
 
-def _digest(*words: str, plain: str = "") -> str:
-    """Digest some words; "" if all of them are empty, or the plain word."""
-    if all(word in ("", plain) for word in words):
-        return ""
+def _digest(*words: str) -> str:
     return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 
@@ -230,17 +227,11 @@ _POOL = pa.system_memory_pool()
 """For many small arrays the other pools take twice the memory."""
 
 
-def _columns() -> pa.Schema:
-    kinds = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
-    return pa.schema(
-        [
-            pa.field(name, kinds[hint], nullable=hint == int | None)
-            for name, hint in get_type_hints(Split).items()
-        ]
-    )
-
-
-SPLIT_COLUMNS = _columns()
+_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
+SPLIT_COLUMNS = pa.schema(
+    pa.field(name, _TYPES[hint], nullable=hint == int | None)
+    for name, hint in get_type_hints(Split).items()
+)
 """The columns of a table of splits."""
 _VALUES = attrgetter(*SPLIT_COLUMNS.names)
 
@@ -264,7 +255,7 @@ class Splits(Sequence[Split]):
             return splits
         waiting = iter(splits)
         batches = []
-        while chunk := list(islice(waiting, _AT_ONCE)):
+        while chunk := list(itertools.islice(waiting, _AT_ONCE)):
             columns = zip(*map(_VALUES, chunk), strict=True)
             arrays = [
                 pa.array(values, field.type, memory_pool=_POOL)

@@ -199,10 +199,7 @@ def raw_texts(array: pa.Array) -> list[bytes | None]:
     """Return texts as they are stored, valid UTF-8 or not."""
     if isinstance(array, pa.DictionaryArray):
         return _spelled(array, raw_texts)
-    is_view = pa.types.is_string_view(array.type)
-    texts: list[bytes | None] = pc.cast(
-        array, pa.binary_view() if is_view else pa.large_binary()
-    ).to_pylist()
+    texts: list[bytes | None] = pc.cast(array, pa.large_binary()).to_pylist()
     return texts
 
 

@@ -140,8 +140,7 @@ _READ_BYTES = 4 * 1024 * 1024
 
 def int96_paths(schema: pq.ParquetSchema) -> tuple[str, ...]:
     """Return the paths of the INT96 leaves of a file; columns with the same name count once."""
-    columns = map(schema.column, range(len(schema)))
-    return tuple(dict.fromkeys(c.path for c in columns if c.physical_type == "INT96"))
+    return tuple(dict.fromkeys(c.path for c in schema if c.physical_type == "INT96"))
 
 
 def exact_units(
@@ -223,23 +222,22 @@ def lost_types(schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool) -
     lost = [f"{name!r} (VARIANT)" for name in _VARIANT.findall(str(schema))]
     again = _written(arrow.remove_metadata(), utc_times=utc_times)
     if len(again) == len(schema):
-        for number in range(len(schema)):
-            before, after = (_logical_type(either, number) for either in (schema, again))
-            if not _is_kept(schema.column(number).physical_type, before, after):
-                lost.append(f"{schema.column(number).path!r} ({_words(before)})")
+        kinds = (_logical_types(either) for either in (schema, again))
+        for column, before, after in zip(schema, *kinds, strict=True):
+            if not _is_kept(column.physical_type, before, after):
+                lost.append(f"{column.path!r} ({_words(before)})")
     return lost
 
 
 def has_utc_times(schema: pq.ParquetSchema) -> bool:
     """Tell whether all times of day in a file are marked as UTC: Arrow can only write all so."""
-    kinds = (_logical_type(schema, number) for number in range(len(schema)))
-    marks = [kind["isAdjustedToUTC"] for kind in kinds if kind["Type"] == "Time"]
-    return bool(marks) and all(marks)
+    times = [kind for kind in _logical_types(schema) if kind["Type"] == "Time"]
+    return bool(times) and all(kind["isAdjustedToUTC"] for kind in times)
 
 
 def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
     """Return the schema with ENUM columns as strings: Arrow reads them as plain bytes."""
-    kinds = [_logical_type(schema, number)["Type"] for number in range(len(schema))]
+    kinds = [kind["Type"] for kind in _logical_types(schema)]
     if _ENUM not in kinds:
         return arrow
     leaves = iter(kinds)
@@ -287,9 +285,8 @@ def _written(arrow: pa.Schema, *, utc_times: bool) -> pq.ParquetSchema:
     return pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
 
 
-def _logical_type(schema: pq.ParquetSchema, number: int) -> dict[str, Any]:
-    kind: dict[str, Any] = json.loads(schema.column(number).logical_type.to_json())
-    return kind
+def _logical_types(schema: pq.ParquetSchema) -> list[dict[str, Any]]:
+    return [json.loads(column.logical_type.to_json()) for column in schema]
 
 
 def _is_kept(physical: str, before: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -25,16 +25,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
-from bertscore_beam.files.listing import (
-    DIRECTORY,
-    HIDDEN_PREFIXES,
-    WEB,
-    Entry,
-    list_folder,
-    list_tree,
-    look,
-    real_path,
-)
+from bertscore_beam.files import listing
 from bertscore_beam.files.paths import FLAT, mask_credentials, protocols, resolve, with_scheme
 from bertscore_beam.files.reach import lacks_setting
 from bertscore_beam.files.read import in_parallel, kind_in_words
@@ -140,21 +131,23 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     """
     fs, path = resolve(pattern)
     fs.invalidate_cache()
-    magic = (_WEB_MAGIC if protocols(fs) & WEB else _MAGIC).search(path)
+    magic = (_WEB_MAGIC if protocols(fs) & listing.WEB else _MAGIC).search(path)
     try:
-        entry = look(fs, path)
+        entry = listing.look(fs, path)
     except OSError as error:
         # Some stores do not accept a pattern as a name: they refuse "*".
-        entry = None if magic else Entry(path=path, kind="", real=path, error=error)
+        entry = None if magic else listing.Entry(path=path, kind="", real=path, error=error)
     root, names = path, ""
     if entry is None and magic:
         root = posixpath.dirname(path[: magic.start()])
         names = path[len(root) :].strip("/")
-    elif entry is not None and entry.kind not in (DIRECTORY, ""):
+    elif entry is not None and entry.kind not in (listing.DIRECTORY, ""):
         root = posixpath.dirname(path)
     found = Search(fs, root, suffixes, names, exists=entry is not None)
     if names:
-        found.look_below(Entry(path=root, kind=DIRECTORY, real=real_path(fs, root)))
+        found.look_below(
+            listing.Entry(path=root, kind=listing.DIRECTORY, real=listing.real_path(fs, root))
+        )
     elif entry is not None:
         found.take(entry)
     found.found.sort(key=attrgetter("path"))
@@ -201,7 +194,7 @@ class Search:
                 f"{mask_credentials(pattern)!r} is not a valid pattern: got '**' next to other "
                 "characters; expected it as a whole name, such as 'dumps/**/*.parquet'. Correct it."
             ) from error
-        prefixes = (prefix for prefix in HIDDEN_PREFIXES if f"/{prefix}" in f"/{pattern}")
+        prefixes = (prefix for prefix in listing.HIDDEN_PREFIXES if f"/{prefix}" in f"/{pattern}")
         self._spelled_out = tuple(prefixes)
 
     def nothing(self, pattern: str, suffixes: Sequence[str]) -> str:
@@ -213,16 +206,16 @@ class Search:
             return f"{shown} exists and holds no {wanted} ({others or 'no file at all'})"
         return f"nothing matches {shown}" if _MAGIC.search(pattern) else f"{shown} does not exist"
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: listing.Entry) -> None:
         """Keep a file, or what is below a folder."""
         if entry.error is not None:
             self._fail(entry, entry.error)
-        elif entry.kind == DIRECTORY:
+        elif entry.kind == listing.DIRECTORY:
             self.look_below(entry)
         else:
             self._keep(entry)
 
-    def look_below(self, start: Entry) -> None:
+    def look_below(self, start: listing.Entry) -> None:
         """Find what matches below a folder; each folder is read once.
 
         Folders that no link leads to come first, then the others one by one, so that a folder
@@ -255,23 +248,25 @@ class Search:
                 reached.add(place)
         return frozenset(reached - {len(self._parts)}), len(self._parts) in reached
 
-    def _listed(self, item: tuple[Entry, _State]) -> list[Entry] | OSError:
+    def _listed(self, item: tuple[listing.Entry, _State]) -> list[listing.Entry] | OSError:
         folder, (places, is_inside) = item
         wants_all = is_inside or any(self._parts[place] == "**" for place in places)
         try:
             if wants_all and protocols(self.fs) & FLAT:
-                return list_tree(self.fs, folder)
-            return list_folder(self.fs, folder)
+                return listing.list_tree(self.fs, folder)
+            return listing.list_folder(self.fs, folder)
         except OSError as error:
             return error
 
-    def _reached(self, folder: Entry, state: _State, entry: Entry) -> tuple[Entry, _State] | None:
+    def _reached(
+        self, folder: listing.Entry, state: _State, entry: listing.Entry
+    ) -> tuple[listing.Entry, _State] | None:
         """Keep a file below a folder if it is wanted; return a folder to look into."""
         is_match = was_inside = False
         for name in entry.path[len(folder.path) :].strip("/").split("/"):
             places, was_inside = state
             spelled_out = self._spelled_out if places else ()
-            if name.startswith(HIDDEN_PREFIXES) and not name.startswith(spelled_out):
+            if name.startswith(listing.HIDDEN_PREFIXES) and not name.startswith(spelled_out):
                 return None
             fitting = [place for place in places if self._names[place].match(name)]
             after, is_match = self._after(
@@ -282,7 +277,7 @@ class Search:
             return None
         if entry.error is not None:
             self._fail(entry, entry.error)
-        elif entry.kind == DIRECTORY:
+        elif entry.kind == listing.DIRECTORY:
             return entry, state
         elif is_match or (was_inside and entry.path.endswith(self._suffixes)):
             self._keep(entry)
@@ -290,7 +285,7 @@ class Search:
             self.passed_over[posixpath.splitext(entry.name)[1] or "without a suffix"] += 1
         return None
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: listing.Entry) -> None:
         if entry.kind != "other":
             self._note(entry)
             return
@@ -298,7 +293,7 @@ class Search:
         message = f"it is {kind}; expected a file. It was not opened."
         self._note(entry, Trouble.NO_FILE, message)
 
-    def _fail(self, entry: Entry, error: OSError) -> None:
+    def _fail(self, entry: listing.Entry, error: OSError) -> None:
         if lacks_setting(error):
             raise error
         if error.errno == errno.ENAMETOOLONG:
@@ -314,7 +309,9 @@ class Search:
             )
         self._note(replace(entry, info={}), trouble, message)
 
-    def _note(self, entry: Entry, trouble: Trouble | None = None, message: str = "") -> None:
+    def _note(
+        self, entry: listing.Entry, trouble: Trouble | None = None, message: str = ""
+    ) -> None:
         path = with_scheme(self.fs, entry.path)
         found = FoundFile(
             path=path,

@@ -15,13 +15,7 @@ from typing import Any, TypeAlias
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.paths import (
-    TEMPORARY_PREFIX,
-    mask_credentials,
-    protocols,
-    resolve,
-    with_scheme,
-)
+from bertscore_beam.files import paths
 from bertscore_beam.files.read import S3
 from bertscore_core.errors import BertScoreError
 
@@ -57,24 +51,24 @@ def list_temporary(root: str) -> list[str]:
 
 def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
     # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
-    if protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
+    if paths.protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
         raise CutOffError(
-            f"the listing of {mask_credentials(with_scheme(fs, folder))!r} may be cut off: "
-            f"got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; expected "
-            "fewer, so that all are known. Name several folders or globs below it."
+            f"the listing of {paths.mask_credentials(paths.with_scheme(fs, folder))!r} may be cut "
+            f"off: got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; "
+            "expected fewer, so that all are known. Name several folders or globs below it."
         )
 
 
 def _is_temporary(name: str) -> bool:
-    return posixpath.basename(name).startswith(TEMPORARY_PREFIX)
+    return posixpath.basename(name).startswith(paths.TEMPORARY_PREFIX)
 
 
 def _sizes(root: str) -> Iterator[tuple[str, int]]:
-    fs, inner = resolve(root)
+    fs, inner = paths.resolve(root)
     if isinstance(fs, LocalFileSystem):
         return _local_sizes(inner)
     for schemes, page in ((S3, _s3_page), (_GCS, _gcs_page)):
-        if protocols(fs) & schemes:
+        if paths.protocols(fs) & schemes:
             return _sizes_by_page(fs, inner, page)
     return _remote_sizes(fs, inner)
 
@@ -204,7 +198,7 @@ def look(fs: AbstractFileSystem, path: str) -> Entry | None:
     except _NOT_THERE as error:
         # fsspec reports every failure of a web server as a missing file.
         status = getattr(error.__cause__, "status", None)
-        if protocols(fs) & WEB and error.__cause__ is not None and status not in _GONE:
+        if paths.protocols(fs) & WEB and error.__cause__ is not None and status not in _GONE:
             raise ConnectionError(f"the server refused: got {error.__cause__!r}") from error
         return None
     return Entry(path=path, kind=info["type"], real=real_path(fs, path), info=info)
@@ -212,7 +206,7 @@ def look(fs: AbstractFileSystem, path: str) -> Entry | None:
 
 def is_web(path: str) -> bool:
     """Tell whether a path is the address of a file on a web server."""
-    return bool(protocols(resolve(path)[0]) & WEB)
+    return bool(paths.protocols(paths.resolve(path)[0]) & WEB)
 
 
 def real_path(fs: AbstractFileSystem, path: str) -> str:

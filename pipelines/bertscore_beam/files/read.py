@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.paths import IO_THREADS, protocols, resolve
@@ -132,28 +131,6 @@ class RemoteFile(io.RawIOBase):
         return data
 
 
-def open_remote(
-    fs: AbstractFileSystem, path: str, size: int | None = None, version: str = ""
-) -> Any:
-    """Open a remote file, as a `RemoteFile` if its size is known.
-
-    A size of None is asked for, which takes a request. The version of a file of S3 is its etag,
-    which each read names: it fails if the file has another by then.
-    """
-    # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
-    if size is None or not version or not protocols(fs) & S3:
-        file = fs.open(path, "rb", cache_type="none")
-        # Some web servers do not tell the size, and send a file from its beginning only.
-        return file if file.size is None else RemoteFile(file, int(file.size))
-    file = fs.open(path, "rb", cache_type="none", size=size)
-    etag = f'"{version}"'
-    # Without these s3fs would ask for them.
-    file.details = {"name": path, "size": size, "type": "file", "ETag": etag}
-    if not fs.local_expiry_check:  # else s3fs compares the etag of each answer itself
-        file.read_kw = {**file.read_kw, "IfMatch": etag}
-    return RemoteFile(file, size)
-
-
 def fetch(source: "pa.NativeFile | RemoteFile", start: int, stop: int) -> None:
     """Fetch a range of an open file in advance; of a local file there is nothing to fetch."""
     if isinstance(source, RemoteFile):
@@ -190,7 +167,8 @@ def open_source(
     Args:
         path: Path of the file.
         size: Its size in bytes if it is known: a remote file is not asked for it again then.
-        version: Its version if it is known, as `open_remote` takes it.
+        version: Its version if it is known. That of a file of S3 is its etag, which each read
+            names: it fails if the file has another by then.
 
     Raises:
         OSError: If it is not there or may not be read.
@@ -200,8 +178,19 @@ def open_source(
     if isinstance(fs, LocalFileSystem):
         check_is_regular(inner)
         return pa.OSFile(inner, "rb")
-    remote: RemoteFile = open_remote(fs, inner, size, version)
-    return remote
+    # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
+    if size is None or not version or not protocols(fs) & S3:
+        file = fs.open(inner, "rb", cache_type="none")
+        # Some web servers do not tell the size, and send a file from its beginning only.
+        remote: RemoteFile = file if file.size is None else RemoteFile(file, int(file.size))
+        return remote
+    file = fs.open(inner, "rb", cache_type="none", size=size)
+    etag = f'"{version}"'
+    # Without these s3fs would ask for them.
+    file.details = {"name": inner, "size": size, "type": "file", "ETag": etag}
+    if not fs.local_expiry_check:  # else s3fs compares the etag of each answer itself
+        file.read_kw = {**file.read_kw, "IfMatch": etag}
+    return RemoteFile(file, size)
 
 
 def source_size(source: pa.NativeFile | RemoteFile) -> int:

@@ -12,15 +12,8 @@ from functools import partial
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
+from bertscore_beam.files import paths
 from bertscore_beam.files.listing import list_temporary
-from bertscore_beam.files.paths import (
-    PUT_IS_WHOLE,
-    TEMPORARY_PREFIX,
-    join,
-    mask_credentials,
-    protocols,
-    resolve,
-)
 from bertscore_beam.files.read import S3, exists, in_parallel
 
 _COPIED_BYTES = 1 << 20
@@ -66,18 +59,18 @@ def _write(
     put: Callable[[AbstractFileSystem, str], object],
     temporary_in: str | None = None,
 ) -> None:
-    fs, inner = resolve(path)
-    folder = None if temporary_in is None else resolve(temporary_in)[1]
+    fs, inner = paths.resolve(path)
+    folder = None if temporary_in is None else paths.resolve(temporary_in)[1]
     if isinstance(fs, LocalFileSystem):
         with _temporary_local(inner, content, folder) as temporary:
             os.replace(temporary, inner)
         _sync_folder(os.path.dirname(inner))
-    elif protocols(fs) & PUT_IS_WHOLE:
+    elif paths.protocols(fs) & paths.PUT_IS_WHOLE:
         put(fs, inner)
     else:
         fs.makedirs(posixpath.dirname(inner), exist_ok=True)
         below = folder or posixpath.dirname(inner)
-        temporary = f"{below}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        temporary = f"{below}/{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
             put(fs, temporary)
             fs.mv(temporary, inner)
@@ -97,7 +90,7 @@ def create_exclusively(path: str, data: bytes) -> None:
         FileExistsError: If it is there.
         OSError: If it cannot be written.
     """
-    fs, inner = resolve(path)
+    fs, inner = paths.resolve(path)
     if isinstance(fs, LocalFileSystem):
         with _temporary_local(inner, [data]) as temporary:
             try:
@@ -109,14 +102,14 @@ def create_exclusively(path: str, data: bytes) -> None:
                     file.write(data)
         return
     if exists(path):
-        raise FileExistsError(f"{mask_credentials(path)!r} is there already")
+        raise FileExistsError(f"{paths.mask_credentials(path)!r} is there already")
     try:
-        if not protocols(fs) & PUT_IS_WHOLE:
+        if not paths.protocols(fs) & paths.PUT_IS_WHOLE:
             fs.makedirs(posixpath.dirname(inner), exist_ok=True)
         fs.pipe_file(inner, data, mode="create")
     except OSError as error:
         if exists(path):
-            raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
+            raise FileExistsError(f"{paths.mask_credentials(path)!r} is there already") from error
         raise
 
 
@@ -125,7 +118,7 @@ def can_write_below(folder: str) -> bool:
 
     Only a local disk can tell without a write; for other stores the answer is always True.
     """
-    fs, inner = resolve(folder)
+    fs, inner = paths.resolve(folder)
     if not isinstance(fs, LocalFileSystem):
         return True
     while not os.path.lexists(inner):
@@ -143,7 +136,7 @@ def _temporary_local(
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = os.path.join(
-        folder or os.path.dirname(path), f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        folder or os.path.dirname(path), f"{paths.TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     )
     try:
         with open(temporary, "xb") as file:
@@ -173,39 +166,33 @@ _AT_ONCE = 1000
 
 def delete(path: str) -> None:
     """Delete one file. A file that is not there is no error."""
-    fs, inner = resolve(path)
+    fs, inner = paths.resolve(path)
     with contextlib.suppress(FileNotFoundError):
         fs.rm_file(inner)
 
 
-def delete_many(paths: Sequence[str]) -> None:
+def delete_many(files: Sequence[str]) -> None:
     """Delete many files: a thousand in a request where the store can, else in parallel.
 
     Raises:
         OSError: A file could not be deleted.
     """
-    if len(paths) > 1 and all(protocols(resolve(path)[0]) & S3 for path in paths):
-        for start in range(0, len(paths), _AT_ONCE):
-            if not _delete_at_once(paths[start : start + _AT_ONCE]):
-                _delete_in_parallel(paths[start:])
-                return
-    else:
-        _delete_in_parallel(paths)
+    systems = (paths.resolve(path)[0] for path in files)
+    can_many = len(files) > 1 and all(paths.protocols(fs) & S3 for fs in systems)
+    while can_many and files and _delete_at_once(files[:_AT_ONCE]):
+        files = files[_AT_ONCE:]
+    deque(in_parallel(delete, files), maxlen=0)
 
 
-def _delete_in_parallel(paths: Sequence[str]) -> None:
-    deque(in_parallel(delete, paths), maxlen=0)
-
-
-def _delete_at_once(paths: Sequence[str]) -> bool:
+def _delete_at_once(files: Sequence[str]) -> bool:
     """Delete objects of one S3 bucket in one request; tell whether all are deleted now.
 
     They are not if the store does not know this request, or could not delete an object: to delete
     each by itself says why, or does it. `fs.rm` would take names for patterns.
     """
-    fs, first = resolve(paths[0])
+    fs, first = paths.resolve(files[0])
     bucket, _, _ = fs.split_path(first)
-    keys = [{"Key": fs.split_path(resolve(path)[1])[1]} for path in paths]
+    keys = [{"Key": fs.split_path(paths.resolve(path)[1])[1]} for path in files]
     wanted = {"Objects": keys, "Quiet": True}
     try:
         answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
@@ -220,7 +207,7 @@ def _delete_at_once(paths: Sequence[str]) -> bool:
 
 def delete_empty_folders(root: str) -> None:
     """Delete the empty folders below a folder, and itself if empty. Object stores have none."""
-    fs, inner = resolve(root)
+    fs, inner = paths.resolve(root)
     if isinstance(fs, LocalFileSystem):
         for folder, _, _ in os.walk(inner, topdown=False):
             with contextlib.suppress(OSError):  # it is not empty, or not there
@@ -229,7 +216,7 @@ def delete_empty_folders(root: str) -> None:
 
 def delete_if_empty(folder: str) -> None:
     """Delete a folder if it is empty. Object stores have none."""
-    fs, inner = resolve(folder)
+    fs, inner = paths.resolve(folder)
     if isinstance(fs, LocalFileSystem):
         with contextlib.suppress(OSError):  # it is not empty, or not there
             os.rmdir(inner)
@@ -237,7 +224,7 @@ def delete_if_empty(folder: str) -> None:
 
 def is_empty_folder(folder: str) -> bool:
     """Tell whether a folder is there and empty. Object stores have none."""
-    fs, inner = resolve(folder)
+    fs, inner = paths.resolve(folder)
     with contextlib.suppress(OSError):
         return isinstance(fs, LocalFileSystem) and not os.listdir(inner)
     return False
@@ -245,6 +232,7 @@ def is_empty_folder(folder: str) -> bool:
 
 def delete_temporary(root: str) -> None:
     """Delete the temporary files that killed processes left below a folder."""
-    fs, _ = resolve(root)
-    if not protocols(fs) & PUT_IS_WHOLE:  # elsewhere nothing is written under a temporary name
-        delete_many([join(root, name) for name in list_temporary(root)])
+    fs, _ = paths.resolve(root)
+    # Elsewhere nothing is written under a temporary name.
+    if not paths.protocols(fs) & paths.PUT_IS_WHOLE:
+        delete_many([paths.join(root, name) for name in list_temporary(root)])

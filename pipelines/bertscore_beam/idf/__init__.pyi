@@ -1,9 +1,4 @@
-from .counting import (
-    COUNTS_FOLDER as COUNTS_FOLDER,
-    Counting as Counting,
-    Vocabulary as Vocabulary,
-    is_incomplete as is_incomplete,
-)
+from .counting import COUNTS_FOLDER as COUNTS_FOLDER, Counting as Counting, Vocabulary as Vocabulary
 from .counts import (
     Repeats as Repeats,
     SplitCount as SplitCount,

@@ -6,27 +6,18 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 from bertscore_beam.dump import UNREADABLE, Rows, Split, SplitReader, SplitRun, TableFields
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf.counts import (
-    KeyCount,
-    SplitCount,
-    count_from_bytes,
-    count_rows,
-    count_to_bytes,
-)
+from bertscore_beam.idf import counts
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
 from bertscore_beam.run import OutputFolder, at_work, counters
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.idf import CountedRows
 from bertscore_core.scorer_config import model_part
-
-if TYPE_CHECKING:
-    from bertscore_core import TextTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +42,6 @@ _TOO_MANY = (
     f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
     "each test set. Name columns with fewer values"
 )
-
-
-def is_incomplete(tables: IdfTables | None) -> bool:
-    """Tell whether tables must not be used, since their weights would be wrong.
-
-    A run with such tables scores nothing and does not succeed, and the next run counts again.
-    """
-    return tables is not None and tables.problem != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +86,15 @@ class Counting:
             logger.warning("not counted: %s", mask_credentials(str(error)))
             return None
 
-    def tables_of(self, count: SplitCount) -> IdfTables:
+    def tables_of(self, count: counts.SplitCount) -> IdfTables:
         """Return a count as tables."""
         by_key = dict(count.by_key)
         if not self.fields.group and self.vocabularies.keys() == {WHOLE.language}:
             # There is one table for all rows, also of a corpus without a reference.
             nothing = CountedRows(key_columns=self.fields.key)
-            by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
+            by_key.setdefault(
+                WHOLE, counts.KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing)
+            )
         return IdfTables(
             tables={
                 key: IdfTable(
@@ -168,13 +153,17 @@ def find_keys(run: SplitRun, *, counting: Counting) -> Iterator[list[Found]]:
         yield [(run.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
 
 
+CountRows: TypeAlias = Callable[[Rows, Owned | None], counts.SplitCount]
+"""Counts rows, or those of them that are named, with the tokenizers that a process has loaded."""
+
+
 @dataclass(frozen=True, slots=True)
 class CountSplits:
     """The step that counts splits."""
 
     counting: Counting
 
-    def open(self) -> Callable[[ToCount], Iterator[SplitCount]]:
+    def open(self) -> Callable[[ToCount], Iterator[counts.SplitCount]]:
         """Load the tokenizers."""
         from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
 
@@ -184,48 +173,42 @@ class CountSplits:
             language: settled(model_part(vocabulary.config))
             for language, vocabulary in vocabularies.items()
         }
-        return SplitCounter(self.counting, tokenizers).run
+        return partial(self._run, partial(counts.count_rows, tokenizers))
 
     def name(self, chosen: ToCount) -> str:
         """Return the name of the run."""
         return chosen.run.name
 
-
-@dataclass(frozen=True, slots=True)
-class SplitCounter:
-    """Counts splits with the tokenizers that a process has loaded."""
-
-    counting: Counting
-    tokenizers: Mapping[str, "TextTokenizer"]
-
-    def run(self, chosen: ToCount) -> Iterator[SplitCount]:
+    def _run(self, count: CountRows, chosen: ToCount) -> Iterator[counts.SplitCount]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
         reader = SplitReader(chosen.run.splits, self.counting.fields.counted)
         for split in chosen.run.splits:
             owned = None if chosen.owned is None else chosen.owned[split.part_name]
             if owned is None and chosen.owned is not None:  # its keys could not be read
-                counted = SplitCount(unreadable=1)
+                counted = counts.SplitCount(unreadable=1)
             else:
                 digest = "" if owned is None else owned.digest
-                counted = self._kept(split, digest) or self._counted(split, owned, digest, reader)
+                counted = self._kept(split, digest) or self._counted(
+                    count, split, owned, digest, reader
+                )
             counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
             at_work.counted(split.about_rows)
             yield counted
 
     def _counted(
-        self, split: Split, owned: Owned | None, digest: str, reader: SplitReader
-    ) -> SplitCount:
+        self, count: CountRows, split: Split, owned: Owned | None, digest: str, reader: SplitReader
+    ) -> counts.SplitCount:
         counting = self.counting
         rows = counting.rows_of(split, reader)
         if rows is None:
-            return SplitCount(unreadable=1)
-        counted = count_rows(self.tokenizers, rows, owned)
+            return counts.SplitCount(unreadable=1)
+        counted = count(rows, owned)
         if counting.kept is not None and not counted.too_many:
-            kept = count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
+            kept = counts.count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
             counting.kept.write(counting.count_path(split), kept)
         return counted
 
-    def _kept(self, split: Split, digest: str) -> SplitCount | None:
+    def _kept(self, split: Split, digest: str) -> counts.SplitCount | None:
         """Return the count of the same rows that an earlier run kept; None without one."""
         if self.counting.kept is None:
             return None
@@ -233,7 +216,7 @@ class SplitCounter:
         if data is None:
             return None
         with suppress(IdfError):  # a damaged one is counted again
-            counted, of_rows = count_from_bytes(data)
+            counted, of_rows = counts.count_from_bytes(data)
             # With keys, a change of another file can change which rows of this one count.
             if of_rows == digest:
                 return counted

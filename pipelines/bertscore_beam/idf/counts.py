@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bertscore_beam.dump import Rows
 from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfKey, IdfTables
-from bertscore_beam.idf.owners import NO_KEY, Owned, row_keys, text_digest
+from bertscore_beam.idf.owners import NO_KEY, Owned, digest_of, row_keys
 from bertscore_core import DocumentFrequencies, IdfError
 from bertscore_core.errors import load_json
 from bertscore_core.idf import CountedRows
@@ -46,7 +46,7 @@ class Repeats:
     @classmethod
     def of(cls, references: Sequence[Sequence[str]]) -> "Repeats":
         """Look at the references of some rows."""
-        data = b"".join(map(text_digest, references))
+        data = b"".join(digest_of(texts, 8) for texts in references)
         digests = np.unique(np.frombuffer(data, dtype="<u8").astype(np.uint64))
         return cls(rows=len(references), smallest=digests[:_KEPT])
 

@@ -68,7 +68,9 @@ class IdfTables:
         without_table: Rows whose references could be counted but that have no group.
         repeats: Rows counted, and about how many different references they have; None if that is
             not known. Not in the file.
-        problem: Why the tables must not be used; "" if they may. Such tables are not written.
+        problem: Why the tables must not be used, since their weights would be wrong; "" if they
+            may. They are not written. A run with such tables scores nothing and does not succeed,
+            and the next run counts again.
     """
 
     tables: Mapping[IdfKey, IdfTable]

@@ -14,17 +14,7 @@ from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
-from bertscore_beam import dump, run
-from bertscore_beam.files import (
-    absolute,
-    exists,
-    is_file,
-    join,
-    mask_credentials,
-    reaching,
-    read_bytes,
-    write_atomically,
-)
+from bertscore_beam import dump, files, run
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
 from bertscore_beam.idf.counts import Repeats, repeat_words, table_warnings
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
@@ -129,16 +119,16 @@ def plan_idf(
         OSError: A file to be counted cannot be reached at the moment.
     """
     vocabularies = {} if options.language_column else {WHOLE.language: _vocabulary(options, runner)}
-    with reaching("output", options.output):
-        table = absolute(options.output)
+    with files.reaching("output", options.output):
+        table = files.absolute(options.output)
         runner.check_output(table.rpartition("/")[0])
         work_folder = _work_folder(table)
         _check_table(table, work_folder, options)
         target_rows = run.given_split_rows(options, run.OutputFolder(work_folder))
-    with reaching("input", *options.input):
-        files = imported or dump.expand_inputs(options.input, input_format=options.input_format)
+    with files.reaching("input", *options.input):
+        found = imported or dump.expand_inputs(options.input, input_format=options.input_format)
         plan = dump.plan_inputs(
-            files,
+            found,
             fields=table_fields(options),
             target_rows=target_rows,
             resources=dump.Resources(
@@ -160,7 +150,7 @@ def plan_idf(
         table=table,
         output=work_folder,
         vocabularies=vocabularies,
-        files=tuple(files),
+        files=tuple(found),
         plan=plan,
     )
 
@@ -171,20 +161,20 @@ def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
     It may be there beside the folder of a run that was cut off before it had cleaned up. Whether it
     is the table of this command is known when that is counted: see `_put`.
     """
-    if not exists(table):
+    if not files.exists(table):
         return
-    if not is_file(table):
+    if not files.is_file(table):
         raise ConfigError(
-            f"output {mask_credentials(table)!r} is a folder; expected a file for the table. "
+            f"output {files.mask_credentials(table)!r} is a folder; expected a file for the table. "
             "Choose another --output."
         )
-    if not options.overwrite and not exists(join(work_folder, run.RUN_FILE)):
+    if not options.overwrite and not files.exists(files.join(work_folder, run.RUN_FILE)):
         raise _there_already(options)
 
 
 def _there_already(options: IdfOptions) -> ConfigError:
     return ConfigError(
-        f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
+        f"{files.mask_credentials(options.output)} is there already; expected a new file. Choose "
         "another --output, or use --overwrite."
     )
 
@@ -239,7 +229,7 @@ def show_idf(planned: IdfPlan) -> tuple[run.Shown, ...]:
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
         "rows read": dump.reading_words(plan.splits, planned.runner.elements_at_once),
-        "output": mask_credentials(planned.table),
+        "output": files.mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
     found: list[str | None] = [run.slow_words(planned.texts)]
@@ -335,7 +325,7 @@ def conclude_idf(job: IdfJob) -> run.Outcome:
         raise _there_already(planned.options)
     with suppress(run.FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
-    shown = run.escape_line(mask_credentials(planned.table))
+    shown = run.escape_line(files.mask_credentials(planned.table))
     documents = f"{counted['documents']:,} references of {plan.num_files:,} files"
     if counted["group_columns"]:
         documents += f" in {counted['tables']:,} tables"
@@ -344,7 +334,7 @@ def conclude_idf(job: IdfJob) -> run.Outcome:
     return run.Outcome(
         status=run.TOO_MANY_REJECTS if plan.rejected_files else run.DONE,
         text=f"{documents}: {shown} ({counted['fingerprint']})",
-        document={"output": mask_credentials(planned.table), "idf": counted},
+        document={"output": files.mask_credentials(planned.table), "idf": counted},
         warnings=tuple(table_warnings(counted)),
     )
 
@@ -352,9 +342,9 @@ def conclude_idf(job: IdfJob) -> run.Outcome:
 def _put(planned: IdfPlan, data: bytes) -> bool:
     """Put the table in its place; False if another one is there, and is not to be replaced."""
     table = planned.table
-    if not planned.options.overwrite and exists(table):
-        return read_bytes(table) == data
-    write_atomically(table, data, temporary_in=planned.output)
+    if not planned.options.overwrite and files.exists(table):
+        return files.read_bytes(table) == data
+    files.write_atomically(table, data, temporary_in=planned.output)
     return True
 
 

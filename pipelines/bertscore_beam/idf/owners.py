@@ -152,8 +152,9 @@ class Owned:
     def merge(cls, parts: Iterable["Owned"]) -> "Owned":
         """Put together what different buckets say of one split."""
         owned = list(parts)
-        names = (one.name for one in fields(cls))
-        return cls(**{name: _joined([getattr(part, name) for part in owned]) for name in names})
+        names, none = (one.name for one in fields(cls)), np.zeros(0, dtype=np.int32)
+        lists = {name: [none, *(getattr(part, name) for part in owned)] for name in names}
+        return cls(**{name: np.sort(np.concatenate(rows)) for name, rows in lists.items()})
 
     @property
     def digest(self) -> str:
@@ -184,8 +185,9 @@ def keyed_rows(split: Split, run: str, rows: Rows) -> tuple[KeyedRows, Owned]:
             without_key.append(position)
             continue
         positions.append(position)
-        keys += key_digest(tables.keys[code], known)
-        texts += text_digest(group)
+        table = tables.keys[code]
+        keys += digest_of((table.language, *table.group, *known), 16)
+        texts += digest_of(group, 8)
     keyed = KeyedRows(
         run=run,
         part_name=split.part_name,
@@ -228,25 +230,11 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, 
         yield part.run, (part.part_name, owned)
 
 
-def key_digest(table: IdfKey, values: Sequence[str]) -> bytes:
-    """Digest the key of a row within its table. 16 bytes."""
-    return _digest((table.language, *table.group, *values), 16)
-
-
-def text_digest(references: Sequence[str]) -> bytes:
-    """Digest the references of a row. 8 bytes."""
-    return _digest(references, 8)
-
-
-def _digest(words: Iterable[str], size: int) -> bytes:
+def digest_of(words: Iterable[str], size: int) -> bytes:
+    """Digest the words of a row: its key within its table, or its references."""
     digest = hashlib.blake2b(digest_size=size)
     for word in words:
         data = word.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(data))  # the lengths say where one word ends
         digest.update(data)
     return digest.digest()
-
-
-def _joined(parts: Sequence[Positions]) -> Positions:
-    joined: Positions = np.sort(np.concatenate([np.zeros(0, dtype=np.int32), *parts]))
-    return joined

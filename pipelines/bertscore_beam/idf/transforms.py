@@ -11,14 +11,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_beam.dump import SplitRun
-from bertscore_beam.idf.counting import (
-    Counting,
-    CountSplits,
-    Found,
-    ToCount,
-    find_keys,
-    is_incomplete,
-)
+from bertscore_beam.idf.counting import Counting, CountSplits, Found, ToCount, find_keys
 from bertscore_beam.idf.counts import SplitCount, describe_tables
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
@@ -118,5 +111,5 @@ class SaveIdf(beam.PTransform):
 
 def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
     note = {note_path(name): json.dumps(describe_tables(tables)).encode()}
-    folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
+    folder.write_all(note if tables.problem else {**note, name: tables.to_bytes()})
     return tables

@@ -9,40 +9,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bertscore_beam import dump
-from bertscore_beam.files import (
-    FILES_IN_FLIGHT,
-    HIDDEN_PREFIXES,
-    absolute,
-    exists,
-    in_parallel,
-    join,
-    list_files,
-    mask_credentials,
-    reaching,
-)
+from bertscore_beam import dump, files, run
 from bertscore_beam.options import ImportOptions
-from bertscore_beam.run import (
-    BROKEN,
-    DONE,
-    RUN_FILE,
-    SUCCESS_FILE,
-    TOO_MANY_REJECTS,
-    JobKind,
-    Outcome,
-    OutputFolder,
-    Runner,
-    Say,
-    Shown,
-    Stage,
-    check_stands_alone,
-    declare_success,
-    delete_input,
-    escape_line,
-    import_stage,
-    read_same_command,
-    slow_words,
-)
 from bertscore_core.errors import ConfigError, InputError
 
 _IDENTITY = {"command": "import"}
@@ -55,7 +23,7 @@ class ImportPlan:
     """An import, checked."""
 
     options: ImportOptions
-    runner: Runner
+    runner: run.Runner
     output: str
     texts: tuple[dump.TextFile, ...]
     rejected: tuple[dump.RejectedFile, ...]
@@ -72,35 +40,35 @@ class ImportJob:
     """
 
     plan: ImportPlan
-    folder: OutputFolder
+    folder: run.OutputFolder
     run: str
     texts: tuple[dump.TextFile, ...]
     orphans: tuple[str, ...]
 
 
-def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
+def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
     """Find the files, and check their names and the output folder."""
-    with reaching("output", options.output):
-        output = absolute(options.output)
+    with files.reaching("output", options.output):
+        output = files.absolute(options.output)
         runner.check_output(output)
-        there = list_files(output)
-        check_stands_alone(output, there)
-        read_same_command(OutputFolder(output), _IDENTITY, may_be_damaged=True)
+        there = files.list_files(output)
+        run.check_stands_alone(output, there)
+        run.read_same_command(run.OutputFolder(output), _IDENTITY, may_be_damaged=True)
         _check_is_ours(output, there)
-    with reaching("input", *options.input):
-        files = dump.expand_inputs(options.input, exclude=output, input_format=options.input_format)
-    paths = [file.path for file in files]
+    with files.reaching("input", *options.input):
+        found = dump.expand_inputs(options.input, exclude=output, input_format=options.input_format)
+    paths = [file.path for file in found]
     # From above their partition columns, so that the output has these, too.
     names = dump.input_names(
-        paths, dump.above_partitions(dump.common_folder([file.root for file in files]))
+        paths, dump.above_partitions(dump.common_folder([file.root for file in found]))
     )
     texts, rejected, num_parquet = [], [], 0
-    for file in files:
+    for file in found:
         folder, slash, last = names[file.path].rpartition("/")
         name = f"{folder}{slash}{last.replace('=', '%3D')}"  # becomes a folder, and no column
         target = dump.part_name(name, 0)
         try:
-            dump.check_place(file, name, lambda part: [join(output, part)])
+            dump.check_place(file, name, lambda part: [files.join(output, part)])
         except dump.RejectedError as error:
             rejected.append(dump.rejected_file(file.path, name, error))
             continue
@@ -126,38 +94,38 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
 
 def _check_is_ours(output: str, names: Iterable[str]) -> None:
     foreign = sorted(name for name in names if name.endswith(".parquet"))
-    if foreign and not exists(join(output, RUN_FILE)):
+    if foreign and not files.exists(files.join(output, run.RUN_FILE)):
         raise ConfigError(
-            f"output {mask_credentials(output)!r} holds Parquet files that no import has written: "
-            f"got {foreign[0]!r}; expected a new folder, or one of `import`. Choose another "
-            "--output."
+            f"output {files.mask_credentials(output)!r} holds Parquet files that no import has "
+            f"written: got {foreign[0]!r}; expected a new folder, or one of `import`. Choose "
+            "another --output."
         )
 
 
-def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
+def show_import(plan: ImportPlan) -> tuple[run.Shown, ...]:
     """Describe what a run would do."""
     rows: list[tuple[str, ...]] = [
         ("files of text", f"{len(plan.texts):,}"),
         ("bytes", f"{sum(text.size for text in plan.texts):,}"),
         *[("file rejected", line) for line in _rejected_lines(plan.rejected)],
-        *[("warning", words) for words in [slow_words(plan.texts)] if words],
-        ("output", mask_credentials(plan.output)),
+        *[("warning", words) for words in [run.slow_words(plan.texts)] if words],
+        ("output", files.mask_credentials(plan.output)),
     ]
-    return (Shown("Plan", ("", ""), rows),)
+    return (run.Shown("Plan", ("", ""), rows),)
 
 
-def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
+def begin_import(plan: ImportPlan, folder: run.OutputFolder, say: run.Say) -> ImportJob:
     """Delete what earlier runs have made of other versions, and find out what is left to do."""
-    read_same_command(folder, _IDENTITY, may_be_damaged=True)
-    run = uuid.uuid4().hex
-    folder.delete(SUCCESS_FILE)
-    folder.write_json(RUN_FILE, {"run": run, "identity": _IDENTITY})
+    run.read_same_command(folder, _IDENTITY, may_be_damaged=True)
+    name = uuid.uuid4().hex
+    folder.delete(run.SUCCESS_FILE)
+    folder.write_json(run.RUN_FILE, {"run": name, "identity": _IDENTITY})
     folder.delete_temporary()
     overwrite = plan.options.overwrite
     noted = {f"{dump.IMPORTS_FOLDER}/{name}" for name in folder.files(dump.IMPORTS_FOLDER)}
     kept = {text.footer for text in plan.texts if text.version and not overwrite}
     parquet = folder.files(suffix=".parquet")
-    there = {name for name in parquet if not name.startswith(HIDDEN_PREFIXES)}
+    there = {name for name in parquet if not name.startswith(files.HIDDEN_PREFIXES)}
     current = kept & noted
     done = {text.target for text in plan.texts if text.footer in current} & there
     wanted = {text.target for text in plan.texts}
@@ -171,24 +139,24 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     folder.delete(*(noted - kept))
     for name in deleted:
         folder.delete_empty_folders(name.rpartition("/")[0])
-    delete_input(folder)  # of another command that was refused here
+    run.delete_input(folder)  # of another command that was refused here
     for line in _rejected_lines(plan.rejected):
-        say(f"rejected {escape_line(line)}")
-    if words := slow_words(plan.texts):
+        say(f"rejected {run.escape_line(line)}")
+    if words := run.slow_words(plan.texts):
         say(words)
     if done:
         say(f"{len(done):,} files have not changed since they were imported.")
     texts = tuple(text for text in plan.texts if text.target not in done)
-    return ImportJob(plan=plan, folder=folder, run=run, texts=texts, orphans=orphans)
+    return ImportJob(plan=plan, folder=folder, run=name, texts=texts, orphans=orphans)
 
 
-def import_stages(job: ImportJob) -> Iterator[Stage]:
+def import_stages(job: ImportJob) -> Iterator[run.Stage]:
     """Yield the one pipeline of the job, if there is anything to do."""
     if job.texts:
-        yield import_stage(job.texts, job.plan.runner, job.folder)
+        yield run.import_stage(job.texts, job.plan.runner, job.folder)
 
 
-def conclude_import(job: ImportJob) -> Outcome:
+def conclude_import(job: ImportJob) -> run.Outcome:
     """Add up the rows, and write the marker if every file was imported."""
     plan, folder = job.plan, job.folder
     imports = dump.Imports(folder=folder.root, are_made=True)
@@ -200,28 +168,28 @@ def conclude_import(job: ImportJob) -> Outcome:
             return dump.rejected_file(text.path, text.target.rpartition("/")[0], error)
         return 0 if layout is None else layout.num_rows
 
-    results = list(in_parallel(rows_of, plan.texts, FILES_IN_FLIGHT))
+    results = list(files.in_parallel(rows_of, plan.texts, files.FILES_IN_FLIGHT))
     late = tuple(result for result in results if isinstance(result, dump.RejectedFile))
     rows = sum(result for result in results if isinstance(result, int))
     rejected = (*plan.rejected, *late)
     if any(file.reason.is_out_of_reach for file in rejected):
-        status = BROKEN
+        status = run.BROKEN
     else:
-        status = TOO_MANY_REJECTS if rejected or job.orphans else DONE
-    if status == DONE:
-        declare_success(folder, job.run)
+        status = run.TOO_MANY_REJECTS if rejected or job.orphans else run.DONE
+    if status == run.DONE:
+        run.declare_success(folder, job.run)
     number = len(plan.texts) - len(late)
-    return Outcome(
+    return run.Outcome(
         status=status,
-        text=f"{number:,} files of text, {rows:,} rows: {mask_credentials(folder.root)}",
+        text=f"{number:,} files of text, {rows:,} rows: {files.mask_credentials(folder.root)}",
         document={
-            "output": mask_credentials(folder.root),
+            "output": files.mask_credentials(folder.root),
             "files": number,
             "rows": rows,
             "rejected": {file.path: file.message for file in rejected},
         },
         warnings=(
-            *(f"rejected {escape_line(line)}" for line in _rejected_lines(late)),
+            *(f"rejected {run.escape_line(line)}" for line in _rejected_lines(late)),
             *_notices(job),
         ),
     )
@@ -231,8 +199,8 @@ def _notices(job: ImportJob) -> Iterator[str]:
     if job.orphans:
         yield (
             f"{len(job.orphans):,} Parquet files are of inputs that are not there now, such as "
-            f"{escape_line(job.orphans[0])!r}: they are still in the output. --overwrite deletes "
-            "them, and imports all others again."
+            f"{run.escape_line(job.orphans[0])!r}: they are still in the output. --overwrite "
+            "deletes them, and imports all others again."
         )
     if job.plan.num_parquet:
         yield (
@@ -245,12 +213,12 @@ def _rejected_lines(rejected: Sequence[dump.RejectedFile]) -> list[str]:
     return dump.grouped([(file.path, file.message) for file in rejected])
 
 
-def sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:
+def sketch_import(options: ImportOptions, runner: run.Runner) -> Iterator[run.Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    yield import_stage((), runner, OutputFolder(options.output))
+    yield run.import_stage((), runner, run.OutputFolder(options.output))
 
 
-IMPORT = JobKind(
+IMPORT = run.JobKind(
     prepare=plan_import,
     sketch=sketch_import,
     show=show_import,

@@ -148,18 +148,14 @@ def num_counts(name: str) -> int:
 
 def described(names: Sequence[str], languages: Sequence[str], *, listed: bool) -> dict[str, Any]:
     """Return the signatures of metrics by name, of the corpus and of rows, with their languages."""
-    return {
-        name: {
-            kind: _by_signature(
-                {
-                    language: metric_of(name, language).signatures(listed=listed)[place]
-                    for language in languages
-                }
-            )
+    made: dict[str, Any] = {}
+    for name in names:
+        both = {one: metric_of(name, one).signatures(listed=listed) for one in languages}
+        made[name] = {
+            kind: _by_signature({one: signatures[place] for one, signatures in both.items()})
             for place, kind in enumerate(("signature", "sentence_signature"))
         }
-        for name in names
-    }
+    return made
 
 
 def _by_signature(signatures: Mapping[str, str]) -> str | dict[str, str]:

@@ -252,16 +252,13 @@ def _listed(value: object) -> object:
 
 
 def _missing(option: Option, values: Mapping[str, Any], source: str, example: str) -> ConfigError:
+    words = f"{option.name} among them. Give {option.word} {option.metavar}, or a line "
+    words += f"'{option.name}: {option.metavar}' in a --config file."
     if "position" in option.metadata:
-        return ConfigError(
-            f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected "
-            f"{option.text[0].lower()}{option.text[1:]}. Write it after the command's name, as in: "
-            f"{example}"
-        )
+        words = f"{option.text[0].lower()}{option.text[1:]}. Write it after the command's name, as "
+        words += f"in: {example}"
     return ConfigError(
-        f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected "
-        f"{option.name} among them. Give {option.word} {option.metavar}, or a line "
-        f"'{option.name}: {option.metavar}' in a --config file."
+        f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected {words}"
     )
 
 

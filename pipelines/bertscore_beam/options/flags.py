@@ -11,18 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import yaml
 
-from bertscore_beam.options.declare import (
-    COLUMNS,
-    MEASURES,
-    Option,
-    Options,
-    by_name,
-    dashed,
-    declared,
-    hint_for,
-    summary_of,
-    underscored,
-)
+from bertscore_beam.options import declare
 from bertscore_beam.options.values import fit_value, load_yaml
 from bertscore_core import ConfigError
 
@@ -40,7 +29,7 @@ _PLACE = "place of "
 _GLUED = re.compile(r"-[A-Za-z][^=]")
 _SENTENCE = re.compile(r".+?\.(?=\s)")
 
-Read = TypeVar("Read", bound=Options)
+Read = TypeVar("Read", bound=declare.Options)
 
 
 def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Read:
@@ -61,9 +50,9 @@ def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Re
     flags = StrictParser(options, prog, is_full=_ALL in own).read(own)
     config = flags.pop("config", None)
     source = "the flags" if config is None else f"{config} and the flags"
-    known, values = by_name(options), {}
+    known, values = declare.by_name(options), {}
     for key, value in ({} if config is None else load_yaml(config)).items():
-        option = known.get(underscored(str(key)))
+        option = known.get(declare.underscored(str(key)))
         if option is None or option.name not in flags:
             values[key] = value
     values |= flags
@@ -80,8 +69,8 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return given[:cut], given[cut + 1 :]
 
 
-def _takes_beam(options: type[Options]) -> bool:
-    return "beam" in by_name(options)
+def _takes_beam(options: type[declare.Options]) -> bool:
+    return "beam" in declare.by_name(options)
 
 
 class StrictParser(argparse.ArgumentParser):
@@ -90,24 +79,28 @@ class StrictParser(argparse.ArgumentParser):
     The help shows the daily options, each in a sentence, or all of them in full.
     """
 
-    def __init__(self, options: type[Options], prog: str, *, is_full: bool = False) -> None:
+    def __init__(self, options: type[declare.Options], prog: str, *, is_full: bool = False) -> None:
         self._options, self._is_full = options, is_full
-        self._places = [place for place in declared(options) if "position" in place.metadata]
+        self._places = [
+            place for place in declare.declared(options) if "position" in place.metadata
+        ]
         beam = "\nBeam's own options go after `--`, as in: -- --runner=DataflowRunner"
         beam = beam if _takes_beam(options) else ""
         super().__init__(
             prog=prog,
             usage=argparse.SUPPRESS,
-            description=f"{summary_of(options)}\n\nexample:\n  {options.example}",
-            epilog=f"`{prog} {_ALL}` explains all {len(declared(options))} options.{beam}",
+            description=f"{declare.summary_of(options)}\n\nexample:\n  {options.example}",
+            epilog=f"`{prog} {_ALL}` explains all {len(declare.declared(options))} options.{beam}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
             add_help=False,
         )
-        known = by_name(options)
+        known = declare.by_name(options)
         daily = " ".join(options.daily.values()).split()
         others = [
-            option.name for option in declared(options) if option.name not in (*daily, *FILE_ONLY)
+            option.name
+            for option in declare.declared(options)
+            if option.name not in (*daily, *FILE_ONLY)
         ]
         for heading, names in {**options.daily, "all others": " ".join(others)}.items():
             group = self.add_argument_group(heading)
@@ -115,12 +108,12 @@ class StrictParser(argparse.ArgumentParser):
                 self._add(group, known[name], is_shown=is_full or name in daily)
         self._add_common(self.add_argument_group("how it prints"))
 
-    def _add(self, group: Any, option: Option, *, is_shown: bool) -> None:
+    def _add(self, group: Any, option: declare.Option, *, is_shown: bool) -> None:
         """Add an option by its own name; its other names work, too, and help does not show them."""
         shown = argparse.SUPPRESS
         if is_shown:
             shown = _help(option, self._options.needed, is_full=self._is_full)
-        flag = "--" + dashed(option.name)
+        flag = "--" + declare.dashed(option.name)
         if "position" in option.metadata:
             nargs = "*" if option.is_list else "?"
             place = _PLACE + option.name
@@ -142,7 +135,7 @@ class StrictParser(argparse.ArgumentParser):
         short = [option.metadata["short"]] if "short" in option.metadata else []
         group.add_argument(*short, flag, **how, help=shown)
         for other in option.others:
-            group.add_argument("--" + dashed(other), **how, help=argparse.SUPPRESS)
+            group.add_argument("--" + declare.dashed(other), **how, help=argparse.SUPPRESS)
 
     def _add_common(self, group: Any) -> None:
         if _takes_beam(self._options):
@@ -197,7 +190,7 @@ class StrictParser(argparse.ArgumentParser):
             raise self._unknown(words[0])
         return {name: _plain(value) for name, value in values.items() if name not in COMMON_FLAGS}
 
-    def _swallowed(self, values: dict[str, Any], missing: list[Option]) -> list["_Word"]:
+    def _swallowed(self, values: dict[str, Any], missing: list[declare.Option]) -> list["_Word"]:
         """Take folders that stand at the end of a list of names for the places that lack a word.
 
         Of a list at least one column stays, and a word behind `=` is no folder.
@@ -206,8 +199,8 @@ class StrictParser(argparse.ArgumentParser):
             return []
         lists = [
             values[option.name]
-            for option in declared(self._options)
-            if option.metadata in (COLUMNS, MEASURES) and option.name in values
+            for option in declare.declared(self._options)
+            if option.metadata in (declare.COLUMNS, declare.MEASURES) and option.name in values
         ]
         most = sys.maxsize if missing[-1].is_list else len(missing)
         taken: list[_Word] = []
@@ -219,10 +212,10 @@ class StrictParser(argparse.ArgumentParser):
         return taken
 
     def _unknown(self, word: str) -> ConfigError:
-        known, hint = by_name(self._options), ""
+        known, hint = declare.by_name(self._options), ""
         if word.startswith("-"):
             word = word.partition("=")[0]
-            hint = hint_for(word, self._options)
+            hint = declare.hint_for(word, self._options)
         elif "against" in known:
             hint = f"Another run goes after the flag: --against {word}."
         elif "input" in known:
@@ -256,7 +249,7 @@ def _is_folder(word: str) -> bool:
     return isinstance(word, _Word) and ("/" in word or os.path.isdir(word))
 
 
-def _help(option: Option, needed: str, *, is_full: bool) -> str:
+def _help(option: declare.Option, needed: str, *, is_full: bool) -> str:
     """Return the help of an option: its first sentence, or all of it, and its default."""
     text, default = option.text, option.default
     if not is_full:
@@ -270,7 +263,7 @@ def _help(option: Option, needed: str, *, is_full: bool) -> str:
     return text.replace("%", "%%").replace("`", "'")
 
 
-def _reader(option: Option) -> Any:
+def _reader(option: declare.Option) -> Any:
     if float in option.kinds:
         return float
     if int not in option.kinds:
@@ -279,10 +272,10 @@ def _reader(option: Option) -> Any:
     return (lambda text: int(text) if text.isdecimal() else text) if has_words else int
 
 
-def _config_text(options: type[Options]) -> str:
+def _config_text(options: type[declare.Options]) -> str:
     """Return every option of a class, with its default and description, as YAML."""
-    blocks = [f"# {summary_of(options)}\n# A key behind a comment sign has no default."]
-    for option in declared(options):
+    blocks = [f"# {declare.summary_of(options)}\n# A key behind a comment sign has no default."]
+    for option in declare.declared(options):
         needed = f" {options.needed.capitalize()}." if option.is_needed else ""
         text = textwrap.fill(
             f"{option.text}.{needed}",

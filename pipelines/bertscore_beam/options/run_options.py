@@ -143,10 +143,6 @@ def _entry(name: str, value: object, source: str) -> LanguageOptions:
         raise ConfigError(said if source in said else f"{source}: {said}") from error
 
 
-# Nobody scores an empty dump on purpose: it means that something upstream is broken.
-DEFAULT_MIN_ROWS = 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
     """Options of every command that runs a job.
@@ -239,7 +235,8 @@ class DumpOptions(RunOptions):
     input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
     split_rows: int | Literal["auto"] = "auto"
     files_in_flight: int = FILES_IN_FLIGHT
-    min_rows: int = DEFAULT_MIN_ROWS
+    # Nobody scores an empty dump on purpose: it means that something upstream is broken.
+    min_rows: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,10 +1,9 @@
 """Options of `score`, `idf`, `rescale` and `import`."""
 
-import dataclasses
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from bertscore_beam.dump import METRICS
@@ -74,9 +73,6 @@ class ScoringOptions(RunOptions):
 # Options of `bertscore-beam score`.
 
 IDF_WORDS = ("none", "corpus")
-# A few blank lines in a dump are normal and must not fail a nightly run. When one row in a hundred
-# has no score, something upstream is broken.
-DEFAULT_MAX_REJECT_FRACTION = 0.01
 # As other programs write it; no folder of a run needs this name.
 STANDARD_OUTPUT = "-"
 
@@ -138,13 +134,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         "where it runs": "device workers dry_run",
     }
 
-    candidates: tuple[str, ...] = dataclasses.field(
-        default=(), metadata={"short": "-c", "also": ("cand",)}
-    )
-    references: tuple[str, ...] = dataclasses.field(
-        default=(), metadata={"short": "-r", "also": ("ref",)}
-    )
-    candidate_column: tuple[str, ...] = dataclasses.field(
+    candidates: tuple[str, ...] = field(default=(), metadata={"short": "-c", "also": ("cand",)})
+    references: tuple[str, ...] = field(default=(), metadata={"short": "-r", "also": ("ref",)})
+    candidate_column: tuple[str, ...] = field(
         default=("candidate",), metadata={"metavar": "COLUMN"}
     )
     num_layers: int | None = None
@@ -155,12 +147,14 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     reuse: str | None = None
     index: bool = True
     keep_input: bool = False
-    group_by: tuple[str, ...] = dataclasses.field(default=(), metadata={**COLUMNS, "name": "by"})
-    metrics: tuple[str, ...] = dataclasses.field(default=(), metadata=NAMES)
+    group_by: tuple[str, ...] = field(default=(), metadata={**COLUMNS, "name": "by"})
+    metrics: tuple[str, ...] = field(default=(), metadata=NAMES)
     allow_shared_baseline: bool = False
     model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
-    max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
+    # A few blank lines in a dump are normal and must not fail a nightly run. When one row in a
+    # hundred has no score, something upstream is broken.
+    max_reject_fraction: float = 0.01
     max_truncated_fraction: float | None = None
 
     def __post_init__(self) -> None:
@@ -309,9 +303,7 @@ class SelectOptions(ScoreOptions):
     # They need references of their own, or an index of rows that only `score` reads.
     hidden = "candidates references reference_column idf idf_key idf_group metrics reuse index"
 
-    input: tuple[str, ...] = dataclasses.field(
-        metadata={"metavar": "INPUT", "position": True, "short": "-i"}
-    )
+    input: tuple[str, ...] = field(metadata={"metavar": "INPUT", "position": True, "short": "-i"})
     index: bool = False
 
     def __post_init__(self) -> None:
@@ -352,9 +344,9 @@ class RescaleOptions(RunOptions):
     example = "bertscore-beam rescale scores --baseline tables/en.tsv --output rescaled"
     daily: ClassVar = {"what to do": "run baseline language output overwrite dry_run"}
 
-    run: str = dataclasses.field(metadata=RUN)
+    run: str = field(metadata=RUN)
     baseline: str
-    language: str | None = dataclasses.field(default=None, metadata={"also": ("lang",)})
+    language: str | None = field(default=None, metadata={"also": ("lang",)})
 
     def __post_init__(self) -> None:
         """Refuse options of other commands: there is no pipeline here."""
@@ -384,7 +376,7 @@ class ImportOptions(RunOptions):
     example = "bertscore-beam import --input 'dump/*.jsonl' --output parquet"
     daily: ClassVar = {"what to do": "input output input_format overwrite workers dry_run"}
 
-    input: tuple[str, ...] = dataclasses.field(metadata={"metavar": "PATH", "short": "-i"})
+    input: tuple[str, ...] = field(metadata={"metavar": "PATH", "short": "-i"})
     input_format: Literal["auto", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
 
     def __post_init__(self) -> None:

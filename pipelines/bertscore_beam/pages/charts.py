@@ -47,58 +47,34 @@ def charts_of(
     template: Template, data: ReportData, measure: str, raw_measure: str
 ) -> dict[str, dict[str, Markup]]:
     """Draw the charts of a page, by section and canvas; one without a value is left out."""
-    reasons = by_number(data.total.values["reasons"])
     changes = [] if data.against is None else data.against.by_change
     changed = [one for one in changes if one.result.difference is not None][:MOST_GROUPS]
+    ends = [_ends(one.result.difference, *(one.result.interval or ())) for one in changed]
     nights = data.nights if len(data.nights) > 1 else ()
     runs, lines = _night_names(nights), trend_groups(data)
+    means = [
+        {"at": at, "group": line, "mean": night.groups[name]}
+        for at, night in enumerate(nights)
+        for line, name in enumerate(lines)
+        if name in night.groups
+    ]
     groups = [row for row in data.groups if row.values["scored"]][:MOST_GROUPS]
     languages = [row for row in data.languages if row.values["scored"]][:MOST_GROUPS]
+    lengths: list[Group] = [("–".join(map(str, row.group or ())),) for row in data.lengths]
+    bars = [{"low": low, "high": high, "rows": rows} for low, high, rows in data.histogram]
+    quantiles = [{name[-3:]: row.values[name] for name in QUANTILES} for row in groups]
+    reasons = dict(by_number(data.total.values["reasons"]))
+    counts = [{"rows": rows} for rows in reasons.values()]
     charts: dict[str, tuple[str, str, Sequence[Group], _Values]] = {
-        "histogram": (
-            "histogram",
-            raw_measure,
-            (),
-            [{"low": low, "high": high, "rows": rows} for low, high, rows in data.histogram],
-        ),
+        "histogram": ("histogram", raw_measure, (), bars),
         "groups": ("estimates", measure, _names(groups), _estimates(groups)),
-        "quantiles": (
-            "quantiles",
-            raw_measure,
-            _names(groups),
-            [{name[-3:]: row.values[name] for name in QUANTILES} for row in groups],
-        ),
-        "lengths": (
-            "tokens of the longer text",
-            measure,
-            [("–".join(map(str, row.group or ())),) for row in data.lengths],
-            _estimates(data.lengths),
-        ),
+        "quantiles": ("quantiles", raw_measure, _names(groups), quantiles),
+        "lengths": ("tokens of the longer text", measure, lengths, _estimates(data.lengths)),
         "languages": ("estimates", measure, _names(languages), _estimates(languages)),
-        "reasons": (
-            "reasons",
-            "",
-            [(reason,) for reason, _ in reasons],
-            [{"rows": rows} for _, rows in reasons],
-        ),
-        "changes": (
-            "changes",
-            "difference in F1",
-            [one.group for one in changed],
-            [_ends(one.result.difference, *(one.result.interval or ())) for one in changed],
-        ),
+        "reasons": ("reasons", "", [(reason,) for reason in reasons], counts),
+        "changes": ("changes", "difference in F1", [one.group for one in changed], ends),
         "trend": ("run", measure, runs, _estimates([night.total for night in nights])),
-        "group_trend": (
-            "groups",
-            measure,
-            runs,
-            [
-                {"at": at, "group": line, "mean": night.groups[name]}
-                for at, night in enumerate(nights)
-                for line, name in enumerate(lines)
-                if name in night.groups
-            ],
-        ),
+        "group_trend": ("groups", measure, runs, means),
     }
     return {
         section: {name: _svg(template, canvas, *chart, lines) for name, canvas in _CANVASES.items()}
@@ -112,9 +88,8 @@ def trend_groups(data: ReportData) -> list[Group]:
     moves: dict[Group, float] = {}
     for row in data.groups:
         name = row.group or WHOLE
-        means = [
-            night.groups[name] for night in data.nights if night.comparable and name in night.groups
-        ]
+        alike = (night.groups for night in data.nights if night.comparable)
+        means = [groups[name] for groups in alike if name in groups]
         if means:
             moves[name] = round(max(means) - min(means), 9)
     return sorted(moves, key=lambda name: -moves[name])[:_MOST_LINES]
@@ -130,11 +105,8 @@ def _estimates(rows: Iterable[GroupRow]) -> _Values:
 
 def _ends(mean: Any, low: Any = None, high: Any = None) -> dict[str, Any]:
     """Return a mean and the ends of its interval, which are the mean itself if there is none."""
-    return {
-        "mean": mean,
-        "low": mean if low is None else low,
-        "high": mean if high is None else high,
-    }
+    low, high = (mean if end is None else end for end in (low, high))
+    return {"mean": mean, "low": low, "high": high}
 
 
 def _night_names(nights: Sequence[Night]) -> list[Group]:

@@ -105,11 +105,8 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
     """
     fields = fields_of(run)
     wanted = [str(fields.candidate_column), *fields.counted, *columns.OUTPUT_COLUMNS]
-    tables = read_rows(run, places, wanted)
-    return [
-        _stored(run, place, Rows(table, fields))
-        for place, table in zip(places, tables, strict=True)
-    ]
+    rows = (Rows(table, fields) for table in read_rows(run, places, wanted))
+    return [_stored(run, place, row) for place, row in zip(places, rows, strict=True)]
 
 
 def _stored(run: FinishedRun, place: RowPlace, row: Rows) -> StoredRow:
@@ -211,11 +208,10 @@ def read_idf(run: FinishedRun, path: str | None) -> IdfTables | None:
     """
     if run.run["identity"].get("idf", "none") == "none":
         return None
-    if path is not None:
-        return load_idf(path)
-    if run.folder.exists(IDF_FILE):
-        return load_idf(run.folder.path(IDF_FILE))
-    path = run.run.get("options", {}).get("idf")
+    if path is None and run.folder.exists(IDF_FILE):
+        path = run.folder.path(IDF_FILE)
+    if path is None:
+        path = run.run.get("options", {}).get("idf")
     if path is None or path in IDF_WORDS:
         raise IdfError(
             f"the idf table of the run in {run.folder.shown!r} cannot be found: got no {IDF_FILE} "

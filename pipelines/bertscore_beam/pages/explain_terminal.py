@@ -28,14 +28,11 @@ def terminal(explanation: explanations.Explanation, *, width: int) -> Renderable
         explanation: The explanation.
         width: Columns of the terminal.
     """
-    parts: list[RenderableType] = [
-        Text(explanations.making_words(explanation)),
-        _scores(explanation),
-    ]
+    making = Text(explanations.making_words(explanation))
+    parts: list[RenderableType] = [making, _scores(explanation)]
     for number, pair in enumerate(explanation.pairs):
-        parts += [
-            Rule(explanations.reference_words(explanation, number), align="left", characters="-")
-        ]
+        title = explanations.reference_words(explanation, number)
+        parts.append(Rule(title, align="left", characters="-"))
         parts += _pair(pair, explanation.baseline, width)
     return Group(*parts)
 

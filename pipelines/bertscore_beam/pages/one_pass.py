@@ -56,8 +56,7 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
     groups: _Sums[Group] = defaultdict(list)
     languages: _Sums[str] = defaultdict(list)
     lengths: _Sums[int] = defaultdict(list)
-    worst: _Scored = []
-    best: _Scored = []
+    extreme: dict[int, _Scored] = {1: [], -1: []}  # the lowest F1, and the lowest -F1
     for part in records.read_columns(run, [*records.SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
         table = part.table
         if not table.num_rows:
@@ -72,23 +71,20 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
         check_number(groups, by, OPTION)
         codes = _lengths_of(table)
         # Rows without a length come first, as a group that is left out.
-        by_length = statistics_by_group(
-            replace(rows, groups=codes + 1, number=int(codes.max()) + 2)
-        )
-        for length, statistics in enumerate(by_length[1:]):
+        by_length = replace(rows, groups=codes + 1, number=int(codes.max()) + 2)
+        for length, statistics in enumerate(statistics_by_group(by_length)[1:]):
             if statistics.rows:
                 records.add_merging(lengths[length], statistics)
-        f1 = rows.scores[:, F1]
-        worst = lowest_rows(worst, part, f1, extremes)
-        best = lowest_rows(best, part, -f1, extremes)
+        for sign, known in extreme.items():
+            extreme[sign] = lowest_rows(known, part, sign * rows.scores[:, F1], extremes)
     of_groups = _merged(groups)
     return Findings(
         total=ScoreStatistics.merge(list(of_groups.values())),
         groups=of_groups if by else {},
         languages=_merged(languages),
         lengths=_merged(lengths),
-        worst=[place for _, place in worst],
-        best=[place for _, place in best],
+        worst=[place for _, place in extreme[1]],
+        best=[place for _, place in extreme[-1]],
     )
 
 

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from glob import has_magic
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from bertscore_beam import compare, dump, records
+from bertscore_beam.dump import columns
 from bertscore_beam.files import mask_credentials, reaching
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, fields_of, gather
 from bertscore_beam.pages.report_options import ReportOptions
@@ -140,22 +142,16 @@ def _chosen_rows(
     options: ReportOptions, run: records.FinishedRun, places: Sequence[records.RowPlace]
 ) -> tuple[ChosenRow, ...]:
     by, key = options.by, options.row_key
-    wanted = [
-        *dump.columns.SCORES.values(),
-        dump.columns.CANDIDATE_TOKENS,
-        dump.columns.ERROR,
-        *by,
-        *key,
-    ]
+    wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
     wanted += _text_columns(run) if options.with_texts else ()
     return tuple(
         ChosenRow(
             place=place,
-            **{measure: table[name][0].as_py() for measure, name in dump.columns.SCORES.items()},
+            **{measure: table[name][0].as_py() for measure, name in columns.SCORES.items()},
             group=dump.groups_of(table, by).groups[0],
             key=tuple(dump.values_as_text(dump.column_of(table, name))[0] for name in key),
-            reason=table[dump.columns.ERROR][0].as_py(),
-            tokens=table[dump.columns.CANDIDATE_TOKENS][0].as_py(),
+            reason=table[columns.ERROR][0].as_py(),
+            tokens=table[columns.CANDIDATE_TOKENS][0].as_py(),
             texts=_texts(run, table) if options.with_texts else None,
         )
         for place, table in zip(places, records.read_rows(run, places, wanted), strict=True)
@@ -274,31 +270,27 @@ def collect(options: ReportOptions) -> ReportData:
     if other is not None:
         compared = compare.compare_runs(options.comparison(run.folder.root, other.folder.root))
         (comparison,) = compared.comparisons
-        fallen, risen = (
-            _moved_rows(
-                options, run, other, [row for row in comparison.moved if row.change * sign > 0]
-            )
-            for sign in (-1, 1)
-        )
+        rows = _moved_rows(options, run, other, comparison.moved)
+        moved = list(zip(comparison.moved, rows, strict=True))
+        fallen = tuple(row for move, row in moved if move.change < 0)
+        risen = tuple(row for move, row in moved if move.change > 0)
     confidence = options.confidence
+    groups = (records.group_row(*group, confidence) for group in findings.groups.items())
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
     signatures = compare.stated_signatures(run)
+    fields = chain.from_iterable(map(signature_sentences, signatures.values()))
     return ReportData(
         options=options,
         run=run.folder.shown,
         started=_utc(run.run.get("started")),
         made=_utc(datetime.now(UTC).timestamp()),
-        rescaled=any(
-            name == "baseline" and value != "none"
-            for signature in signatures.values()
-            for name, value, _ in signature_sentences(signature)
-        ),
+        rescaled=any(name == "baseline" and value != "none" for name, value, _ in fields),
         total=records.group_row(compare.WHOLE, findings.total, confidence),
         summary=run.summary,
         parts=len(run.records),
         part_bytes=sum(record.part_bytes for record in run.records),
         histogram=_histogram(findings.total),
-        groups=_groups(findings.groups, confidence),
+        groups=tuple(sorted(groups, key=_by_f1)),
         ranking=_ranking(options, run),
         languages=tuple(
             records.group_row((dump.words_for(name),), findings.languages[name], confidence)
@@ -335,13 +327,6 @@ def _ranking(options: ReportOptions, run: records.FinishedRun) -> compare.Rankin
         )
     )
     return compared.rankings[0] if compared.rankings else None
-
-
-def _groups(
-    groups: Mapping[compare.Group, ScoreStatistics], confidence: float
-) -> tuple[records.GroupRow, ...]:
-    rows = [records.group_row(name, own, confidence) for name, own in groups.items()]
-    return tuple(sorted(rows, key=_by_f1))
 
 
 def _by_f1(row: records.GroupRow) -> tuple[float, object]:

@@ -40,15 +40,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.files import (
-    Buckets,
-    check_is_regular,
-    is_remote,
-    mask_credentials,
-    read_bytes,
-    read_each,
-    split_by_bucket,
-)
+from bertscore_beam import files
 from bertscore_beam.records.row_scores import VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import InputError
@@ -204,8 +196,8 @@ def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
 
 def delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
     """Delete the files of all indexes but one."""
-    files = [name for name in folder.files(INDEX_FOLDER) if not name.startswith(f"{kept}/")]
-    folder.delete(*(f"{INDEX_FOLDER}/{name}" for name in files))
+    names = [name for name in folder.files(INDEX_FOLDER) if not name.startswith(f"{kept}/")]
+    folder.delete(*(f"{INDEX_FOLDER}/{name}" for name in names))
     folder.delete_empty_folders(INDEX_FOLDER)
 
 
@@ -222,19 +214,18 @@ def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket
     entries = _entries(folder, run, signatures, reasons)
     of_setting, of_reason = dict(enumerate(signatures)), dict(enumerate(reasons))
     yield (run.index, run.bits, WORDS), (run.number, of_setting, of_reason, b"")
-    for bucket, rows in split_by_bucket(entries, entries["high"], run.bits):
+    for bucket, rows in files.split_by_bucket(entries, entries["high"], run.bits):
         words = _used(of_setting, rows["setting"]), _used(of_reason, rows["reason"])
         yield (run.index, run.bits, bucket), (run.number, *words, rows.tobytes())
 
 
 def write_bucket(
     folder: OutputFolder,
-    bucket: Bucket,
-    fragments: Iterable[Fragment],
+    grouped: tuple[Bucket, Iterable[Fragment]],
     signatures: Iterable[str],
     reasons: Iterable[str],
 ) -> tuple[Bucket, int]:
-    """Sort and write one bucket; of rows with equal texts and settings it keeps the first.
+    """Sort and write one bucket, with its rows; of equal texts and settings it keeps the first.
 
     Returns:
         The bucket, and how many rows it has.
@@ -242,6 +233,7 @@ def write_bucket(
     settings, causes = (
         {word: n for n, word in enumerate(sorted(words))} for words in (signatures, reasons)
     )
+    bucket, fragments = grouped
     ordered = sorted(fragments, key=itemgetter(0))
     entries = np.concatenate([np.frombuffer(data, dtype=_ENTRY) for *_, data in ordered])
     start = 0
@@ -288,7 +280,7 @@ def _check_room(folder: OutputFolder, num_rows: int) -> None:
     than one, also on one disk.
     """
     needed = num_rows * _ENTRY.itemsize
-    paths = [tempfile.gettempdir(), *([] if is_remote(folder.root) else [folder.root])]
+    paths = [tempfile.gettempdir(), *([] if files.is_remote(folder.root) else [folder.root])]
     for path in paths:
         if (free := shutil.disk_usage(path).free) < needed:
             raise OSError(
@@ -305,15 +297,15 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     written = [((name, bits, WORDS), 0)]
-    with closing(Buckets(bits, itemgetter("high"))) as buckets:
+    with closing(files.Buckets(bits, itemgetter("high"))) as buckets:
         for run in runs:
             buckets.add(_entries(folder, run, signatures, reasons))
         codes = dict(enumerate(signatures)), dict(enumerate(reasons))
 
         def write(taken_bucket: tuple[int, npt.NDArray[np.void]]) -> tuple[Bucket, int]:
             bucket, entries = taken_bucket
-            fragment = (0, *codes, entries)
-            return write_bucket(folder, (name, bits, bucket), [fragment], signatures, reasons)
+            grouped = (name, bits, bucket), [(0, *codes, entries)]
+            return write_bucket(folder, grouped, signatures, reasons)
 
         taken = buckets.take(_ENTRY)
         with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
@@ -332,7 +324,7 @@ def _entries(
     """
     pieces = [np.empty(0, dtype=_ENTRY)]
     paths = (folder.path(rows_file(part)) for part in run.parts)
-    for part, data in zip(run.parts, read_each(paths, _READERS), strict=True):
+    for part, data in zip(run.parts, files.read_each(paths, _READERS), strict=True):
         if data is None:
             continue
         with suppress(InputError):
@@ -393,7 +385,7 @@ class IndexFiles:
 
     def __init__(self, folder: OutputFolder, index: Index) -> None:
         self._folder, self._index = folder, index
-        self._is_remote = is_remote(folder.root)
+        self._is_remote = files.is_remote(folder.root)
         self._lock = threading.Lock()
         self._fetched: dict[int, Future[_Bucket]] = {}  # or on their way, or found damaged
 
@@ -435,16 +427,16 @@ class IndexFiles:
     def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)
         if not self._is_remote:
-            check_is_regular(path)
+            files.check_is_regular(path)
         # Without a name, so that a killed worker leaves nothing on the disk.
         with _unnamed() if self._is_remote else open(path, "rb") as file:
             if self._is_remote:
-                file.write(read_bytes(path))
+                file.write(files.read_bytes(path))
                 file.flush()
             size = os.fstat(file.fileno()).st_size
             if size != rows * kind.itemsize:
                 raise InputError(
-                    f"{mask_credentials(path)!r} is damaged: got {size} bytes; expected "
+                    f"{files.mask_credentials(path)!r} is damaged: got {size} bytes; expected "
                     f"{rows * kind.itemsize}."
                 )
             entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")

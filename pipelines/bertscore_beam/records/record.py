@@ -114,9 +114,7 @@ class PartRecord:
     def of(cls, split: Split, *, summary: ScoreSummary, **made: Any) -> "PartRecord":
         """Record that the part of a split has been written; `made` are the other fields."""
         return cls(
-            part_name=split.part_name,
-            input_name=split.input_name,
-            row_offset=split.row_offset,
+            **{name: getattr(split, name) for name in ("part_name", "input_name", "row_offset")},
             num_rows=summary.rows,
             summary=summary,
             **_of_file(split),
@@ -173,12 +171,8 @@ class PartRecord:
 
 
 def _of_file(split: Split) -> dict[str, Any]:
-    return {
-        "file_rows": split.file_rows,
-        "file_size": split.file_size,
-        "file_version": split.file_version,
-        "reading": split.reading,
-    }
+    names = ("file_rows", "file_size", "file_version", "reading")
+    return {name: getattr(split, name) for name in names}
 
 
 def record_from_json(data: bytes) -> PartRecord | None:

@@ -1,10 +1,11 @@
-"""Beam counters and distributions of the jobs; docs/runners.md explains each of them.
+"""Beam counters and distributions of the jobs; docs/running-elsewhere.md explains each of them.
 
 A child of the pool has no Beam: it collects what is counted, and the launcher adds it to Beam's.
 """
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bertscore_core import ScoreSummary
@@ -16,15 +17,6 @@ PAIRS_SCORED = "pairs_scored"
 ROWS_REJECTED = "rows_rejected"
 ROWS_REUSED = "rows_reused"
 REASON = "reason"  # a prefix, one counter a reason: reason_null_candidate, ...
-TOKENS = "tokens"
-PADDING_TOKENS = "padding_tokens"
-BATCHES = "batches"
-MEMORY_RETRIES = "memory_retries"
-LOWERED_BATCHES = "lowered_batches"
-DEVICE_BUSY_MSEC = "device_busy_msec"
-DEVICE_IDLE_MSEC = "device_idle_msec"
-DEVICE_LATE_MSEC = "device_late_msec"
-HOST_WAITED_MSEC = "host_waited_msec"
 PARTS_WRITTEN = "parts_written"
 PARTS_KEPT = "parts_kept"
 SPLITS_FAILED = "splits_failed"
@@ -36,6 +28,18 @@ CRAWL_FILES_FAILED = "crawl_files_failed"
 CRAWL_BYTES = "crawl_bytes"
 SENTENCES_KEPT = "sentences_kept"
 PAIRS_MADE = "pairs_made"
+OF_WORK: Mapping[str, Callable[[Work], float]] = {
+    "tokens": lambda work: work.tokens,
+    "padding_tokens": lambda work: work.padded_tokens - work.tokens,
+    "batches": lambda work: work.batches,
+    "memory_retries": lambda work: work.retries,
+    "lowered_batches": lambda work: work.lowered_batches,
+    "device_busy_msec": lambda work: work.busy_seconds * 1000,
+    "device_idle_msec": lambda work: work.idle_seconds * 1000,
+    "device_late_msec": lambda work: work.late_seconds * 1000,
+    "host_waited_msec": lambda work: work.waited_seconds * 1000,
+}
+"""What the work of the device for one call adds to each of its counters."""
 
 
 @dataclass(slots=True)
@@ -99,14 +103,7 @@ def count_pairs(summary: ScoreSummary) -> None:
 
 def count_work(work: Work) -> None:
     """Count the work of the device for one call."""
-    count(TOKENS, work.tokens)
-    count(PADDING_TOKENS, work.padded_tokens - work.tokens)
-    count(BATCHES, work.batches)
-    count(MEMORY_RETRIES, work.retries)
-    count(LOWERED_BATCHES, work.lowered_batches)
-    count(DEVICE_BUSY_MSEC, round(work.busy_seconds * 1000))
-    count(DEVICE_IDLE_MSEC, round(work.idle_seconds * 1000))
-    count(DEVICE_LATE_MSEC, round(work.late_seconds * 1000))
-    count(HOST_WAITED_MSEC, round(work.waited_seconds * 1000))
+    for name, of in OF_WORK.items():
+        count(name, round(of(work)))
     if work.batches:
         observe(BATCH_MSEC, work.busy_seconds * 1000 / work.batches)

@@ -20,12 +20,7 @@ from types import FrameType
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import (
-    DebugOptions,
-    GoogleCloudOptions,
-    PortableOptions,
-    TestOptions,
-)
+from apache_beam.options import pipeline_options as of_beam
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -36,20 +31,9 @@ from rich.console import Console
 from bertscore_beam.dump import IMPORTS_FOLDER, TextFile
 from bertscore_beam.files import NotBegunError, before_work, mask_credentials, reaching, silenced
 from bertscore_beam.options import RunOptions
-from bertscore_beam.run import pool
+from bertscore_beam.run import output, pool
 from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is_temporary
 from bertscore_beam.run.lock import FolderLostError, hold
-from bertscore_beam.run.output import (
-    BROKEN,
-    NOTHING_KEPT,
-    REFUSED,
-    Outcome,
-    Shown,
-    ending_signals,
-    ending_with,
-    escape_json,
-    interrupted,
-)
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
@@ -98,11 +82,11 @@ class JobKind(Generic[Options, Plan, Job]):
 
     prepare: Callable[[Options, Runner], Plan]
     sketch: Callable[[Options, Runner], Iterable[Stage]]
-    show: Callable[[Plan], tuple[Shown, ...]]
+    show: Callable[[Plan], tuple[output.Shown, ...]]
     begin: Callable[[Plan, OutputFolder, Say], Job]
     stages: Callable[[Job], Iterable[Stage]]
-    conclude: Callable[[Job], Outcome]
-    refuse: Callable[[Plan], Outcome | None] = lambda plan: None
+    conclude: Callable[[Job], output.Outcome]
+    refuse: Callable[[Plan], output.Outcome | None] = lambda plan: None
     texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
     again: Callable[[Plan], Plan] = lambda plan: plan
     may_detach: bool = False
@@ -110,7 +94,7 @@ class JobKind(Generic[Options, Plan, Job]):
 
 def run_job(
     kind: JobKind[Options, Plan, Job], options: Options, say: Say, *, quiet: bool = False
-) -> Outcome:
+) -> output.Outcome:
     """Check, plan, run and conclude a job.
 
     Raises:
@@ -123,7 +107,7 @@ def run_job(
     runner = Runner.of(options)
     if options.print_job:
         text = print_job(options, kind.sketch(options, runner))
-        return Outcome(text=text, is_answer=True)
+        return output.Outcome(text=text, is_answer=True)
     runner.check(options, may_detach=kind.may_detach)
     with ExitStack() as stack:
         if not options.dry_run:
@@ -132,7 +116,7 @@ def run_job(
             planned = kind.prepare(options, runner)
             if options.dry_run:
                 with reaching("output", options.output):
-                    return Outcome(shown=kind.show(planned), is_answer=True)
+                    return output.Outcome(shown=kind.show(planned), is_answer=True)
         if (refused := kind.refuse(planned)) is not None:
             return refused
         at_work = threading.Event()
@@ -197,14 +181,14 @@ def _first_writing(options: RunOptions) -> Iterator[None]:
     try:
         with reaching("output", options.output):
             yield
-    except REFUSED as error:
+    except output.REFUSED as error:
         raise ConfigError(
             f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
             "expected a folder where files can be made. Choose another --output."
         ) from error
 
 
-def _with_restarts(outcome: Outcome) -> Outcome:
+def _with_restarts(outcome: output.Outcome) -> output.Outcome:
     if not (restarts := pool.restarts()):
         return outcome
     times = "once" if restarts == 1 else f"{restarts} times"
@@ -301,27 +285,27 @@ def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Itera
     """
 
     def stop(number: int, _: FrameType | None) -> None:
-        for handled in ending_signals():
+        for handled in output.ending_signals():
             signal.signal(handled, signal.SIG_IGN)  # it is ending already
         rest = "Finished parts are kept; the same command continues from there."
         words = (
             f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). "
-            f"{rest if kept else NOTHING_KEPT}\n"
+            f"{rest if kept else output.NOTHING_KEPT}\n"
         )
         if elsewhere:
             words += (
                 "The job itself may continue where it was submitted: stop it there if it should "
                 "not.\n"
             )
-        _leave(words, interrupted(number))
+        _leave(words, output.interrupted(number))
 
-    with ending_with(stop, *ending_signals()):
+    with output.ending_with(stop, *output.ending_signals()):
         yield
 
 
 def end_for(error: FolderLostError) -> NoReturn:
     """End the process from any thread: the runner cannot be stopped in another way."""
-    _leave(f"bertscore-beam: {escape_text(str(error))}\n", BROKEN)
+    _leave(f"bertscore-beam: {escape_text(str(error))}\n", output.BROKEN)
 
 
 def _leave(words: str, status: int) -> NoReturn:
@@ -345,7 +329,9 @@ def print_job(options: RunOptions, stages: Iterable[Stage]) -> str:
         if stage.runner.is_dataflow:
             check_needs(options, stage.runner.beam_options)
         jobs.append({"name": stage.name, **describe(stage.runner, stage.build)})
-    return escape_json(mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False)))
+    return output.escape_json(
+        mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
+    )
 
 
 def describe(runner: Runner, build: Build) -> dict[str, Any]:
@@ -373,7 +359,7 @@ def describe(runner: Runner, build: Build) -> dict[str, Any]:
     return {
         "runner": chosen.get_all_options()["runner"],
         "workers": pool,
-        "experiments": chosen.view_as(DebugOptions).experiments or [],
+        "experiments": chosen.view_as(of_beam.DebugOptions).experiments or [],
         "environments": {
             name: _environment(environment)
             for name, environment in sorted(proto.components.environments.items())
@@ -389,7 +375,7 @@ def pipeline_proto(runner: Runner, build: Build) -> beam_runner_api_pb2.Pipeline
     build(pipeline)
     if runner.is_local:
         return pipeline.to_runner_api()
-    environment = Environment.from_options(chosen.view_as(PortableOptions))
+    environment = Environment.from_options(chosen.view_as(of_beam.PortableOptions))
     return pipeline.to_runner_api(default_environment=environment)
 
 
@@ -399,8 +385,8 @@ def _dataflow_job(
     from apache_beam.runners.dataflow.internal import apiclient
 
     chosen = runner.beam_options
-    chosen.view_as(TestOptions).dry_run = True
-    chosen.view_as(GoogleCloudOptions).no_auth = True
+    chosen.view_as(of_beam.TestOptions).dry_run = True
+    chosen.view_as(of_beam.GoogleCloudOptions).no_auth = True
     pipeline = new_pipeline(chosen)
     build(pipeline)
     proto = pipeline.run().job.proto_pipeline

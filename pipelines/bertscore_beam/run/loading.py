@@ -6,55 +6,32 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
-from bertscore_beam.files import (
-    exists,
-    is_file,
-    join,
-    list_files,
-    mask_credentials,
-    reaching,
-    read_bytes,
-)
+import bertscore_core.model
+from bertscore_beam import files
 from bertscore_beam.options import DumpOptions, ScoreOptions, ScoringOptions
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
 from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
-from bertscore_core import (
-    Baseline,
-    BaselineNotFoundError,
-    ConfigError,
-    ScorerConfig,
-    choose_table,
-    model_for_language,
-    parse_baseline,
-)
-from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
-from bertscore_core.model import ModelFiles, resolve_model
+from bertscore_core import ScorerConfig, baseline as tables, model_for_language
+from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.registry import TunedLayer, find_layer, parse_layers
-
-if TYPE_CHECKING:
-    from bertscore_core import BertScorer, Settings
-    from bertscore_core.model import DeviceQueue
 
 logger = logging.getLogger(__name__)
 
 
 def load_scorer(
-    config: ScorerConfig, backend: str, queue: "DeviceQueue | None" = None
-) -> "BertScorer":
+    config: ScorerConfig, backend: str, queue: "bertscore_core.model.DeviceQueue | None" = None
+) -> "bertscore_core.BertScorer":
     """Load a scorer on a worker.
 
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
     """
     started = time.monotonic()
-    from bertscore_core import BertScorer  # here, since it imports torch, which takes seconds
-
     with at_work.saying("loading the model"):
-        scorer = BertScorer(config, queue=queue)
+        scorer = bertscore_core.BertScorer(config, queue=queue)  # imports torch: it takes seconds
     own_backend = scorer.settings.backend_version
     if own_backend != backend:
         raise ConfigError(
@@ -111,7 +88,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
         return config
     baseline = None
     if options.baseline is not None:
-        with reaching("baseline", options.baseline):
+        with files.reaching("baseline", options.baseline):
             baseline = read_baseline(
                 options.baseline,
                 language=options.language,
@@ -162,7 +139,9 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
     return config
 
 
-def settle_workers(config: ScorerConfig, threads: int | None) -> tuple[ScorerConfig, "Settings"]:
+def settle_workers(
+    config: ScorerConfig, threads: int | None
+) -> tuple[ScorerConfig, "bertscore_core.Settings"]:
     """Settle a config on the launcher, so that all workers use the same backend and number format.
 
     Raises:
@@ -216,11 +195,11 @@ def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
     return tokenizer.fingerprint, tokenizer.max_length
 
 
-def _model_files(options: ScoreOptions) -> ModelFiles:
+def _model_files(options: ScoreOptions) -> bertscore_core.model.ModelFiles:
     named = options.model
     if named is None and options.language is not None:
         named = model_for_language(options.language)
-    return resolve_model(
+    return bertscore_core.model.resolve_model(
         named, revision=options.revision, allow_pickle_weights=options.allow_pickle_weights
     )
 
@@ -229,16 +208,16 @@ def _layer(options: ScoreOptions) -> int | None:
     """Return the layer that was asked for, by its number or by a file; None for neither."""
     if options.num_layers is not None or options.registry is None:
         return options.num_layers
-    shown = mask_credentials(options.registry)
-    with reaching("registry", options.registry):
+    shown = files.mask_credentials(options.registry)
+    with files.reaching("registry", options.registry):
         rows = read_layers(options.registry)
     if rows is None:
         raise ConfigError(
             f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
             "FILE` writes. Check --registry."
         )
-    files = _model_files(options)
-    return find_layer(rows, files.name, files.weights_digest(), shown).num_layers
+    model = _model_files(options)
+    return find_layer(rows, model.name, model.weights_digest(), shown).num_layers
 
 
 def read_layers(path: str) -> list[TunedLayer] | None:
@@ -249,17 +228,17 @@ def read_layers(path: str) -> list[TunedLayer] | None:
         OSError: It cannot be reached.
     """
     try:
-        data = read_bytes(path)
+        data = files.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
         data = b""
-    return parse_layers(data, mask_credentials(path))
+    return parse_layers(data, files.mask_credentials(path))
 
 
 def read_baseline(
     path: str, language: str | None, model: Callable[[], str], *, idf: bool
-) -> Baseline:
+) -> tables.Baseline:
     """Read a table, or choose and read one by language and model from a folder of tables.
 
     Args:
@@ -272,37 +251,39 @@ def read_baseline(
         BaselineNotFoundError: The folder has no such table.
         ConfigError: It cannot be read, or is no baseline table.
     """
-    shown, name = mask_credentials(path), CUSTOM
-    if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
+    shown, name = files.mask_credentials(path), tables.CUSTOM
+    if not files.is_file(path) and (names := files.list_files(path, suffix=tables.TABLE_SUFFIX)):
         if language is None:
             raise BaselineNotFoundError(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give --language CODE, or the path of a table."
             )
-        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+        if files.exists(files.join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
             raise ConfigError(
                 f"the baseline run in {shown!r} is not done, or not for every language: got no "
                 f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
                 "a table in it."
             )
-        below = choose_table(names, language, model(), idf=idf)
-        path, name = join(path, below), table_name(below)
+        below = tables.choose_table(names, language, model(), idf=idf)
+        path, name = files.join(path, below), tables.table_name(below)
     try:
-        text = read_bytes(path).decode()
+        text = files.read_bytes(path).decode()
     except IsADirectoryError as error:
         raise ConfigError(
             f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
-            f"{TABLE_SUFFIX}; expected LANGUAGE/MODEL{TABLE_SUFFIX}. Check --baseline, or make "
-            "them with `bertscore-beam baseline`."
+            f"{tables.TABLE_SUFFIX}; expected LANGUAGE/MODEL{tables.TABLE_SUFFIX}. Check "
+            "--baseline, or make them with `bertscore-beam baseline`."
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"baseline {shown!r} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
             "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
         ) from error
-    beside = description_path(path)
-    description = read_bytes(beside) if is_file(beside) else None
-    return parse_baseline(text, mask_credentials(path), name=name, description=description)
+    beside = tables.description_path(path)
+    description = files.read_bytes(beside) if files.is_file(beside) else None
+    return tables.parse_baseline(
+        text, files.mask_credentials(path), name=name, description=description
+    )
 
 
 def _worker_device(options: ScoringOptions, threads: int | None) -> str:

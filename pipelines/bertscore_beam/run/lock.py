@@ -130,10 +130,8 @@ def _place(process: int) -> str:
 def _exists(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except (ProcessLookupError, PermissionError) as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -169,6 +167,9 @@ _RENAME_SECONDS = 0.2
 
 _MOST_LOST_FOLDERS = 3
 """How often to try again after another run has removed the folder that was just made."""
+
+_WATCH_SECONDS = 1.0
+"""How often to look whether the holder of a lock gives a sign of life."""
 
 _SETTLE_SECONDS = 1.0
 """How long to wait after writing a lock, before reading who wrote it last."""
@@ -395,7 +396,7 @@ def _watch(
     )
     began = time.monotonic()
     while True:
-        time.sleep(1.0)
+        time.sleep(_WATCH_SECONDS)
         lock = _read(path)
         beat = None if beat_path is None else _read(beat_path)
         passed = time.monotonic() - began

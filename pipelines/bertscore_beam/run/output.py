@@ -12,7 +12,7 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -36,14 +36,7 @@ WORSE = 4
 
 DEVICE_LOST = 75
 """Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""
-DEADLY = {
-    signal.SIGKILL,
-    signal.SIGSEGV,
-    signal.SIGBUS,
-    signal.SIGABRT,
-    signal.SIGILL,
-    signal.SIGFPE,
-}
+DEADLY = {signal.Signals["SIG" + name] for name in ["KILL", "SEGV", "BUS", "ABRT", "ILL", "FPE"]}
 """Signals by which a process dies that nobody has asked to end; the kernel sends SIGKILL where
 memory is short."""
 
@@ -148,7 +141,7 @@ class Shown:
 
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

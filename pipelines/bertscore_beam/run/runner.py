@@ -11,15 +11,7 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 import grpc
-from apache_beam.options.pipeline_options import (
-    FlinkRunnerOptions,
-    GoogleCloudOptions,
-    PipelineOptions,
-    PortableOptions,
-    SparkRunnerOptions,
-    WorkerOptions,
-    _BeamArgumentParser,
-)
+from apache_beam.options import pipeline_options as of_beam
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -49,7 +41,7 @@ _PLACES = ("input", "output", "idf", "reuse", "wet", "documents", "sentences")
 """Options that name paths for the workers to open."""
 
 
-def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
+def check_needs(options: RunOptions, chosen: of_beam.PipelineOptions) -> None:
     """Check the options alone, without a look at files or the network."""
     try:
         from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
@@ -65,7 +57,7 @@ def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
     for name in _BUCKETS:
         # If Beam cannot use the place, it looks for a default bucket, and would make one.
         wrong = PipelineOptionsValidator(chosen, None).validate_gcs_path(
-            chosen.view_as(GoogleCloudOptions), name
+            chosen.view_as(of_beam.GoogleCloudOptions), name
         )
         if values[name] and wrong:
             raise ConfigError(
@@ -76,9 +68,9 @@ def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
     _check_reachable(options)
 
 
-def check_credentials(chosen: PipelineOptions) -> None:
+def check_credentials(chosen: of_beam.PipelineOptions) -> None:
     """Check that there are credentials to submit with. Without any, Beam searches for minutes."""
-    if chosen.view_as(GoogleCloudOptions).no_auth:
+    if chosen.view_as(of_beam.GoogleCloudOptions).no_auth:
         return
     import google.auth
     from google.auth.exceptions import GoogleAuthError
@@ -120,40 +112,36 @@ _CURES = {
 }
 
 
-def check_service(name: str, chosen: PipelineOptions) -> None:
+def check_service(name: str, chosen: of_beam.PipelineOptions) -> None:
     """Check that the job service of a runner answers, or that its program is there.
 
     Beam itself looks only when the folder has been changed, and waits for minutes. A program that
     has to be fetched is fetched here, and kept as Beam keeps it.
     """
-    endpoint = chosen.view_as(PortableOptions).job_endpoint
+    endpoint = chosen.view_as(of_beam.PortableOptions).job_endpoint
     if name not in {"portable", *_PROGRAMS} or endpoint == "embed":
         return
     if endpoint is not None:
-        _check_answers(endpoint)
+        try:
+            ExternalJobServer(endpoint, ANSWER_SECONDS).start()
+        except grpc.FutureTimeoutError as error:
+            raise ConfigError(
+                f"the job service does not answer: got no connection to --job_endpoint={endpoint} "
+                f"in {ANSWER_SECONDS} s; expected one. Start it, or correct the address."
+            ) from error
     elif name == "portable":
         raise ConfigError(
             "PortableRunner needs --job_endpoint: got none; expected the address of a job service. "
             "Give -- --job_endpoint=HOST:PORT, or leave --runner out."
         )
     elif not (
-        chosen.view_as(FlinkRunnerOptions).flink_submit_uber_jar
-        or chosen.view_as(SparkRunnerOptions).spark_submit_uber_jar
+        chosen.view_as(of_beam.FlinkRunnerOptions).flink_submit_uber_jar
+        or chosen.view_as(of_beam.SparkRunnerOptions).spark_submit_uber_jar
     ):
         _check_program(name, chosen)
 
 
-def _check_answers(endpoint: str) -> None:
-    try:
-        ExternalJobServer(endpoint, ANSWER_SECONDS).start()
-    except grpc.FutureTimeoutError as error:
-        raise ConfigError(
-            f"the job service does not answer: got no connection to --job_endpoint={endpoint} in "
-            f"{ANSWER_SECONDS} s; expected one. Start it, or correct the address."
-        ) from error
-
-
-def _check_program(name: str, chosen: PipelineOptions) -> None:
+def _check_program(name: str, chosen: of_beam.PipelineOptions) -> None:
     server = _PROGRAMS[name](chosen)
     try:
         if isinstance(server, JavaJarJobServer):
@@ -284,7 +272,7 @@ class Runner:
         """Worker processes that share the splits; None if another service chooses their number."""
         if self.is_local:
             return self.workers
-        options = self.beam_options.view_as(WorkerOptions)
+        options = self.beam_options.view_as(of_beam.WorkerOptions)
         return options.max_num_workers or options.num_workers or None
 
     @property
@@ -307,9 +295,9 @@ class Runner:
         return math.ceil(self.workers / max(len(self.gpus), 1)) if self.is_local else None
 
     @property
-    def beam_options(self) -> PipelineOptions:
+    def beam_options(self) -> of_beam.PipelineOptions:
         """Beam's options, a new object each time, since runners change it."""
-        return PipelineOptions(list(self.flags))
+        return of_beam.PipelineOptions(list(self.flags))
 
     def check(self, options: RunOptions, *, may_detach: bool = True) -> None:
         """Check that everything the runner needs is there, before any work.
@@ -365,10 +353,10 @@ class Runner:
         """Return an empty pipeline."""
         return new_pipeline(self.beam_options, FnApiRunner() if self.is_local else None)
 
-    def _check_detached(self, chosen: PipelineOptions) -> None:
+    def _check_detached(self, chosen: of_beam.PipelineOptions) -> None:
         if not self.detached or self.is_dataflow:
             return
-        portable = chosen.view_as(PortableOptions)
+        portable = chosen.view_as(of_beam.PortableOptions)
         service, workers = portable.job_endpoint, portable.environment_type
         if service in (None, "embed") or workers == "LOOPBACK":
             raise ConfigError(
@@ -379,7 +367,7 @@ class Runner:
 
 
 def new_pipeline(
-    chosen: PipelineOptions, runner: beam.runners.PipelineRunner | None = None
+    chosen: of_beam.PipelineOptions, runner: beam.runners.PipelineRunner | None = None
 ) -> beam.Pipeline:
     """Return an empty pipeline."""
     try:
@@ -398,7 +386,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _check_placeholders(options: RunOptions, chosen: PipelineOptions) -> None:
+def _check_placeholders(options: RunOptions, chosen: of_beam.PipelineOptions) -> None:
     own = {name: value for name, value in options.describe().items() if name != "beam"}
     for name, value in (own | chosen.get_all_options(drop_default=True)).items():
         if _PLACEHOLDER.search(str(value)):
@@ -430,8 +418,8 @@ def _read_flags(flags: Sequence[str]) -> tuple[str, Namespace]:
     Raises:
         ConfigError: A value would end the process, or Beam would ignore an option.
     """
-    parser = _BeamArgumentParser(allow_abbrev=False, exit_on_error=False)
-    for kind in PipelineOptions.__subclasses__():
+    parser = of_beam._BeamArgumentParser(allow_abbrev=False, exit_on_error=False)
+    for kind in of_beam.PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)
     try:
         given, unknown = parser.parse_known_args(list(flags))

@@ -13,56 +13,11 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam import run
+from bertscore_beam import records, run
 from bertscore_beam.dump import Plan, plan_from_bytes
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
+from bertscore_beam.idf import IdfTables, describe_tables, note_path
 from bertscore_beam.metrics import described
-from bertscore_beam.records import (
-    EVERY_LANGUAGE,
-    FILES_FILE,
-    IDF_FILE,
-    WORDS,
-    Bucket,
-    FailedSplit,
-    FolderRecords,
-    Fragment,
-    GroupRow,
-    IndexedParts,
-    PartRecord,
-    PieceRun,
-    ReusedPart,
-    RunTotals,
-    SplitResult,
-    Standing,
-    by_bin,
-    declare_index,
-    delete_index,
-    delete_plans,
-    delete_records,
-    files_of_run,
-    find_records,
-    group_part,
-    group_row,
-    in_order,
-    judge,
-    merge_statistics,
-    metrics_of,
-    no_groups_words,
-    num_packs,
-    pack_of,
-    read_groups,
-    read_pieces,
-    read_sizes,
-    rejected_files,
-    runs_to_index,
-    standing_of,
-    summary_of_languages,
-    write_bucket,
-    write_groups,
-    write_index,
-    write_pack,
-)
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_core.errors import load_json
 from bertscore_core.stats import ScoreSummary
@@ -74,11 +29,11 @@ from bertscore_core.tokens import Work
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunParts:
     plan: Plan
-    found: FolderRecords
-    standing: Standing
+    found: records.FolderRecords
+    standing: records.Standing
 
-    def records(self) -> Iterator[PartRecord]:
-        for _, of_bin, in_bin in by_bin(self.standing.done, self.found.records):
+    def records(self) -> Iterator[records.PartRecord]:
+        for _, of_bin, in_bin in records.by_bin(self.standing.done, self.found.records):
             for split in of_bin:
                 yield in_bin[split.part_name]
 
@@ -86,16 +41,18 @@ class _RunParts:
 def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
     folder = spec.folder
     plan = plan_from_bytes(folder.read(run.PLAN_FILE), folder.root)
-    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
-    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
+    found = records.find_records(
+        folder, spec.record_generation, records.num_packs(len(plan.splits))
+    )
+    sizes = records.read_sizes(folder, records.files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
-    return _RunParts(plan=plan, found=found, standing=standing_of(*given, at_end=True))
+    return _RunParts(plan=plan, found=found, standing=records.standing_of(*given, at_end=True))
 
 
-def _indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
-    return IndexedParts.of(
-        (record.part_name, record.texts_digest, record.num_rows) for record in records
+def _indexed_parts(of_parts: Iterable[records.PartRecord]) -> records.IndexedParts:
+    return records.IndexedParts.of(
+        (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
     )
 
 
@@ -115,23 +72,23 @@ class PackRecords(beam.PTransform):
 
     spec: ScoreSpec
 
-    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[str]:
+    def expand(self, results: beam.PCollection[records.SplitResult]) -> beam.PCollection[str]:
         """Spread the records over the packs; they cross the stage boundary compressed."""
         spec = self.spec
         write = beam.Map(_write_pack, folder=spec.folder, generation=spec.record_generation)
         return (
             results
             # (number of the pack, record as a line)
-            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
+            | "ChoosePack" >> beam.FlatMap(_in_pack, records.num_packs(spec.goal.parts))
             | "GroupByPack" >> beam.CombinePerKey(CompressLines())
             | "WritePack" >> write
         )
 
 
-def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
-    if not isinstance(result, FailedSplit):
-        record = result.record if isinstance(result, ReusedPart) else result
-        yield pack_of(record.part_name, packs), record.to_json()
+def _in_pack(result: records.SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
+    if not isinstance(result, records.FailedSplit):
+        record = result.record if isinstance(result, records.ReusedPart) else result
+        yield records.pack_of(record.part_name, packs), record.to_json()
 
 
 class CompressLines(beam.CombineFn):
@@ -172,7 +129,7 @@ class CompressLines(beam.CombineFn):
 def _write_pack(pack: tuple[int, bytes], *, folder: run.OutputFolder, generation: int) -> str:
     number, members = pack
     with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
-        return write_pack(folder, generation, number, file.read().splitlines())
+        return records.write_pack(folder, generation, number, file.read().splitlines())
 
 
 # The statistics of the groups of a run, in its pipeline.
@@ -197,9 +154,11 @@ class _GroupRun(beam.PTransform):
     packs: Any = None
 
     @no_annotations  # Beam has no type hint for the side input
-    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
+    def expand(
+        self, totals: beam.PCollection[records.RunTotals]
+    ) -> beam.PCollection[records.GroupRow]:
         spec = self.spec
-        group = partial(group_part, folder=spec.folder, by=spec.group_by)
+        group = partial(records.group_part, folder=spec.folder, by=spec.group_by)
         step = run.Each(group, attrgetter("part_name"))
         return (
             totals
@@ -208,23 +167,27 @@ class _GroupRun(beam.PTransform):
             | "SpreadParts" >> run.Spread()
             # PartStatistics: of one part, and then of all.
             | "GroupPart" >> beam.ParDo(run.RunStep(step))
-            | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
+            | "MergeGroups" >> beam.CombineGlobally(records.merge_statistics).with_fanout(16)
             | "OfEachGroup" >> beam.FlatMap(iter)
             | "SpreadGroups" >> run.Spread()
             # GroupRow: with its intervals.
-            | "RowOfGroup" >> beam.MapTuple(group_row)
+            | "RowOfGroup" >> beam.MapTuple(records.group_row)
         )
 
 
 def _records(
-    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterator[PartRecord]:
+    _: records.RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterator[records.PartRecord]:
     return _parts_of_run(spec, idf).records()
 
 
 def _small_records(
-    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterator[PartRecord]:
+    totals: records.RunTotals,
+    idf: IdfTables | None,
+    packs: Sequence[str] | None,
+    *,
+    spec: ScoreSpec,
+) -> Iterator[records.PartRecord]:
     for record in _records(totals, idf, packs, spec=spec):
         yield replace(record, languages={}, dropped={}, summary=ScoreSummary(), work=Work())
 
@@ -248,9 +211,9 @@ class _IndexRun(beam.PTransform):
     packs: Any
 
     @no_annotations  # Beam has no type hint for the side input
-    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
+    def expand(self, totals: beam.PCollection[records.RunTotals]) -> beam.PCollection[None]:
         folder = self.spec.folder
-        read = run.Each(partial(read_pieces, folder=folder), attrgetter("name"))
+        read = run.Each(partial(records.read_pieces, folder=folder), attrgetter("name"))
         pieces = (
             totals
             # PieceRun: names of parts, known when every split has been tried.
@@ -272,38 +235,31 @@ class _IndexRun(beam.PTransform):
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             # (bucket, its rows): 48 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
-            | "WriteBucket" >> beam.Map(_write_bucket, signatures, reasons, folder=folder)
+            | "WriteBucket" >> beam.Map(partial(records.write_bucket, folder), signatures, reasons)
         )
         return (
             written
             | "BucketsWritten" >> beam.combiners.ToList()
             # No bucket is written if the index was there, or there is no row.
-            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
+            | "DeclareIndex"
+            >> beam.Map(partial(records.declare_index, folder), signatures, reasons)
         )
 
 
 def _runs(
-    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
-) -> Iterator[PieceRun]:
-    return runs_to_index(spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec)))
+    totals: records.RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+) -> Iterator[records.PieceRun]:
+    return records.runs_to_index(
+        spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec))
+    )
 
 
-def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
-    return read[0][2] != WORDS
+def _is_of_bucket(read: tuple[records.Bucket, records.Fragment]) -> bool:
+    return read[0][2] != records.WORDS
 
 
-def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
+def _words(read: tuple[records.Bucket, records.Fragment], place: Literal[1, 2]) -> Iterable[str]:
     return () if _is_of_bucket(read) else read[1][place].values()
-
-
-def _write_bucket(
-    grouped: tuple[Bucket, Iterable[Fragment]],
-    signatures: Sequence[str],
-    reasons: Sequence[str],
-    *,
-    folder: run.OutputFolder,
-) -> tuple[Bucket, int]:
-    return write_bucket(folder, *grouped, signatures, reasons)
 
 
 logger = logging.getLogger(__name__)
@@ -320,13 +276,15 @@ class FinishRun(beam.PTransform):
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
 
-    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
+    def expand(
+        self, results: beam.PCollection[records.SplitResult]
+    ) -> beam.PCollection[records.RunTotals]:
         """Add up, then write; the output is a single element."""
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
         # Nobody needs their names, but whoever looks at the folder waits until they are written.
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
-        each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
-        totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
+        each = results | "TotalsOfSplit" >> beam.Map(records.RunTotals.of)
+        totals = each | "AddUp" >> beam.CombineGlobally(records.RunTotals.sum)
         indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
             indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))
@@ -338,7 +296,10 @@ class FinishRun(beam.PTransform):
 
 
 def finish_run(
-    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
+    spec: ScoreSpec,
+    new: records.RunTotals,
+    idf: IdfTables | None,
+    groups: Sequence[records.GroupRow] | None = None,
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
@@ -359,40 +320,40 @@ def finish_run(
     parts = _parts_of_run(spec, idf)
     plan, missing = parts.plan, parts.standing.work
     signatures = spec.settings.signatures(idf)
-    signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
-    summary = judge(
+    signature = None if spec.settings.by_column else signatures[records.EVERY_LANGUAGE]
+    summary = records.judge(
         replace(spec.goal, restarts=run.pool.restarts()),
         new,
         signature,
         missing=[split.part_name for split in missing],
         doubled=parts.standing.stale,
         untouched_rows=parts.standing.rows_at_risk,
-        whole_idf=not is_incomplete(idf),
+        whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
         total = spec.goal.carried + new
-        summary["languages"] = summary_of_languages(total, signatures)
+        summary["languages"] = records.summary_of_languages(total, signatures)
     if spec.group_by or spec.metrics:
         if groups is None:
-            groups = read_groups(folder, parts.records(), spec.group_by)
-        rows = in_order(groups)
+            groups = records.read_groups(folder, parts.records(), spec.group_by)
+        rows = records.in_order(groups)
         if spec.metrics:
             summary["metrics"] = _metrics(spec, parts, rows[0])
-        summary |= write_groups(folder, rows, spec.group_by)
-        if spec.detached and (words := no_groups_words(summary, spec.group_by)):
+        summary |= records.write_groups(folder, rows, spec.group_by)
+        if spec.detached and (words := records.no_groups_words(summary, spec.group_by)):
             logger.warning(run.event("no_groups", reason=words))
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
-        rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
-        folder.write(FILES_FILE, rejects)
+        rejects = records.rejected_files(plan.rejected_files, missing, dict(new.failures))
+        folder.write(records.FILES_FILE, rejects)
     else:
-        folder.delete(FILES_FILE)
+        folder.delete(records.FILES_FILE)
     if spec.index:
         index_rows(folder, parts.records())
     else:
-        delete_index(folder)
-    delete_records(folder, parts.found.doubles)
+        records.delete_index(folder)
+    records.delete_records(folder, parts.found.doubles)
     folder.write_json(run.SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -402,22 +363,22 @@ def finish_run(
     return bool(summary["success"])
 
 
-def _metrics(spec: ScoreSpec, parts: _RunParts, total: GroupRow) -> dict[str, Any]:
+def _metrics(spec: ScoreSpec, parts: _RunParts, total: records.GroupRow) -> dict[str, Any]:
     """Return the other metrics over all rows, and how they are made."""
     sole = spec.settings.sole
     languages = sorted(spec.settings.by_language) if sole is None else [sole.config.language or ""]
     listed = any(record.digests.has_lists for record in parts.records())
     made = described(spec.metrics, languages, listed=listed)
-    return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
+    return {name: {**values, **made[name]} for name, values in records.metrics_of(total).items()}
 
 
-def index_rows(folder: run.OutputFolder, records: Iterable[PartRecord]) -> None:
+def index_rows(folder: run.OutputFolder, of_parts: Iterable[records.PartRecord]) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        run.pool.ask(write_index, folder, _indexed_parts(records))
+        run.pool.ask(records.write_index, folder, _indexed_parts(of_parts))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(run.event("index_not_written", reason=reason))
@@ -426,7 +387,7 @@ def index_rows(folder: run.OutputFolder, records: Iterable[PartRecord]) -> None:
 def _describe(folder: run.OutputFolder, idf: IdfTables) -> dict[str, Any]:
     """Return how the tables were counted; an earlier run may know more than their file says."""
     described = describe_tables(idf)
-    (data,) = folder.read_if_there(note_path(IDF_FILE))
+    (data,) = folder.read_if_there(note_path(records.IDF_FILE))
     with suppress(ValueError):  # a damaged note
         noted: dict[str, Any] = {} if data is None else load_json(data)
         if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:
@@ -435,14 +396,14 @@ def _describe(folder: run.OutputFolder, idf: IdfTables) -> dict[str, Any]:
 
 
 def _finish(
-    totals: RunTotals,
+    totals: records.RunTotals,
     idf: IdfTables | None,
     packs: Sequence[str],
     indexed: Sequence[None] | None,
-    groups: Sequence[GroupRow] | None = None,
+    groups: Sequence[records.GroupRow] | None = None,
     *,
     spec: ScoreSpec,
-) -> RunTotals:
+) -> records.RunTotals:
     if not spec.detached:
         finish_run(spec, totals, idf, groups)
         return totals
@@ -452,6 +413,6 @@ def _finish(
             f"the run is not a success: see {mask_credentials(spec.folder.path(run.SUMMARY_FILE))}"
         )
     if spec.folder.holds_lock():
-        delete_plans(spec.folder)
+        records.delete_plans(spec.folder)
         spec.folder.release()
     return totals

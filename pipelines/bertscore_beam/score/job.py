@@ -16,58 +16,11 @@ from typing import Any
 
 import apache_beam as beam
 
+from bertscore_beam import records, run
 from bertscore_beam.dump import TextFile, plan_to_bytes
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.idf import load_idf, repeats_in_sample, table_fields, table_warnings
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.records import (
-    FILES_FILE,
-    GROUPS_FILE,
-    IDF_FILE,
-    PARTS_FOLDER,
-    PENDING_FILE,
-    REJECTED_ROWS_FOLDER as REJECTED_ROWS,
-    REJECTS_FOLDER,
-    ROWS_FOLDER,
-    RowSetting,
-    RunGoal,
-    RunSettings,
-    RunTotals,
-    delete_plans,
-    delete_records,
-    keep_records,
-    record_name,
-    record_path,
-    rows_file,
-    rows_path,
-    show_groups_scored,
-)
-from bertscore_beam.run import (
-    BROKEN,
-    DONE,
-    PLAN_FILE,
-    RUN_FILE,
-    SPLIT_ROWS,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    TOO_MANY_REJECTS,
-    Amounts,
-    JobKind,
-    Outcome,
-    OutputFolder,
-    ReadPlan,
-    Runner,
-    RunOnDevice,
-    Say,
-    Shown,
-    Stage,
-    delete_input,
-    import_stage,
-    keep_imports,
-    lacking,
-    slow_words,
-    worker_errors,
-)
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
 from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_words
@@ -92,14 +45,14 @@ from bertscore_core import ScorerConfig, Signature
 from bertscore_core.baseline import idf_mismatch
 
 
-def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
+def show_score(planned: ScorePlan) -> tuple[run.Shown, ...]:
     """Describe what a run would do."""
-    job = resume_score(planned, OutputFolder(planned.output))
+    job = resume_score(planned, run.OutputFolder(planned.output))
     words = None
     if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_words(planned.plan, planned.settings)
-    warnings = [text for text in (words, missing, slow_words(planned.texts)) if text]
+    warnings = [text for text in (words, missing, run.slow_words(planned.texts)) if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
 
@@ -117,10 +70,10 @@ class ScoreRun:
 
     spec: ScoreSpec
     idf: IdfSource
-    stages: tuple[Stage, ...]
+    stages: tuple[run.Stage, ...]
 
 
-def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
+def texts_to_import(planned: ScorePlan, folder: run.OutputFolder) -> tuple[TextFile, ...]:
     """Return the files of text to import before the run can be planned.
 
     Raises:
@@ -131,7 +84,7 @@ def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile,
     return planned.plan.sketched
 
 
-def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
+def begin_score(planned: ScorePlan, folder: run.OutputFolder, say: run.Say) -> ScoreRun:
     """Compare the plan with the locked folder, and start the run.
 
     Raises:
@@ -142,7 +95,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     if words := without_setting_words(planned.plan, planned.settings):
         say(words)
     start_run(job)
-    keep_imports(folder, planned.texts, job.imports)
+    run.keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
@@ -168,7 +121,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return run_of(job, lacking(planned.texts, job.standing.work, job.imports))
+    return run_of(job, run.lacking(planned.texts, job.standing.work, job.imports))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -189,28 +142,32 @@ def start_run(job: ScoreJob) -> None:
     """
     folder, standing, plan = job.spec.folder, job.standing, job.planned.plan
     # One after the other, the marker first: the summary must not be missing beside a marker.
-    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
+    for name in (run.SUCCESS_FILE, run.SUMMARY_FILE, records.GROUPS_FILE, records.FILES_FILE):
         folder.delete(name)
     if job.before is not None:  # so that a marker of the old run is not valid any more
-        folder.write_json(RUN_FILE, {**job.before, "run": job.spec.run})
+        folder.write_json(run.RUN_FILE, {**job.before, "run": job.spec.run})
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
-    notes = {f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)}
-    for note in (rows_path, rows_file):
+    notes = {
+        f"{at}/{name}"
+        for at in (records.REJECTED_ROWS_FOLDER, records.ROWS_FOLDER)
+        for name in folder.files(at)
+    }
+    for note in (records.rows_path, records.rows_file):
         notes.difference_update(map(note, job.kept))
     folder.delete(*parts)
-    folder.delete(*map(record_path, parts))
+    folder.delete(*map(records.record_path, parts))
     unsure = [split.part_name for split in standing.unsure]
-    keep_records(folder, job.found, gone=parts, unsure=unsure)
+    records.keep_records(folder, job.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
-    delete_records(folder, job.found.foreign)
-    for emptied in (REJECTED_ROWS, ROWS_FOLDER):
+    records.delete_records(folder, job.found.foreign)
+    for emptied in (records.REJECTED_ROWS_FOLDER, records.ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
-    folder.write(PLAN_FILE, plan_to_bytes(plan))
-    folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=standing.work)))
+    folder.write(run.PLAN_FILE, plan_to_bytes(plan))
+    folder.write(records.PENDING_FILE, plan_to_bytes(replace(plan, splits=standing.work)))
     folder.write_json(
-        RUN_FILE,
+        run.RUN_FILE,
         {
             "run": job.spec.run,
             "identity": dict(job.spec.identity),
@@ -219,14 +176,14 @@ def start_run(job: ScoreJob) -> None:
             "corpus": plan.digest,
             "rows": plan.num_rows,
             "parts": len(plan.splits),
-            SPLIT_ROWS: plan.split_rows,
+            run.SPLIT_ROWS: plan.split_rows,
             "started": job.spec.goal.started,
             "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
 
 
-def _signatures(settings: RunSettings) -> dict[str, object]:
+def _signatures(settings: records.RunSettings) -> dict[str, object]:
     if settings.sole is not None:
         return {"signature": settings.sole.signature.format()}
     return {"signatures": settings.signatures(None)}
@@ -243,25 +200,25 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not job.standing.work and not spec.detached:
         return ScoreRun(spec=spec, idf=job.idf, stages=())
-    rows = Amounts(
-        (record_name(split.part_name), split.about_rows) for split in job.standing.pending
+    rows = run.Amounts(
+        (records.record_name(split.part_name), split.about_rows) for split in job.standing.pending
     )
     runner = job.planned.runner
     stage = replace(
         _stage(runner, spec, job.idf),
-        folder=PARTS_FOLDER,
+        folder=records.PARTS_FOLDER,
         amounts=rows,
         before=plan.about_rows - rows.total,
         first=(plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
         started=spec.goal.started,
     )
-    imports = (import_stage(texts, runner, spec.folder),) if texts else ()
+    imports = (run.import_stage(texts, runner, spec.folder),) if texts else ()
     return ScoreRun(spec=spec, idf=job.idf, stages=(*imports, stage))
 
 
-def _stage(runner: Runner, spec: ScoreSpec, idf: IdfSource) -> Stage:
-    return Stage(
+def _stage(runner: run.Runner, spec: ScoreSpec, idf: IdfSource) -> run.Stage:
+    return run.Stage(
         name="score", runner=runner, build=partial(build_score_pipeline, spec=spec, idf=idf)
     )
 
@@ -277,49 +234,49 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource
         root
         # SplitRun: what to read, a few hundred bytes for each split.
         # ToScore: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.workers)
+        | "ReadPending" >> run.ReadPlan(spec.folder.path(records.PENDING_FILE), spec.workers)
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)
+        | "ScoreSplits" >> run.RunOnDevice(ScoreSplits(spec), spec.accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 
 
-def conclude_score(run: ScoreRun) -> Outcome:
+def conclude_score(begun: ScoreRun) -> run.Outcome:
     """Return the exit status and the texts that the summary leads to.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder = run.spec.folder
-    if run.spec.detached:
-        marker = mask_credentials(folder.path(SUCCESS_FILE))
+    folder = begun.spec.folder
+    if begun.spec.detached:
+        marker = mask_credentials(folder.path(run.SUCCESS_FILE))
         words = (
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
-        return Outcome(warnings=(words,))
-    if not run.stages:  # no pipeline has run, so none has written the summary
-        with worker_errors():
-            table = None if run.idf.path is None else load_idf(run.idf.path)
-            finish_run(run.spec, RunTotals(), table)
-    delete_plans(folder)
-    with worker_errors():  # a summary that is missing after all is the run's fault
-        summary = json.loads(folder.read(SUMMARY_FILE))
-    if summary["success"] and not run.spec.keep_input:
-        delete_input(folder)
-    status, warnings = _verdict(run.spec, summary)
+        return run.Outcome(warnings=(words,))
+    if not begun.stages:  # no pipeline has run, so none has written the summary
+        with run.worker_errors():
+            table = None if begun.idf.path is None else load_idf(begun.idf.path)
+            finish_run(begun.spec, records.RunTotals(), table)
+    records.delete_plans(folder)
+    with run.worker_errors():  # a summary that is missing after all is the run's fault
+        summary = json.loads(folder.read(run.SUMMARY_FILE))
+    if summary["success"] and not begun.spec.keep_input:
+        run.delete_input(folder)
+    status, warnings = _verdict(begun.spec, summary)
     warnings = [
-        *run_warnings(summary, run.spec),
+        *run_warnings(summary, begun.spec),
         *table_warnings(summary.get("idf") or {}),
         *warnings,
     ]
-    return Outcome(
+    return run.Outcome(
         status=status,
         shown=(
             show_summary(summary, folder.root),
             *show_languages_scored(summary),
-            *show_groups_scored(summary),
+            *records.show_groups_scored(summary),
         ),
         document={"output": mask_credentials(folder.root), "summary": summary},
         warnings=tuple(warnings),
@@ -327,11 +284,11 @@ def conclude_score(run: ScoreRun) -> Outcome:
 
 
 def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
-    rejects = mask_credentials(spec.folder.path(REJECTS_FOLDER))
+    rejects = mask_credentials(spec.folder.path(records.REJECTS_FOLDER))
     if summary["success"]:
-        return DONE, []
+        return run.DONE, []
     if summary["complete"]:
-        return TOO_MANY_REJECTS, gate_words(summary, rejects)
+        return run.TOO_MANY_REJECTS, gate_words(summary, rejects)
     words = (
         f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
         "be read; repair or remove them and run the same command again. They are listed in "
@@ -341,15 +298,15 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
         words += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
         words += f" Nothing is scored: {summary['idf']['problem']}."
-    return BROKEN, [words]
+    return run.BROKEN, [words]
 
 
-def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
+def sketch_score(options: ScoreOptions, runner: run.Runner) -> Iterator[run.Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    folder = OutputFolder(options.output)
+    folder = run.OutputFolder(options.output)
     counts = options.idf == "corpus"
-    path = folder.path(IDF_FILE) if counts else options.idf
-    setting = RowSetting(
+    path = folder.path(records.IDF_FILE) if counts else options.idf
+    setting = records.RowSetting(
         config=ScorerConfig(),
         signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
         max_length=None,
@@ -357,11 +314,11 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     spec = ScoreSpec(
         run="",
         folder=folder,
-        settings=RunSettings.of_all_rows(setting),
+        settings=records.RunSettings.of_all_rows(setting),
         identity={},
         fields=table_fields(options),
         digest="",
-        goal=RunGoal(),
+        goal=records.RunGoal(),
         group_by=options.group_by,
         metrics=options.metrics,
         index=options.index,
@@ -372,7 +329,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     yield _stage(runner, spec, idf)
 
 
-SCORE = JobKind(
+SCORE = run.JobKind(
     prepare=plan_score,
     sketch=sketch_score,
     show=show_score,

@@ -9,25 +9,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+import bertscore_core.model
 from bertscore_beam import records
 from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Plan, Reason, TableFields, by_name, words_for
 from bertscore_beam.options import OTHERS, ScoreOptions
 from bertscore_beam.run import OutputFolder, ask, load_scorer, scorer_config, settle_workers
-from bertscore_core import (
-    Baseline,
-    BaselineNotFoundError,
-    BertScoreError,
-    ConfigError,
-    ScorerConfig,
-    UnknownLanguageError,
-)
 from bertscore_core.scorer_config import model_part
-
-if TYPE_CHECKING:
-    from bertscore_core import BertScorer, Settings
-    from bertscore_core.model import DeviceQueue
 
 # The scorers that a worker has loaded, within a bound on their memory.
 #
@@ -58,9 +46,7 @@ class ModelMemory:
             return self.limit
         import torch  # here, since it takes seconds
 
-        from bertscore_core.model import resolve_device
-
-        chosen = resolve_device(device)
+        chosen = bertscore_core.model.resolve_device(device)
         if chosen.type == "cuda":
             total, processes = torch.cuda.get_device_properties(chosen).total_memory, 1
         else:
@@ -73,8 +59,8 @@ class _Loaded:
     """A loaded model: its size, and the scorers that share it by the label of their setting."""
 
     size: int
-    scorer: "BertScorer"
-    by_label: "dict[str, BertScorer]" = field(default_factory=dict)
+    scorer: "bertscore_core.BertScorer"
+    by_label: "dict[str, bertscore_core.BertScorer]" = field(default_factory=dict)
 
 
 class LoadedScorers:
@@ -86,11 +72,12 @@ class LoadedScorers:
 
     def __init__(self, memory: ModelMemory | None = None) -> None:
         self._memory = ModelMemory() if memory is None else memory
-        self._loaded: OrderedDict[ScorerConfig, _Loaded] = OrderedDict()
-        self._queue: DeviceQueue | None = None  # of the device, which is known with the first
+        self._loaded: OrderedDict[bertscore_core.ScorerConfig, _Loaded] = OrderedDict()
+        # Of the device, which is known with the first.
+        self._queue: bertscore_core.model.DeviceQueue | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, setting: records.RowSetting) -> "BertScorer":
+    def __call__(self, setting: records.RowSetting) -> "bertscore_core.BertScorer":
         """Return the scorer of a setting."""
         model = model_part(setting.config)
         with self._lock:
@@ -137,7 +124,7 @@ class SettledLanguages:
     by_language: dict[str, records.RowSetting] = field(default_factory=dict)
     missing: dict[str, Reason] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    baselines: dict[str, Baseline | None] = field(default_factory=dict)
+    baselines: dict[str, bertscore_core.Baseline | None] = field(default_factory=dict)
 
     def with_others(self, others: "SettledLanguages") -> "SettledLanguages":
         """Add other languages."""
@@ -205,7 +192,7 @@ def settle_each(
             used.
     """
     named, settled = frozenset(options.languages or ()), SettledLanguages()
-    models: dict[ScorerConfig, Settings] = {}
+    models: dict[bertscore_core.ScorerConfig, bertscore_core.Settings] = {}
     for language in languages:
         alone = options.language_column is None
         chosen = options if alone else options.for_language(language)
@@ -215,7 +202,7 @@ def settle_each(
         try:
             config = scorer_config(chosen, threads)
             settings = settle_sharing(models, config, threads)
-        except BertScoreError as error:
+        except bertscore_core.BertScoreError as error:
             if alone:
                 raise
             reason = _REASONS.get(type(error))
@@ -230,8 +217,10 @@ def settle_each(
 
 
 def settle_sharing(
-    models: "dict[ScorerConfig, Settings]", config: ScorerConfig, threads: int | None
-) -> "Settings":
+    models: "dict[bertscore_core.ScorerConfig, bertscore_core.Settings]",
+    config: bertscore_core.ScorerConfig,
+    threads: int | None,
+) -> "bertscore_core.Settings":
     """Settle a configuration; `models` are those that are settled, each for all that share it."""
     from bertscore_core.config import share_model  # here, since it takes seconds
 
@@ -242,7 +231,9 @@ def settle_sharing(
     return models[model]
 
 
-def row_setting(config: ScorerConfig, settings: "Settings") -> records.RowSetting:
+def row_setting(
+    config: bertscore_core.ScorerConfig, settings: "bertscore_core.Settings"
+) -> records.RowSetting:
     """Return the setting of rows for workers, all with the same backend and number format."""
     baseline = None
     if settings.baseline is not None:  # float32 numbers, which Python's floats hold
@@ -259,10 +250,10 @@ def row_setting(config: ScorerConfig, settings: "Settings") -> records.RowSettin
 
 def _nothing_left(
     options: ScoreOptions, rows: Mapping[str, int], errors: Sequence[str]
-) -> ConfigError:
+) -> bertscore_core.ConfigError:
     shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
     why = f" The first: {errors[0]}" if errors else ""
-    return ConfigError(
+    return bertscore_core.ConfigError(
         f"no language of the column {options.language_column!r} has a setting: got "
         f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
         f"registry knows. Check --language-column and --languages.{why}"
@@ -294,7 +285,7 @@ def check_rejects(options: ScoreOptions, plan: Plan, settings: records.RunSettin
     """
     number, most = sum(_without_setting(plan, settings).values()), options.max_reject_fraction
     if number and _share(number, plan) > most:
-        raise ConfigError(
+        raise bertscore_core.ConfigError(
             f"too many rows would have no score: {without_setting_words(plan, settings)} "
             f"Expected at most {most:.2%} of the rows (--max-reject-fraction). Check "
             "--language-column and --languages, or raise that share."
@@ -315,9 +306,9 @@ _SHOWN = 10
 """Languages named in a message."""
 
 
-_REASONS: Mapping[type[BertScoreError], Reason] = {
-    UnknownLanguageError: Reason.UNKNOWN_LANGUAGE,
-    BaselineNotFoundError: Reason.LANGUAGE_WITHOUT_BASELINE,
+_REASONS: Mapping[type[bertscore_core.BertScoreError], Reason] = {
+    bertscore_core.UnknownLanguageError: Reason.UNKNOWN_LANGUAGE,
+    bertscore_core.BaselineNotFoundError: Reason.LANGUAGE_WITHOUT_BASELINE,
 }
 """Errors of a language that nobody named with which a run can work: the reason of its rows."""
 

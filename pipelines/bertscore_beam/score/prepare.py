@@ -15,41 +15,12 @@ from functools import partial
 from importlib.metadata import version
 from itertools import chain
 
-from bertscore_beam import dump, run
+from bertscore_beam import dump, records, run
 from bertscore_beam.dump.text import PARSER
 from bertscore_beam.files import absolute, join, list_files, mask_credentials, reaching
 from bertscore_beam.idf import IdfTables, load_idf, table_fields
 from bertscore_beam.metrics import check_metrics, identity_of
 from bertscore_beam.options import IDF_WORDS, ScoreOptions
-from bertscore_beam.records import (
-    SHOWN_FAILURES,
-    UNCOUNTED,
-    FolderRecords,
-    PartRecord,
-    Records,
-    Reuse,
-    RunGoal,
-    RunSettings,
-    Standing,
-    check_given_idf,
-    check_groups,
-    check_same_job,
-    check_same_texts,
-    comparable,
-    files_of_run,
-    find_records,
-    find_reuse,
-    input_of,
-    job_identity,
-    language_identity,
-    num_packs,
-    read_sizes,
-    record_path,
-    rows_file,
-    rows_path,
-    standing_of,
-    with_known_languages,
-)
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
 from bertscore_beam.score.plan_settings import (
     ModelMemory,
@@ -136,7 +107,7 @@ class ScorePlan:
     options: ScoreOptions
     runner: run.Runner
     output: str
-    settings: RunSettings
+    settings: records.RunSettings
     baselines: Mapping[str, Baseline | None]
     fields: dump.TableFields
     files: tuple[dump.InputFile, ...]
@@ -145,7 +116,7 @@ class ScorePlan:
     plan: dump.Plan
     given_idf: IdfTables | None
     started: float
-    reuse: Reuse | None
+    reuse: records.Reuse | None
 
     @property
     def device_words(self) -> str | None:
@@ -172,8 +143,8 @@ class ScoreJob:
 
     planned: ScorePlan
     spec: ScoreSpec
-    found: FolderRecords
-    standing: Standing
+    found: records.FolderRecords
+    standing: records.Standing
     superseded: tuple[str, ...]
     idf: IdfSource
     imports: frozenset[str]
@@ -215,7 +186,7 @@ def plan_score(
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
-        check_groups(given_idf, options.idf_group)
+        records.check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         files = imported or dump.expand_inputs(
             options.input, exclude=output, input_format=options.input_format
@@ -234,7 +205,7 @@ def plan_score(
         check_metrics(options.metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
     if given_idf is not None:
-        check_given_idf(given_idf, settings)
+        records.check_given_idf(given_idf, settings)
     if options.idf == "corpus":
         dump.check_all_reached(plan)
     return ScorePlan(
@@ -299,7 +270,12 @@ def _plan_of(
         ),
         written=lambda part: [
             join(output, name)
-            for name in (part, record_path(part), rows_path(part), rows_file(part))
+            for name in (
+                part,
+                records.record_path(part),
+                records.rows_path(part),
+                records.rows_file(part),
+            )
         ],
     )
     if plan.sketched:
@@ -312,8 +288,8 @@ def _plan_of(
 
 
 def _find_reuse(
-    options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
-) -> Reuse | None:
+    options: ScoreOptions, output: str, settings: records.RunSettings, given_idf: IdfTables | None
+) -> records.Reuse | None:
     if options.reuse is None:
         return None
     if given_idf is not None:
@@ -325,9 +301,9 @@ def _find_reuse(
     else:
         signatures = [setting.signature for setting in settings.by_language.values()]
         if options.idf == "corpus":
-            signatures = [replace(signature, idf=UNCOUNTED) for signature in signatures]
+            signatures = [replace(signature, idf=records.UNCOUNTED) for signature in signatures]
     with reaching("reuse", options.reuse):
-        return find_reuse(options.reuse, output, signatures)
+        return records.find_reuse(options.reuse, output, signatures)
 
 
 def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
@@ -339,30 +315,30 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    found = find_records(folder, num_bins=num_packs(len(plan.splits)))
-    files = files_of_run(folder)
+    found = records.find_records(folder, num_bins=records.num_packs(len(plan.splits)))
+    files = records.files_of_run(folder)
     run.check_stands_alone(folder.root, files.others)
     idf = _idf_source(planned, folder)
     settings = planned.settings.with_idf(idf.label)
-    identity = job_identity(settings, planned.fields, idf.label)
+    identity = records.job_identity(settings, planned.fields, idf.label)
     identity |= identity_of(options.metrics, options.language or "")
     digest = run.identity_digest(identity)
     before = run.read_same_command(folder, identity, may_be_damaged=options.overwrite)
-    identity |= language_identity(settings)
+    identity |= records.language_identity(settings)
     previous = None
-    records = found.records
-    sizes = read_sizes(folder, files, plan, records)
+    kept = found.records
+    sizes = records.read_sizes(folder, files, plan, kept)
     if not options.overwrite:
         previous = before
-        earlier = comparable(previous, identity, sketched=bool(plan.sketched))
-        run.check_same_run(earlier, with_known_languages(identity, previous))
+        earlier = records.comparable(previous, identity, sketched=bool(plan.sketched))
+        run.check_same_run(earlier, records.with_known_languages(identity, previous))
         if previous is None:
-            check_same_job(records, digest)
+            records.check_same_job(kept, digest)
         if not plan.sketched:
-            check_same_texts(
-                folder, plan, partial(_whole, records, sizes), planned.fields, previous
+            records.check_same_texts(
+                folder, plan, partial(_whole, kept, sizes), planned.fields, previous
             )
-    standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
+    standing = records.standing_of(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
     return ScoreJob(
@@ -371,7 +347,7 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
             run=uuid.uuid4().hex,
             folder=folder,
             settings=settings,
-            identity=with_known_languages(identity, previous),
+            identity=records.with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
             goal=_goal(planned, standing, to_report),
@@ -400,9 +376,11 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
     )
 
 
-def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> RunGoal:
+def _goal(
+    planned: ScorePlan, standing: records.Standing, orphans: tuple[str, ...]
+) -> records.RunGoal:
     options, plan = planned.options, planned.plan
-    return RunGoal(
+    return records.RunGoal(
         parts=len(plan.splits),
         # With as many candidates as rows, each row has one.
         rows=plan.num_rows if plan.num_rows == plan.about_rows else None,
@@ -410,28 +388,28 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
         files=len(planned.files),
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),
-        rejected_files={f.path: f.message for f in plan.rejected_files[:SHOWN_FAILURES]},
+        rejected_files={f.path: f.message for f in plan.rejected_files[: records.SHOWN_FAILURES]},
         min_rows=options.min_rows,
         max_reject_fraction=options.max_reject_fraction,
         max_truncated_fraction=options.max_truncated_fraction,
         num_orphan_parts=len(orphans),
-        orphan_parts=orphans[:SHOWN_FAILURES],
+        orphan_parts=orphans[: records.SHOWN_FAILURES],
         started=planned.started,
         carried=standing.carried,
         rows_at_risk=standing.rows_at_risk,
     )
 
 
-def _parts_of_missing_inputs(plan: dump.Plan, standing: Standing) -> tuple[str, ...]:
+def _parts_of_missing_inputs(plan: dump.Plan, standing: records.Standing) -> tuple[str, ...]:
     """Return parts of inputs that are certainly missing: none if a folder cannot be listed."""
     if not plan.is_whole:
         return ()
     unreachable = {file.input_name for file in plan.unreachable_files}
-    return tuple(part for part in standing.orphans if input_of(part) not in unreachable)
+    return tuple(part for part in standing.orphans if records.input_of(part) not in unreachable)
 
 
-def _whole(records: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:
-    return (record for record in records if sizes.get(record.part_name) == record.part_bytes)
+def _whole(kept: records.Records, sizes: Mapping[str, int]) -> Iterator[records.PartRecord]:
+    return (record for record in kept if sizes.get(record.part_name) == record.part_bytes)
 
 
 def _idf_source(planned: ScorePlan, folder: run.OutputFolder) -> IdfSource:

@@ -16,48 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_beam import dump
+from bertscore_beam import dump, records, run
 from bertscore_beam.files import absolute, list_files, mask_credentials, reaching
 from bertscore_beam.idf import note_path
 from bertscore_beam.options import RescaleOptions
-from bertscore_beam.records import (
-    FILES_FILE,
-    GROUPS_FILE,
-    IDF_FILE,
-    REJECTS_FOLDER,
-    FinishedRun,
-    PartRecord,
-    files_of_run,
-    find_records,
-    keep_records,
-    open_finished,
-    read_groups,
-    read_part_sizes,
-    record_path,
-    rows_file,
-    rows_path,
-    show_groups_scored,
-    write_groups,
-)
-from bertscore_beam.run import (
-    RUN_FILE,
-    SPLIT_ROWS,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    JobKind,
-    Outcome,
-    OutputFolder,
-    Runner,
-    Say,
-    Shown,
-    check_same_run,
-    check_stands_alone,
-    declare_success,
-    identity_digest,
-    read_baseline,
-    read_same_command,
-    worker_errors,
-)
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
@@ -91,7 +53,7 @@ def _rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[by
     return dump.write_part(scored, utc_times=utc_times), pairs.summary()
 
 
-IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
+IDF_FILES = (records.IDF_FILE, note_path(records.IDF_FILE))
 """The idf tables of a run, and what is noted of them."""
 
 # Parts rescaled at the same time, each of them in memory.
@@ -103,7 +65,7 @@ class RescalePlan:
     """A finished run and the baseline to rescale it with, checked."""
 
     options: RescaleOptions
-    finished: FinishedRun
+    finished: records.FinishedRun
     output: str
     signature: Signature
     row: FloatArray
@@ -127,15 +89,15 @@ class RescaleJob:
     """A run that is being rescaled, with the records of the parts that are done, by part name."""
 
     planned: RescalePlan
-    folder: OutputFolder
+    folder: run.OutputFolder
     run: str
-    done: dict[str, PartRecord]
+    done: dict[str, records.PartRecord]
 
 
-def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
+def plan_rescale(options: RescaleOptions, runner: run.Runner) -> RescalePlan:
     """Check everything; nothing is written."""
     started = time.time()
-    finished = open_finished(options.run)
+    finished = records.open_finished(options.run)
     source = finished.folder
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -145,11 +107,11 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
                 "is never changed by rescaling it."
             )
         runner.check_output(output)
-        check_stands_alone(output, list_files(output))
+        run.check_stands_alone(output, list_files(output))
     signature = _sole_signature(finished)
     language = options.language or _options_of(finished).get("language")
     with reaching("baseline", options.baseline):
-        baseline = read_baseline(
+        baseline = run.read_baseline(
             options.baseline,
             language=language,
             model=lambda: signature.model,
@@ -169,7 +131,7 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
     )
 
 
-def _sole_signature(finished: FinishedRun) -> Signature:
+def _sole_signature(finished: records.FinishedRun) -> Signature:
     with suppress(SignatureError, KeyError, AttributeError):
         return Signature.parse(finished.summary["signature"])
     raise ConfigError(
@@ -179,11 +141,11 @@ def _sole_signature(finished: FinishedRun) -> Signature:
     )
 
 
-def _options_of(finished: FinishedRun) -> dict[str, Any]:
+def _options_of(finished: records.FinishedRun) -> dict[str, Any]:
     return finished.run.get("options") or {}
 
 
-def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
+def show_rescale(planned: RescalePlan) -> tuple[run.Shown, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
         ("run", planned.finished.folder.shown),
@@ -193,38 +155,44 @@ def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
         ("output", mask_credentials(planned.output)),
         ("signature", planned.signature.format()),
     ]
-    return (Shown("Plan", ("", ""), rows),)
+    return (run.Shown("Plan", ("", ""), rows),)
 
 
-def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
+def begin_rescale(planned: RescalePlan, folder: run.OutputFolder, say: run.Say) -> RescaleJob:
     """Compare the run with the locked folder, delete what is not of it, and start."""
     overwrite = planned.options.overwrite
-    before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
+    before = run.read_same_command(folder, planned.identity, may_be_damaged=overwrite)
     if not overwrite:
-        check_same_run(before, planned.identity)
-    found = find_records(folder)
-    records = found.records.bin(0)
+        run.check_same_run(before, planned.identity)
+    found = records.find_records(folder)
+    earlier = found.records.bin(0)
     wanted = {record.part_name: record for record in planned.finished.records}
-    sizes = read_part_sizes(folder, files_of_run(folder), records, wanted)
-    digest = identity_digest(planned.identity)
+    sizes = records.read_part_sizes(folder, records.files_of_run(folder), earlier, wanted)
+    digest = run.identity_digest(planned.identity)
     done = {
         name: record
-        for name, record in records.items()
+        for name, record in earlier.items()
         if sizes.get(name) == record.part_bytes
         and name in wanted
         and record.job_digest == digest
         and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
-    others = [name for name in records.keys() | sizes.keys() if name not in done]
-    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *IDF_FILES):
+    others = [name for name in earlier.keys() | sizes.keys() if name not in done]
+    for name in (
+        run.SUCCESS_FILE,
+        run.SUMMARY_FILE,
+        records.GROUPS_FILE,
+        records.FILES_FILE,
+        *IDF_FILES,
+    ):
         folder.delete(name)
     folder.delete_temporary()
-    for note in (record_path, rows_path, rows_file):
+    for note in (records.record_path, records.rows_path, records.rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
-    keep_records(folder, found, gone=others, unsure=())
-    folder.write_json(RUN_FILE, _run_notes(job))
+    records.keep_records(folder, found, gone=others, unsure=())
+    folder.write_json(run.RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
     if done:
@@ -235,7 +203,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
     planned = job.planned
     kept = {
-        name: planned.finished.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)
+        name: planned.finished.run.get(name) for name in ("corpus", "rows", "parts", run.SPLIT_ROWS)
     }
     before = Signature.parse(planned.finished.run["signature"])
     return {
@@ -256,30 +224,32 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
     }
 
 
-def conclude_rescale(job: RescaleJob) -> Outcome:
+def conclude_rescale(job: RescaleJob) -> run.Outcome:
     """Write the parts, the index, the summary and the marker."""
     planned, folder, source = job.planned, job.folder, job.planned.finished.folder
-    with worker_errors():
+    with run.worker_errors():
         with ThreadPoolExecutor(_THREADS) as pool:
-            records = list(pool.map(partial(_rescale_one, job), planned.finished.records))
-        copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
+            written = list(pool.map(partial(_rescale_one, job), planned.finished.records))
+        copied = [
+            f"{records.REJECTS_FOLDER}/{name}" for name in source.files(records.REJECTS_FOLDER)
+        ]
         for name in (*copied, *(name for name in IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
-        index_rows(folder, records)
-        keep_records(folder, find_records(folder), gone=(), unsure=())
-        summary = _summary(planned, records)
+        index_rows(folder, written)
+        records.keep_records(folder, records.find_records(folder), gone=(), unsure=())
+        summary = _summary(planned, written)
         if by := planned.group_by:
-            summary |= write_groups(folder, read_groups(folder, records, by), by)
-        folder.write_json(SUMMARY_FILE, summary)
-        declare_success(folder, job.run, signature=planned.signature.format())
-    return Outcome(
-        shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
+            summary |= records.write_groups(folder, records.read_groups(folder, written, by), by)
+        folder.write_json(run.SUMMARY_FILE, summary)
+        run.declare_success(folder, job.run, signature=planned.signature.format())
+    return run.Outcome(
+        shown=(show_summary(summary, folder.shown), *records.show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
         warnings=tuple(filter(None, [cancelling_words(summary)])),
     )
 
 
-def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
+def _rescale_one(job: RescaleJob, record: records.PartRecord) -> records.PartRecord:
     if record.part_name in job.done:
         return job.done[record.part_name]
     planned, name = job.planned, record.part_name
@@ -287,29 +257,29 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
         data, sums = _rescaled_part(
             planned.finished.folder.path(name), planned.row, planned.signature
         )
-        piece = planned.finished.folder.read_if_there(rows_file(name))[0]
+        piece = planned.finished.folder.read_if_there(records.rows_file(name))[0]
     except dump.UNREADABLE as error:
         raise RuntimeError(mask_credentials(str(error))) from error
     now = replace(
-        record, job_digest=identity_digest(planned.identity), summary=sums, part_bytes=len(data)
+        record, job_digest=run.identity_digest(planned.identity), summary=sums, part_bytes=len(data)
     )
-    beside = {} if piece is None else {rows_file(name): piece}
+    beside = {} if piece is None else {records.rows_file(name): piece}
     # A part without a record is written again; a record vouches for its part.
-    job.folder.write_all({**beside, name: data, record_path(name): now.to_json()})
+    job.folder.write_all({**beside, name: data, records.record_path(name): now.to_json()})
     return now
 
 
-def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:
+def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[str, Any]:
     return {
         **planned.finished.summary,
-        **ScoreSummary.merge([record.summary for record in records]).means,
+        **ScoreSummary.merge([record.summary for record in of_parts]).means,
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,
         "signature": planned.signature.format(),
     }
 
 
-RESCALE = JobKind(
+RESCALE = run.JobKind(
     prepare=plan_rescale,
     sketch=lambda options, runner: (),
     show=show_rescale,

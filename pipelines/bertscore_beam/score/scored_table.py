@@ -144,8 +144,6 @@ def _score_reasons(scores: Scores) -> npt.NDArray[np.object_]:
 SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata."""
 
-_SIGNATURE_TYPE = pa.dictionary(pa.int32(), pa.string())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredTable:
@@ -277,9 +275,7 @@ def _signature_column(
     of_rows = np.full(len(pairs), -1, dtype=np.int32)
     of_rows[pairs.rows] = [number[signatures[languages[row]]] for row in rows]
     indices = pa.array(of_rows, mask=of_rows < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())).cast(
-        _SIGNATURE_TYPE
-    )
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
 
 def _by_language(

@@ -90,15 +90,13 @@ class SplitScorer:
         earlier: records.PartRecord | None,
         reader: dump.SplitReader,
     ) -> records.SplitResult:
-        spec, record = self.spec, earlier
+        spec, record = self.spec, None
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
-        labels = spec.settings.labels
-        if record is not None and not records.may_be_valid(
-            split, record, spec.digest, fingerprint, labels
-        ):
-            record = None
-        if record is not None and record.is_current(split):
-            return _reused(records.ReusedPart(record=record, rewritten=False))
+        wanted = spec.digest, fingerprint, spec.settings.labels
+        if earlier is not None and records.may_be_valid(split, earlier, *wanted):
+            record = earlier
+            if record.is_current(split):
+                return _reused(records.ReusedPart(record=record, rewritten=False))
         try:
             with at_work.doing(records.record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)

@@ -27,14 +27,8 @@ from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
-from bertscore_core import (
-    EMBEDDED_MODEL,
-    ConfigError,
-    DocumentFrequencies,
-    IdfTable,
-    ScorerConfig,
-    UnknownModelError,
-)
+from bertscore_core import EMBEDDED_MODEL, DocumentFrequencies, IdfTable, ScorerConfig
+from bertscore_core.errors import ConfigError, UnknownModelError
 from bertscore_core.model import check_layer
 from bertscore_core.registry import find_model_spec
 

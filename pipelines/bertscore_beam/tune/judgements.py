@@ -229,9 +229,8 @@ def _columns(options: TuneOptions) -> dict[str, str]:
 
 def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judgements:
     texts = PairTexts.of(values["candidates"], values["references"])
-    reasons = [
-        bad or reason for bad, reason in zip(values["bad_lines"], texts.reasons, strict=True)
-    ]
+    both = zip(values["bad_lines"], texts.reasons, strict=True)
+    reasons = [bad or reason for bad, reason in both]
     for name, lack in _LACKS.items():
         for row, value in enumerate(values.get(name, ())):
             if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -241,10 +240,9 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
     def taken(name: str) -> Any:
         return np.array([values[name][row] for row in rows]) if name in values else None
 
-    groups, people = taken("group"), taken("people")
-    names, numbers = np.unique(
-        np.full(len(rows), WHOLE) if groups is None else groups, return_inverse=True
-    )
+    people = taken("people")
+    groups = taken("group") if "group" in values else np.full(len(rows), WHOLE)
+    names, numbers = np.unique(groups, return_inverse=True)
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
         references=[dump.only_strings(texts.references[row]) for row in rows],
@@ -275,10 +273,8 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
                 f"least {options.min_rows}. Add rows, lower --min-rows, or leave the group out of "
                 "the files."
             )
-        for option, values in (
-            ("--score-column", judgements.people),
-            ("--label-column", judgements.labels),
-        ):
+        columns = {"--score-column": judgements.people, "--label-column": judgements.labels}
+        for option, values in columns.items():
             if values is not None and np.ptp(values[own]) == 0:
                 raise InputError(
                     f"the judgements{where} are all the same: got {values[own][0]:g} in "

@@ -46,9 +46,7 @@ def draw_layers(results: Results, statistic: str) -> bytes:
     Returns:
         A PNG.
     """
-    rows = [
-        row for row in results.rows if row["statistic"] == statistic and row["layer"] is not None
-    ]
+    rows = _of_bertscore(results.rows, statistic)
     groups = list(dict.fromkeys(row["group"] for row in rows))
     overall = MEAN if MEAN in groups else groups[0]
     single = [group for group in groups if group != MEAN][:_MOST_LINES]
@@ -83,6 +81,10 @@ def draw_layers(results: Results, statistic: str) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+def _of_bertscore(rows: Sequence[Row], statistic: str) -> list[Row]:
+    return [row for row in rows if row["statistic"] == statistic and row["layer"] is not None]
 
 
 def _line(row: Row) -> tuple[str, str, str]:
@@ -189,13 +191,7 @@ def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list
 
 def best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
     """Return the best setting of BERTScore in each group."""
-    own = [
-        row
-        for row in rows
-        if row["statistic"] == statistic
-        and row["layer"] is not None
-        and math.isfinite(row["value"])
-    ]
+    own = [row for row in _of_bertscore(rows, statistic) if math.isfinite(row["value"])]
     return [
         max((row for row in own if row["group"] == group), key=itemgetter("value"))
         for group in dict.fromkeys(row["group"] for row in own)

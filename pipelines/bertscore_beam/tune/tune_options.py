@@ -23,6 +23,10 @@ EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score", "MeCab")
 """Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
 
 
+_OfRows = Literal["pearson", "spearman", "kendall", "auc"]
+_OfSystems = Literal["system_pearson", "system_accuracy", "system_soft_accuracy"]
+
+
 class Weighting(NamedTuple):
     """How a pair is matched, `greedy` or `optimal`, and averaged: with idf `none` or `corpus`."""
 
@@ -104,18 +108,7 @@ class TuneOptions(ScoringOptions):
     item_column: str | None = field(default=None, metadata={**COLUMN, "name": "key"})
     metrics: tuple[str, ...] = field(default=QUICK_METRICS, metadata=NAMES)
     language: str | None = field(default=None, metadata={"also": ("lang",)})
-    choose_by: (
-        Literal[
-            "pearson",
-            "spearman",
-            "kendall",
-            "auc",
-            "system_pearson",
-            "system_accuracy",
-            "system_soft_accuracy",
-        ]
-        | None
-    ) = None
+    choose_by: Literal[_OfRows, _OfSystems] | None = None
     hybrids: int = 0
     resamples: int = DEFAULT_RESAMPLES
     seed: int = 0
@@ -210,10 +203,8 @@ class TuneOptions(ScoringOptions):
                 "--score-column is missing: got no column of people's scores, and none of labels; "
                 "expected one of them. Give --score-column NAME, or --label-column NAME."
             )
-        has_scores, has_systems, has_items = (
-            column is not None
-            for column in (self.score_column, self.system_column, self.item_column)
-        )
+        columns = self.score_column, self.system_column, self.item_column
+        has_scores, has_systems, has_items = (column is not None for column in columns)
         self._check(
             "choose_by",
             self.label_column is not None if self.statistic == "auc" else has_scores,

@@ -311,23 +311,18 @@ def evaluate(
         for group, part in parts.items():
             if (best := _best(part, sides)) is not None:
                 bounds, p_values = tested(part, best, options)
-                rows += _rows(
-                    sides.settings,
-                    (group, name, sizes[group]),
-                    value=part.values.tolist(),
-                    low=bounds[:, 0].tolist(),
-                    high=bounds[:, 1].tolist(),
-                    p_below_best=p_values.tolist(),
-                    not_below_best=(p_values >= NOT_BELOW).tolist(),
-                )
+                columns = dict(zip(("low", "high"), bounds.T, strict=True))
+                columns |= {"p_below_best": p_values, "not_below_best": p_values >= NOT_BELOW}
+                where = group, name, sizes[group]
+                rows += _rows(sides.settings, where, value=part.values, **columns)
     for group, own in groups.items():
         for name, chosen in hybrids_of(own, options).items():
             where = group, name, sizes[group]
-            rows += _rows(sides.settings, where, value=chosen.tolist())
+            rows += _rows(sides.settings, where, value=chosen)
     for group, places in positions.items():
         for name, by_metric in corpus_agreement(plan.judgements, places, others).items():
             where = group, name, sizes[group]
-            rows += _rows(map(Setting, by_metric), where, value=by_metric.values())
+            rows += _rows(map(Setting, by_metric), where, value=[*by_metric.values()])
     agreement = overall[options.statistic]
     _check_defined(options.statistic, agreement, sides, groups)
     return Results(
@@ -336,12 +331,13 @@ def evaluate(
 
 
 def _rows(
-    settings: Iterable[Setting], where: tuple[str, str, int], **columns: Iterable[Any]
+    settings: Iterable[Setting], where: tuple[str, str, int], **columns: npt.ArrayLike
 ) -> list[Row]:
     """Return a row for each setting, by group, statistic and number of rows."""
     shared = dict(zip(("group", "statistic", "rows"), where, strict=True))
     rows = []
-    for setting, *values in zip(settings, *columns.values(), strict=True):
+    plain = (np.asarray(values).tolist() for values in columns.values())
+    for setting, *values in zip(settings, *plain, strict=True):
         known = {**setting._asdict(), **shared, **dict(zip(columns, values, strict=True))}
         rows.append({name: known.get(name) for name in AGREEMENT.names})
     return rows
@@ -378,11 +374,9 @@ def _check_defined(
         for name, own in groups.items()
         if (np.ptp(own.scores[sides.of_bertscore], axis=1) == 0).all()
     ]
-    why = (
-        f"all texts have the same scores in {', '.join(map(repr, flat))}"
-        if flat
-        else ("the judgements, or their means, do not differ")
-    )
+    why = "the judgements, or their means, do not differ"
+    if flat:
+        why = f"all texts have the same scores in {', '.join(map(repr, flat))}"
     raise InputError(
         f"{statistic} is not defined, so no layer can be chosen: got a group in which {why}; "
         "expected judgements and scores that differ in every group. Leave such a group out of the "

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertscore_core import BertScorer, ScorerConfig
 from tests.benchmarks.first_contact.kit import spread_out
 from tests.benchmarks.models import SHAPES, BenchModel, prepare, write_roberta
@@ -50,15 +48,14 @@ class Given:
 
     def minilm(self) -> BenchModel:
         """Return the model that was brought along, else one of its shape with random weights."""
-        folder = self.work / "models"
-        if not (folder / "minilm" / "config.json").is_file():
-            folder.mkdir(parents=True, exist_ok=True)
+        target = self.work / "models" / "minilm"
+        if not (target / "config.json").is_file():
+            target.mkdir(parents=True, exist_ok=True)
             if (self.kit / "model" / "config.json").is_file():
-                spread_out(self.kit / "model", folder / "minilm")
+                spread_out(self.kit / "model", target)
             else:
-                (folder / "minilm").mkdir()
-                write_roberta(folder / "minilm", **RANDOM)
-        return BenchModel("minilm", folder, SHAPES["embedded"])
+                write_roberta(target, **RANDOM)
+        return BenchModel("minilm", target.parent, SHAPES["embedded"])
 
     def large(self) -> BenchModel:
         """Return roberta-large's shape up to layer 17, or the small model in a quick try."""
@@ -68,8 +65,3 @@ class Given:
         """Load a model on the device, on torch."""
         chosen = {"num_layers": model.shape.layers, "device": self.device, "backend": "torch"}
         return BertScorer(ScorerConfig(model=str(model.path), dtype=dtype, **chosen, **options))
-
-    def wait(self) -> None:
-        """Wait until the device has done all its work."""
-        if self.on_gpu:
-            torch.cuda.synchronize()

@@ -74,16 +74,13 @@ def spread_out(source: Path, target: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(source, draft)
     small = load_file(source / WEIGHTS)
-    weights = {
-        name: values.float() * small[name + SCALE] if name + SCALE in small else values
-        for name, values in small.items()
-        if not name.endswith(SCALE)
-    }
-    save_file(
-        {name: v.float() if v.is_floating_point() else v for name, v in weights.items()},
-        draft / WEIGHTS,
-        metadata={"format": "pt"},
-    )
+    weights = {}
+    for name, values in small.items():
+        if name + SCALE in small:
+            weights[name] = values.float() * small[name + SCALE].float()
+        elif not name.endswith(SCALE):
+            weights[name] = values.float() if values.is_floating_point() else values
+    save_file(weights, draft / WEIGHTS, metadata={"format": "pt"})
     shutil.rmtree(target, ignore_errors=True)
     draft.rename(target)
 

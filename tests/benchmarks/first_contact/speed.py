@@ -5,8 +5,8 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity
+from torch.utils.benchmark import Timer
 
 from bertscore_core import BertScorer
 from bertscore_core.model import LastLayer, PackedBatch, load_encoder, packed_forward
@@ -79,7 +80,7 @@ def card(recorder: Recorder, given: Given) -> None:
             "the device to pinned memory": lambda: pinned.copy_(there, non_blocking=True),
             "plain memory to the device": lambda: there.copy_(plain),
         }.items():
-            rate = size / 4 / seconds_of(given, action)
+            rate = size / 4 / seconds_of(action)
             recorder.add(what=f"copy from {what}", gb_per_second=rate / 1e9)
 
 
@@ -107,22 +108,17 @@ def device_facts() -> dict[str, Any]:
     return facts
 
 
-def seconds_of(given: Given, action: Callable[[], Any], repeats: int = 10) -> float:
-    """Return the seconds of one call, the device waited for before and after all of them."""
-    action()
-    given.wait()
-    started = time.perf_counter()
-    for _ in range(repeats):
-        action()
-    given.wait()
-    return (time.perf_counter() - started) / repeats
+def seconds_of(action: Callable[[], Any]) -> float:
+    """Return the seconds of one call of ten, the device waited for before and after all of them."""
+    timer = Timer("action()", globals={"action": action}, num_threads=torch.get_num_threads())
+    return float(timer.timeit(10).mean)
 
 
 def copied(given: Given, size: int) -> float:
     """Return the bytes a second that a copy inside the device reads and writes."""
     there = torch.empty(size, dtype=torch.uint8, device=given.device)
     other = torch.empty_like(there)
-    return 2 * size / seconds_of(given, lambda: other.copy_(there))
+    return 2 * size / seconds_of(lambda: other.copy_(there))
 
 
 def profiled(recorder: Recorder, given: Given) -> None:
@@ -148,16 +144,19 @@ def report_kernels(recorder: Recorder, what: str, events: Any) -> None:
     """Report the kernels, their shares of time, and the time with none."""
     kernels = [event for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
     spans = np.array(sorted((event.time_range.start, event.time_range.end) for event in kernels))
-    times: dict[str, float] = defaultdict(float)
+    times: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     for event in kernels:
-        times[event.name] += event.time_range.end - event.time_range.start
-    by_time = sorted(times, key=lambda name: -times[name])[:8]
+        taken = event.time_range.end - event.time_range.start
+        times[event.name] += taken
+        kinds[kind_of(event.name)] += taken
+    whole = times.total()
     recorder.add(
         what=f"{what}: kernels",
         kernels=len(kernels),
-        share_by_kind=shares(times),
+        share_by_kind={kind: round(taken / whole, 4) for kind, taken in kinds.items()},
         attention_kernels=sorted(name[:100] for name in times if kind_of(name) == "attention"),
-        longest={name[:80]: round(times[name] / sum(times.values()), 4) for name in by_time},
+        longest={name[:80]: round(taken / whole, 4) for name, taken in times.most_common(8)},
     )
     # Kernels of several streams may overlap: only what lies beyond all before counts as a gap.
     ends = np.maximum.accumulate(spans[:, 1])
@@ -186,14 +185,6 @@ def kind_of(name: str) -> str:
     """Sort a kernel by its name."""
     low = name.lower()
     return next((kind for kind, words in KINDS.items() if any(w in low for w in words)), "other")
-
-
-def shares(times: Mapping[str, float]) -> dict[str, float]:
-    """Return each kind's share of the time."""
-    found: dict[str, float] = defaultdict(float)
-    for name, taken in times.items():
-        found[kind_of(name)] += taken / (sum(times.values()) or 1.0)
-    return {kind: round(share, 4) for kind, share in found.items()}
 
 
 def rates(recorder: Recorder, given: Given) -> None:

@@ -126,7 +126,7 @@ def test_openvino_is_chosen_on_a_cpu_for_what_it_can_run(tiny_folder, family, ch
 
 def test_a_processor_without_the_format_is_said_and_torch_taken(monkeypatch, tiny_folder):
     monkeypatch.setattr(
-        "bertscore_core.model.encoder.computes_in", lambda dtype: dtype == "float32"
+        "bertscore_core.model.openvino_runtime.computes_in", lambda dtype: dtype == "float32"
     )
     folder = tiny_folder("bert")
     assert backend(folder, device="cpu", dtype="bfloat16") == "torch"

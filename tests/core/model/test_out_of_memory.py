@@ -12,7 +12,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
-from bertscore_core.match import kernel
+from bertscore_core.match import embedding, kernel
 from bertscore_core.model import Budget, attempt, is_out_of_memory
 from bertscore_core.tokens import Work
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -241,12 +241,12 @@ def test_failed_block_is_let_go_of_before_the_next(monkeypatch, tiny_scorer):
             raise MemoryError
         return match(embedded, left, right, *rest)
 
-    def watched(*args, embed=kernel.embed, **options):
+    def watched(*args, embed=embedding.embed, **options):
         alive.extend(vectors() is not None for vectors in failed)
         return embed(*args, **options)
 
     monkeypatch.setattr(kernel, "_match", fail_once)
-    monkeypatch.setattr(kernel, "embed", watched)
+    monkeypatch.setattr(embedding, "embed", watched)
     scorer.score(["a b", "c d"], ["a", "c"])
     assert alive == [False, False]
 

@@ -15,23 +15,9 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, BertConfig
 
-from bertscore_core import ModelLoadError, ScorerConfig, settle
+from bertscore_core import ModelLoadError, ScorerConfig, model, settle
 from bertscore_core.idf import TokenWeights
 from bertscore_core.match import Engine, embed, embedding, plan_embedding
-from bertscore_core.model import (
-    POSITIONS,
-    Budget,
-    DeviceQueue,
-    EncoderOptions,
-    LastLayer,
-    PackedBatch,
-    Packing,
-    can_pack,
-    load_encoder,
-    packed_forward,
-    packing,
-    resolve_model,
-)
 from bertscore_core.tokens import TokenizedTexts, WindowShape, Work
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
@@ -58,8 +44,8 @@ def folder(tiny_folder, tmp_path_factory):
 
 def encoder_of(folder, *, fills=True, **changes):
     """Load an encoder; one that packs fills its batches up, as on a GPU."""
-    options = EncoderOptions(**{"num_layers": LAYERS, "device": "cpu", **changes})
-    encoder = shared_encoder(resolve_model(str(folder)), options)
+    options = model.EncoderOptions(**{"num_layers": LAYERS, "device": "cpu", **changes})
+    encoder = shared_encoder(model.resolve_model(str(folder)), options)
     if encoder.packing is None:
         return encoder
     return replace(encoder, packing=replace(encoder.packing, fills=fills))
@@ -78,8 +64,8 @@ def vectors_of(encoder, *, budget=64, shape=None, work=None):
     texts = some_texts()
     engine = Engine(
         encoder=encoder,
-        queue=DeviceQueue.of(CPU),
-        budget=Budget.for_device(CPU, budget),
+        queue=model.DeviceQueue.of(CPU),
+        budget=model.Budget.for_device(CPU, budget),
         pad_id=0,
         shape=shape,
     )
@@ -92,7 +78,7 @@ def vectors_of(encoder, *, budget=64, shape=None, work=None):
 def test_every_family_of_the_table_is_tested():
     aliases = {"e5_small": "bert", "jina_v3": "jina_embeddings_v3", "nomic": "nomic_bert"}
     names = {"camembert"} | {aliases.get(family, family).replace("xlm_", "xlm-") for family in TINY}
-    assert names == set(POSITIONS)
+    assert names == set(model.POSITIONS)
 
 
 @pytest.mark.parametrize("family", [*TINY, "camembert"])
@@ -167,7 +153,7 @@ CUDA_BUILD = pytest.mark.skipif(
     torch.version.cuda is None or TORCH < (2, 11),
     reason="needs torch 2.11 built for CUDA; older ones ask the driver of pretended tensors, too",
 )
-HAS_FLASH = packing._flash() is not packing.attend_efficiently
+HAS_FLASH = model.packing._flash() is not model.packing.attend_efficiently
 
 
 @torch.inference_mode()
@@ -176,7 +162,7 @@ def operators_of(forward, packing, device):
     texts = some_texts()
     arrays = packing.lay_out(texts.ids, texts.lengths, filler=0)
     rows, ends = (torch.empty_like(torch.from_numpy(array), device=device) for array in arrays)
-    batch = PackedBatch.of(rows, ends, max(LENGTHS))
+    batch = model.PackedBatch.of(rows, ends, max(LENGTHS))
     with Operators() as operators:
         forward(batch)
     return operators
@@ -192,16 +178,16 @@ def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch
     that they are there, so that torch chooses operators and refuses mixed devices as on a GPU.
     """
     pretended = nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True)
-    choose, forwards = packing.choose_kernel, []
+    choose, forwards = model.packing.choose_kernel, []
     for layers in (LAYERS - 1, LAYERS):
         encoder = encoder_of(folder(family), packs=True, dtype=dtype, num_layers=layers)
-        model = copy.deepcopy(encoder.model).to("meta")
+        network = copy.deepcopy(encoder.model).to("meta")
         with pretended:
-            forwards.append(packed_forward(LastLayer(model.to_empty(device=device))))
+            forwards.append(model.packed_forward(model.LastLayer(network.to_empty(device=device))))
     for card, capability in CARDS.items():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
-        monkeypatch.setattr(packing, "_KERNELS", {})
-        monkeypatch.setattr(packing, "choose_kernel", lambda _, dtype: choose(GPU, dtype))
+        monkeypatch.setattr(model.packing, "_KERNELS", {})
+        monkeypatch.setattr(model.packing, "choose_kernel", lambda _, dtype: choose(GPU, dtype))
         with pretended:
             shorter, whole = (operators_of(each, encoder.packing, device) for each in forwards)
         kernels = {
@@ -221,19 +207,19 @@ def test_flash_attention_that_fails_gives_way_to_the_other_kernel(
     def flash(*_):
         raise fails
 
-    monkeypatch.setattr(packing, "_KERNELS", {})
-    monkeypatch.setattr(packing, "choose_kernel", lambda *_: flash)
-    monkeypatch.setattr(packing, "attend_efficiently", packing.attend_by_lengths)
-    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
-    assert load_encoder(resolve_model(str(folder("bert"))), options).packing is not None
+    monkeypatch.setattr(model.packing, "_KERNELS", {})
+    monkeypatch.setattr(model.packing, "choose_kernel", lambda *_: flash)
+    monkeypatch.setattr(model.packing, "attend_efficiently", model.packing.attend_by_lengths)
+    options = model.EncoderOptions(num_layers=1, device="cpu", packs=True)
+    assert model.load_encoder(model.resolve_model(str(folder("bert"))), options).packing is not None
     assert "flash attention fails here" in caplog.text
     # The other kernel fails, too: that is an error, not a second way around it.
-    chosen = {(CPU, torch.float16): packing.attend_by_lengths}
-    monkeypatch.setattr(packing, "_KERNELS", chosen.copy())
-    monkeypatch.setattr(packing, "attend_efficiently", lambda *_: flash())
+    chosen = {(CPU, torch.float16): model.packing.attend_by_lengths}
+    monkeypatch.setattr(model.packing, "_KERNELS", chosen.copy())
+    monkeypatch.setattr(model.packing, "attend_efficiently", lambda *_: flash())
     with pytest.raises(ModelLoadError, match="cannot encode texts laid end to end"):
-        load_encoder(resolve_model(str(folder("bert"))), options)
-    assert chosen == packing._KERNELS  # what models that are loaded already use stays
+        model.load_encoder(model.resolve_model(str(folder("bert"))), options)
+    assert chosen == model.packing._KERNELS  # what models that are loaded already use stays
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
@@ -241,37 +227,37 @@ def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkey
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(packing, "_KERNELS", {})
-    monkeypatch.setattr(packing, "choose_kernel", lambda *_: fail)
-    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    monkeypatch.setattr(model.packing, "_KERNELS", {})
+    monkeypatch.setattr(model.packing, "choose_kernel", lambda *_: fail)
+    options = model.EncoderOptions(num_layers=1, device="cpu", packs=True)
     with pytest.raises(type(error)):
-        load_encoder(resolve_model(str(folder("bert"))), options)
+        model.load_encoder(model.resolve_model(str(folder("bert"))), options)
 
 
 def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, monkeypatch):
-    monkeypatch.setitem(POSITIONS, "bert", POSITIONS["roberta"])
-    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
+    monkeypatch.setitem(model.POSITIONS, "bert", model.POSITIONS["roberta"])
+    options = model.EncoderOptions(num_layers=2, device="cpu", packs=True)
     with pytest.raises(ModelLoadError, match="computes something else on texts laid end to end"):
-        load_encoder(resolve_model(str(folder("bert"))), options)
+        model.load_encoder(model.resolve_model(str(folder("bert"))), options)
 
 
 def test_families_without_the_interface_are_refused_when_packed(folder):
-    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
+    options = model.EncoderOptions(num_layers=2, device="cpu", packs=True)
     with pytest.raises((ModelLoadError, KeyError)):
-        shared_encoder(resolve_model(str(folder("mpnet"))), options)
+        shared_encoder(model.resolve_model(str(folder("mpnet"))), options)
 
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN} - {"xlm"}))
 def test_families_of_the_table_alone_can_be_packed(folder, family):
     architecture = AutoConfig.from_pretrained(folder(family))
-    assert can_pack(architecture) == (family in {*TINY, "labse"})
-    assert not can_pack(architecture, own_code=True)
+    assert model.can_pack(architecture) == (family in {*TINY, "labse"})
+    assert not model.can_pack(architecture, own_code=True)
 
 
 def test_decoders_are_not_packed():
     """A configuration may say that a BERT reads from left to right."""
-    assert can_pack(BertConfig())
-    assert not can_pack(BertConfig(is_decoder=True))
+    assert model.can_pack(BertConfig())
+    assert not model.can_pack(BertConfig(is_decoder=True))
 
 
 @pytest.mark.parametrize(
@@ -295,8 +281,8 @@ def test_a_plan_packs_on_a_gpu_alone_and_its_signature_says_so(folder, changes, 
 def test_positions_are_those_of_the_families():
     texts = some_texts([3, 4])
     ids = np.array([5, 1, 7, 8, 9, 1, 1], dtype=np.int32)
-    zero = Packing(first=0, pad_id=None, fills=True)
-    after = Packing(first=2, pad_id=1, fills=False)
+    zero = model.Packing(first=0, pad_id=None, fills=True)
+    after = model.Packing(first=2, pad_id=1, fills=False)
     rows, ends = zero.lay_out(ids, texts.lengths, filler=6)
     assert rows.tolist() == [[5, 1, 7, 8, 9, 1, 1, *[6] * 57], [0, 1, 2, 0, 1, 2, 3, *[0] * 57]]
     assert (ends.tolist(), ends.dtype) == ([0, 3, 7], np.int32)
@@ -316,10 +302,10 @@ def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
 
     monkeypatch.setattr(varlen, "varlen_attn", of_torch_2_12)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    chosen = packing.choose_kernel(GPU, torch.float16)
+    chosen = model.packing.choose_kernel(GPU, torch.float16)
     query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
     ends = torch.empty(4, dtype=torch.int32, device="meta")
-    assert chosen.func is packing._attend_flash
+    assert chosen.func is model.packing._attend_flash
     assert chosen((query,) * 3, ends, 9, 0.5).shape == query.shape
 
 
@@ -327,7 +313,7 @@ def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
 def test_torch_without_flash_attention_that_scales_takes_the_other_kernel(varlen, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", varlen)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    assert packing.choose_kernel(GPU, torch.float16) is packing.attend_efficiently
+    assert model.packing.choose_kernel(GPU, torch.float16) is model.packing.attend_efficiently
 
 
 class OnGpu(torch.Tensor):
@@ -349,4 +335,4 @@ def test_a_gpu_makes_the_unit_vectors_of_a_cpu(positions):
 def test_attention_without_the_ends_of_texts_is_an_error():
     query = torch.zeros((1, 2, 5, 4))
     with pytest.raises(RuntimeError, match="where packed texts end"):
-        packing.attend(torch.nn.Identity(), query, query, query, None)
+        model.packing.attend(torch.nn.Identity(), query, query, query, None)

@@ -12,7 +12,7 @@ from rich.console import Console
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
 from bertscore_beam.compare import compare
-from bertscore_beam.run import DONE, UNUSABLE, WORSE, Shown
+from bertscore_beam.run import UNUSABLE, WORSE, Shown
 from tests.support.made_runs import made_run, many_rows
 
 
@@ -32,47 +32,36 @@ def nights(tmp_path_factory):
     return folder / "now", folder / "before"
 
 
-def run(capsys, *words):
-    status = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, capsys):
+def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, ran):
     gate = ("--fail-if-drop", 0.01, "--confidence", 0.95)
     words = ("compare", *nights, "--key", "id", "--by", "system", *gate)
-    status, out, err = run(capsys, *words)
-    assert status == WORSE
+    out, err = ran(words, WORSE)
     lines = [line.split("\t") for line in out.splitlines()]
     verdicts = {line[0]: line[-1] for line in lines if line[-1] in ("passed", "failed")}
     assert verdicts.pop("system-1") == "failed"
     assert verdicts == dict.fromkeys(("all", "system-0", "system-2", "system-3"), "passed")
     assert "the group system-1 did not pass the gate: it is lower by more than 0.01" in err
-    status, out, _ = run(capsys, *words, "--json")
-    found = json.loads(out)
-    assert (status, found["status"], found["passed"]) == (WORSE, WORSE, False)
+    found = json.loads(ran([*words, "--json"], WORSE).out)
+    assert (found["status"], found["passed"]) == (WORSE, False)
     changes = [one["change"] for one in found["comparisons"][0]["moved"]]
     assert (len(changes), sum(change < 0 for change in changes)) == (20, 10)
 
 
-def test_the_answer_comes_first_and_groups_that_have_not_changed_are_one_line(tmp_path, capsys):
+def test_the_answer_comes_first_and_groups_that_have_not_changed_are_one_line(tmp_path, ran):
     before, now = (many_rows(400, shift=shift) for shift in (0, -0.02))
     first = made_run(tmp_path / "before", {"news.parquet": before})
     second = made_run(tmp_path / "now", {"my news.parquet": now})
     words = ("compare", second, first, "--key", "segment", "system", "--by", "system")
-    status, out, _ = run(capsys, *words, "--fail-if-drop", 0.01)
+    out = ran([*words, "--fail-if-drop", 0.01], WORSE).out
     lines = out.splitlines()
-    assert (status, lines[0]) == (WORSE, "gate: not passed")
+    assert lines[0] == "gate: not passed"
     assert lines[1].startswith(f"reason: compared with {first}, the group system-1 did not pass")
     assert lines[2].startswith(f"f1 against {first}: worse: -0.00")
     assert lines[3] == "groups: 1 worse, 3 unchanged"
     cells = [line.split("\t") for line in lines]
     start = next(at for at, row in enumerate(cells) if row[0] == "system")
-    assert [row[0] for row in cells[start + 1 : start + 4]] == [
-        "all",
-        "system-1",
-        "3 groups unchanged",
-    ]
+    names = [row[0] for row in cells[start + 1 : start + 4]]
+    assert names == ["all", "system-1", "3 groups unchanged"]
     # The row that fell most has its key, and a command that can be pasted.
     named = dict(zip(*cells[start + 4 : start + 6], strict=True))
     row = f"my news.parquet:{4 * int(named['segment']) + 1}"
@@ -80,13 +69,13 @@ def test_the_answer_comes_first_and_groups_that_have_not_changed_are_one_line(tm
     pasted = shlex.split(lines[-1])
     assert pasted == ["bertscore-beam", "explain", str(second), f"--row={row}"]
     assert cli.COMMANDS["explain"].read("explain", pasted[2:]).row == (row,)
-    (found,) = json.loads(run(capsys, *words, "--json")[1])["comparisons"]
+    (found,) = json.loads(ran([*words, "--json"]).out)["comparisons"]
     assert len(found["groups"]) == 4
     assert found["explain"] == lines[-1]
     assert found["moved"][0]["key"] == {"segment": named["segment"], "system": "system-1"}
     result = found["whole"]["result"]
     assert f"show: {result['detectable']:.6f} (80% of the time)" in out
-    assert run(capsys, *words, "--fail-if-drop", 0.1)[1].startswith("gate: passed\nf1 against")
+    assert ran([*words, "--fail-if-drop", 0.1]).out.startswith("gate: passed\nf1 against")
 
 
 def test_a_command_to_paste_is_not_broken_on_a_terminal(capsys, monkeypatch):
@@ -97,39 +86,35 @@ def test_a_command_to_paste_is_not_broken_on_a_terminal(capsys, monkeypatch):
     assert capsys.readouterr().out == command + "\n"
 
 
-def test_without_a_gate_a_comparison_is_done(nights, capsys):
+def test_without_a_gate_a_comparison_is_done(nights, ran):
     now, before = nights
-    status, out, err = run(capsys, "compare", now, "--cluster", "document", before)
-    assert (status, err) == (DONE, "")
+    out, err = ran(["compare", now, "--cluster", "document", before])
+    assert err == ""
     assert "paired by: file and position" in out
     assert "clusters: 30 of document, as many as 30.0 equal ones" in out
     assert re.search(r"differ by more than 1e-06: 1,\d{3} \(\d{3} up, \d{3} down\)", out)
-    status, out, _ = run(capsys, "compare", now, before, "--fail-if-drop", 0.01)
-    assert status == DONE  # one of four systems fell by .02: all of them by .005
+    ran(["compare", *nights, "--fail-if-drop", 0.01])  # one of four fell by .02: all by .005
 
 
-def test_systems_are_ranked(nights, capsys):
+def test_systems_are_ranked(nights, ran):
     now, _ = nights
-    status, out, _ = run(capsys, "compare", now, "--systems", "--key", "segment")
-    assert status == DONE
+    out, _ = ran(["compare", now, "--systems", "--key", "segment"])
     rows = [line.split("\t") for line in out.splitlines()]
     assert rows[0] == ["cluster", "rank", "system", "mean f1", "significantly better than"]
     assert [row[2] for row in rows[1:5]][-1] == "system-1"
     assert rows[4][:2] == ["2", "4"]
     assert len(rows) == 1 + 4 + 1 + 6
-    two = ("--systems", "system-1", "system-0", "--key", "segment", "--json")
-    status, out, _ = run(capsys, "compare", now, *two)
-    (found,) = json.loads(out)["comparisons"]
+    two = ["compare", now, "--systems", "system-1", "system-0", "--key", "segment"]
+    (found,) = json.loads(ran([*two, "--json"]).out)["comparisons"]
     assert found["whole"]["result"]["difference"] == pytest.approx(-0.02, abs=0.01)
-    status, out, _ = run(capsys, "compare", now, *two[:-1], "--fail-if-drop", 0)
-    assert status == WORSE
+    out, _ = ran([*two, "--fail-if-drop", 0], WORSE)
     assert "compared with system-0, system system-1 did not pass the gate: it is lower by" in out
     assert "\npairs: 300\n" in out
     assert "rows\tpairs\tsystem-1\tsystem-0\t" in out
     assert not re.search(r"\b(before|now|run|fell|unchanged)\b", out.replace(str(now), ""))
 
 
-def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_so(nights, capsys):
+def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_so(nights, ran):
     now, before = nights
     # Every row has another id, as where ids are made anew each night.
     rows = many_rows(40)
@@ -137,17 +122,16 @@ def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_s
     rows = rows.set_column(rows.column_names.index("id"), "id", ids)
     other = made_run(now.parent / "other", {"news.parquet": rows})
     words = ("compare", now, other, before, "--key", "id", "--by", "system")
-    status, out, err = run(capsys, *words, "--fail-if-drop", 0.1)
-    assert status == WORSE
+    out, err = ran([*words, "--fail-if-drop", 0.1], WORSE)
     assert f"compared with {before}, " not in err
     assert f"compared with {other}, the run did not pass the gate: it cannot be judged" in err
     assert {"pairs: 1,200", "pairs: 0"} <= set(out.splitlines())
-    status, out, err = run(capsys, *words)
-    assert (status, out) == (UNUSABLE, "")
+    out, err = ran(words, UNUSABLE)
+    assert out == ""
     assert f"{str(now)!r} and {str(other)!r} cannot be compared: got no row with scores" in err
 
 
-def test_what_cannot_be_compared_ends_with_status_2(nights, capsys, monkeypatch):
+def test_what_cannot_be_compared_ends_with_status_2(nights, ran, monkeypatch):
     now, before = nights
     (same := before.parent / "same").symlink_to(now)
     itself = "a run cannot be compared with itself"
@@ -158,9 +142,6 @@ def test_what_cannot_be_compared_ends_with_status_2(nights, capsys, monkeypatch)
         (("compare", now, same, "--key", "id"), itself),
         (("report", now, "--against", same, "--key", "id"), itself),
     ):
-        status, _, err = run(capsys, *words)
-        assert (status, message in err) == (UNUSABLE, True)
+        assert message in ran(words, UNUSABLE).err
     monkeypatch.setitem(sys.modules, "scipy.special", None)
-    status, _, err = run(capsys, "compare", now, before)
-    assert status == UNUSABLE
-    assert "the extra 'results'" in err
+    assert "the extra 'results'" in ran(["compare", *nights], UNUSABLE).err

@@ -8,15 +8,8 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from bertscore_beam.compare import (
-    CompareOptions,
-    compare,
-    compare_runs,
-    failures_of,
-    keyed_rows,
-    paired_sides,
-    tables_of,
-)
+from bertscore_beam import compare
+from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.dump import census, columns
 from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
@@ -30,16 +23,11 @@ ROWS = 240
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
-    monkeypatch.setattr(compare, "RESAMPLES", 499)
+    monkeypatch.setattr("bertscore_beam.compare.compare.RESAMPLES", 499)
 
 
 def table(seed=0, shift=0.0, rows=ROWS):
     return many_rows(rows, seed=seed, shift=shift)
-
-
-def with_ids(rows, first):
-    """Return rows whose ids count up from another number."""
-    return with_column(rows, "id", range(first, first + len(rows)))
 
 
 def f1_of(rows):
@@ -53,7 +41,8 @@ def with_f1(rows, values):
 
 
 def compared(run, against, **options):
-    return compare_runs(CompareOptions(run=str(run), against=(str(against),), **options))
+    chosen = compare.CompareOptions(run=str(run), against=(str(against),), **options)
+    return compare.compare_runs(chosen)
 
 
 def sole(run, against, **options):
@@ -103,9 +92,8 @@ def test_groups_and_clusters_are_those_of_their_rows_alone(two):
         error = ((number - 1) / number * ((without - d.mean()) ** 2).sum()) ** 0.5
         assert one.result.error == pytest.approx(error, rel=1e-9)
     p_values = [one.p_value for one in found.groups]
-    assert found.groups[int(np.argmin(p_values))].p_adjusted == pytest.approx(
-        min(1, 12 * min(p_values))
-    )
+    least = min(p_values)
+    assert found.groups[p_values.index(least)].p_adjusted == pytest.approx(min(1, 12 * least))
 
 
 def test_groups_are_in_the_order_of_the_command_groups(tmp_path):
@@ -124,9 +112,8 @@ def test_many_groups_use_the_t_test_where_random_swaps_are_too_few(two):
     found = sole(*two[:2], by=("system", "language"), confidence=0.98)
     tests = [one.result.randomization_p is None for one in (found.whole, *found.groups)]
     assert tests == [False] + [True] * 12
-    assert [one.p_adjusted for one in found.groups] == holm(
-        [one.result.p_value for one in found.groups]
-    )
+    p_values = [one.result.p_value for one in found.groups]
+    assert [one.p_adjusted for one in found.groups] == holm(p_values)
     (words,) = [words for words in found.warnings if "t test" in words]
     assert "The p values of groups are" in words
     assert "none from 499 random swaps can be below 0.02" in words
@@ -137,9 +124,9 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     before, move = table(rows=400), random.normal(0.0005, 0.01, 400)
     f1 = f1_of(before)
     given = {name: before[name] for name in ("id", "system")}
-    moved = {"precision": f1 - 0.02 + move, "recall": f1 + 0.02 + move}
+    moved = {"precision": f1 - 0.02 + move, "recall": f1 + 0.02 + move, "votes": np.arange(400)}
     run = made_run(tmp_path / "now", {"a": scored(f1 + move, **moved, **given)})
-    against = made_run(tmp_path / "before", {"a": scored(f1, **given)})
+    against = made_run(tmp_path / "before", {"a": scored(f1, votes=np.ones(400), **given)})
     options = {"key": ("id",), "by": ("system",), "fail_if_drop": 0.005}
     names = ("recall", "f1", "precision")
     result = compared(run, against, measure=names, **options)
@@ -155,7 +142,11 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     groups = [group for one in result.comparisons for group in one.groups]
     assert [one.p_adjusted for one in groups] == holm([one.p_value for one in groups])
     assert len(groups) == 12
-    (words, *_) = failures_of(result)
+    votes = sole(run, against, measure=("votes",), **options)
+    # `explain` explains BERTScore alone.
+    assert [one.explain is None for one in (votes, *result.comparisons)] == [True, *[False] * 3]
+    assert votes.moved[-1].change < 0
+    (words, *_) = compare.failures_of(result)
     assert "precision of the run did not pass the gate: it is lower by more than 0.005" in words
 
 
@@ -173,11 +164,10 @@ def test_groups_without_a_move_are_unchanged_unless_they_differ_or_have_lost_a_r
     (found,) = result.comparisons
     assert [one.is_unchanged for one in found.groups] == [True, False, False, True]
     assert [one.group[0][-1] for one in found.by_change] == ["2", "3", "0", "1"]
-    (scores,) = [shown for shown in tables_of(result) if shown.title == "Scores"]
+    (scores,) = [shown for shown in compare.tables_of(result) if shown.title == "Scores"]
     lost = scores.columns.index("lost")
-    assert [(row[0], row[lost]) for row in scores.rows] == [
-        *(("all", "1"), ("system-2", "0"), ("system-1", "1"), ("2 groups unchanged", ""))
-    ]
+    shown = "all 1, system-2 0, system-1 1, 2 groups unchanged "
+    assert ", ".join(f"{row[0]} {row[lost]}" for row in scores.rows) == shown
 
 
 def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch):
@@ -188,9 +178,8 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
     run = made_run(tmp_path / "mixed", {"c": mixed})
     found, straight = sole(run, before, key=("id",)), sole(*two[:2])
     assert found.whole.counts == straight.whole.counts
-    assert found.whole.result.difference == pytest.approx(
-        straight.whole.result.difference, rel=1e-12
-    )
+    expected = straight.whole.result.difference
+    assert found.whole.result.difference == pytest.approx(expected, rel=1e-12)
     ids, mixed_ids = now_rows["id"].to_pylist(), mixed["id"].to_pylist()
     for moved, same in zip(found.moved, straight.moved, strict=True):
         assert moved.change == same.change
@@ -256,14 +245,6 @@ def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
     assert words in found.warnings[0]
 
 
-def test_keys_that_repeat_are_said_with_counts(two):
-    now, before, _, _ = two
-    with pytest.raises(
-        ConfigError, match=r"60 keys that are there more than once in .*, in 240 rows"
-    ):
-        compared(now, before, key=("segment",))
-
-
 def test_pairs_by_position_must_have_the_same_inputs_and_references(two, tmp_path):
     _, before, now_rows, _ = two
     short = made_run(tmp_path / "short", {"a": now_rows.slice(0, 100), "b": now_rows.slice(101)})
@@ -311,9 +292,8 @@ def test_languages_are_compared_each_with_itself(tmp_path):
     rows = table(rows=60)
     both = {"de": SIGNATURE, "en": SIGNATURE, "zh": SIGNATURE}
     before = made_run(tmp_path / "before", {"a": rows}, signature=both)
-    now = made_run(
-        tmp_path / "now", {"a": rows}, signature={**both, "zh": replace(SIGNATURE, idf="abc")}
-    )
+    weighted = {**both, "zh": replace(SIGNATURE, idf="abc")}
+    now = made_run(tmp_path / "now", {"a": rows}, signature=weighted)
     again = made_run(tmp_path / "again", {"a": rows}, signature=both)
     assert sole(again, before).whole.result.difference == 0.0
     with pytest.raises(ConfigError, match=r"settings\. idf \(zh\): got 'abc'; expected 'none'"):
@@ -327,12 +307,11 @@ def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tm
     moved[:30] += 2e-3
     moved[30:45] -= 1e-3
     exact = made_run(tmp_path / "exact", {"a": rows})
-    coarse = made_run(
-        tmp_path / "coarse", {"a": rows}, signature=replace(SIGNATURE, dtype="bfloat16")
-    )
+    low = replace(SIGNATURE, dtype="bfloat16")
+    coarse = made_run(tmp_path / "coarse", {"a": rows}, signature=low)
     now = made_run(tmp_path / "now", {"a": with_f1(rows, moved)})
-    options = CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
-    first, second = together = compare_runs(options).comparisons
+    options = compare.CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
+    first, second = together = compare.compare_runs(options).comparisons
     assert together == (sole(now, exact), sole(now, coarse, force=True))
     assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
     assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
@@ -371,22 +350,21 @@ def test_a_gate_knows_drops_of_groups_and_rows_that_lost_their_scores(tmp_path):
     # A system that rejects its bad rows looks better, and does not pass.
     values = f1_of(rows)
     bad = (values < np.quantile(values, 0.1)) & pc.equal(rows["system"], "system-1").to_numpy()
-    hiding = made_run(
-        tmp_path / "hiding", {"a": with_f1(rows, np.where(bad, np.nan, values + 1e-4))}
-    )
+    hidden = with_f1(rows, np.where(bad, np.nan, values + 1e-4))
+    hiding = made_run(tmp_path / "hiding", {"a": hidden})
     found = sole(hiding, before, **options)
     assert found.whole.result.difference > 0
     assert [group for group, _ in found.failures] == [(), ("system-1",)]
-    assert all(
-        "the other side has scored have no score here" in words for _, words in found.failures
-    )
+    said = "the other side has scored have no score here"
+    assert all(said in words for _, words in found.failures)
     assert sole(hiding, before, **options, max_missing_fraction=0.2).failures == ()
 
 
 def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeypatch):
     monkeypatch.setattr(keyed_rows, "BUCKET_ROWS", 8)
     now, _, now_rows, _ = two
-    rows = with_ids(table(seed=2, rows=20), ROWS - 4)  # four rows of 240 are common
+    # Four rows of 240 are common.
+    rows = with_column(table(seed=2, rows=20), "id", range(ROWS - 4, ROWS + 16))
     found = sole(now, made_run(tmp_path / "few", {"a": rows}), key=("id",), by=("system",))
     d = f1_of(now_rows)[-4:] - f1_of(rows)[:4]
     assert found.whole.result.difference == pytest.approx(d.mean(), rel=1e-12)
@@ -408,12 +386,14 @@ def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeyp
         ({"against": ()}, "got no AGAINST and no --systems"),
         ({"against": (), "systems": ()}, "needs --key"),
         ({"against": ("nowhere",)}, "is no scoring run"),
+        ({"key": ("segment",)}, "60 keys that are there more than once in .*, in 240 rows"),
     ],
 )
-def test_bad_options_are_refused_before_rows_are_read(two, options, words):
+def test_bad_options_and_keys_that_repeat_are_refused(two, options, words):
     now, before, _, _ = two
+    given = {"run": str(now), "against": (str(before),), **options}
     with pytest.raises(BertScoreError, match=words):
-        compare_runs(CompareOptions(**{"run": str(now), "against": (str(before),), **options}))
+        compare.compare_runs(compare.CompareOptions(**given))
 
 
 def test_too_many_groups_are_refused_by_name(two, monkeypatch):
@@ -446,7 +426,7 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     groups, pieces = 500, 3
     rows = np.zeros(2 * groups, keyed_rows.entry_of("bleu")).view(Counted)
     rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
-    options = CompareOptions(run="run", against=("against",), measure=("bleu",))
+    options = compare.CompareOptions(run="run", against=("against",), measure=("bleu",))
     settings = compare.SettingsDifference(noise=0.0)
     sums = paired_sides.PairedGroups(options, (0, 1), "ab", settings, groups, "bleu")
     for _ in range(pieces):

@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[3]
 NIGHT = ROOT / "configs" / "nightly" / "night.sh"
 SYSTEMS = [f"system-{number}" for number in range(10)]
 WORSE = "system-3"
+DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")
+"""In the last night WORSE is worse."""
 
 
 def demo_segments():
@@ -49,14 +51,9 @@ def write_night(folder, day, *, worse=()):
 
 def command(folder, *words, **variables):
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        [str(word) for word in words],
-        cwd=folder,
-        env={**os.environ, "PATH": paths, "KEY": "id system", "PAUSE": "0", **variables},
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
+    environment = {**os.environ, "PATH": paths, "KEY": "id system", "PAUSE": "0", **variables}
+    given = {"cwd": folder, "env": environment, "timeout": 400}
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, **given)
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +64,12 @@ def nights(tmp_path_factory):
     table = folder / "baselines" / "en" / "all-MiniLM-L6-v2.idf.tsv"
     shutil.copy(ROOT / "configs" / "demo" / "baseline.csv", table)
     shutil.copy(ROOT / "configs" / "nightly" / "night.yaml", folder)
-    rows = write_night(folder, "2026-11-20")
+    for day in DAYS:
+        rows = write_night(folder, day, worse=(WORSE,) if day == DAYS[-1] else ())
     model = ("--model", "all-MiniLM-L6-v2", "--idf-key", "id")
     dump = ("--input", "dumps/2026-11-20", "--output", "idf.npz")
     assert command(folder, "bertscore-beam", "idf", *dump, *model).returncode == 0
-    done = [command(folder, "sh", NIGHT, "2026-11-20")]
-    write_night(folder, "2026-11-21")
-    done.append(command(folder, "sh", NIGHT, "2026-11-21"))
-    write_night(folder, "2026-11-22", worse=(WORSE,))
-    done.append(command(folder, "sh", NIGHT, "2026-11-22"))
-    return folder, done, rows
+    return folder, [command(folder, "sh", NIGHT, day) for day in DAYS], rows
 
 
 def test_a_worse_system_is_found_and_the_others_are_not(nights):
@@ -101,13 +94,12 @@ def test_a_worse_system_is_found_and_the_others_are_not(nights):
 def test_every_night_has_a_page_which_shows_the_trend(nights):
     folder, _, _ = nights
     pages = {path.stem: path.read_text() for path in (folder / "pages").glob("*.html")}
-    assert set(pages) == {"2026-11-20", "2026-11-21", "2026-11-22"}
-    for day in ("2026-11-20", "2026-11-21", "2026-11-22"):
-        assert day in pages["2026-11-22"]
-    assert WORSE in pages["2026-11-22"]
-    answers = [pages[f"2026-11-{day}"].partition("<nav")[0] for day in (20, 21, 22)]
-    gates = ["gate" in answers[0], "The gate is passed" in answers[1]]
-    assert [*gates, "The gate is not passed" in answers[2]] == [False, True, True]
+    assert set(pages) == {*DAYS}
+    assert all(words in pages[DAYS[-1]] for words in (*DAYS, WORSE))
+    first, second, last = (pages[day].partition("<nav")[0] for day in DAYS)
+    assert "gate" not in first
+    assert "The gate is passed" in second
+    assert "The gate is not passed" in last
 
 
 def test_rows_that_are_equal_take_the_scores_of_the_night_before(nights):

@@ -8,37 +8,27 @@ import pytest
 
 from bertscore_beam import compare
 from bertscore_core.stats import POWER, PairedSums, compare_paired, paired_result
-from tests.support.nights import (
-    ROWS,
-    SPREAD,
-    clusters_of,
-    equal_clusters,
-    firing_rate,
-    lognormal,
-    nights,
-    unequal_clusters,
-    zipf,
-)
+from tests.support import nights
 
 NIGHTS = 2000
 NO_ROWS = compare.PairCounts(**dict.fromkeys(compare.PairCounts.__dataclass_fields__, 0))
 CLUSTERS = {
     "rows": None,
-    "40 clusters": equal_clusters(40),
-    "10 clusters": equal_clusters(10),
-    "unequal clusters": unequal_clusters(),
+    "40 clusters": nights.equal_clusters(40),
+    "10 clusters": nights.equal_clusters(10),
+    "unequal clusters": nights.unequal_clusters(),
 }
 
 UNEQUAL = {
-    **{f"{count} equal": clusters_of(np.full(count, 10)) for count in (2, 3, 5, 10, 18, 40)},
-    "40 of 2 to 18": unequal_clusters(),
-    "100 lognormal, s = 1": lognormal(100, 1.0, seed=9),
-    "60 lognormal, s = 1.3": lognormal(60, 1.3, seed=2),
-    "60 lognormal, s = 1.3, one with a quarter": lognormal(60, 1.3, seed=18),
-    "40 Zipf": zipf(40),
-    "200 Zipf": zipf(200),
-    "1000 Zipf": zipf(1000),
-    "5 of 80, 35 of 2": clusters_of(np.repeat([80, 2], [5, 35])),
+    **{f"{count} equal": nights.clusters_of(np.full(count, 10)) for count in (2, 3, 5, 10, 18, 40)},
+    "40 of 2 to 18": nights.unequal_clusters(),
+    "100 lognormal, s = 1": nights.lognormal(100, 1.0, seed=9),
+    "60 lognormal, s = 1.3": nights.lognormal(60, 1.3, seed=2),
+    "60 lognormal, s = 1.3, one with a quarter": nights.lognormal(60, 1.3, seed=18),
+    "40 Zipf": nights.zipf(40),
+    "200 Zipf": nights.zipf(200),
+    "1000 Zipf": nights.zipf(1000),
+    "5 of 80, 35 of 2": nights.clusters_of(np.repeat([80, 2], [5, 35])),
 }
 
 
@@ -56,15 +46,15 @@ def near(rate, expected, count=NIGHTS):
 @pytest.mark.parametrize(("count", "level"), [(400, 0.05), thousands(0.05), thousands(0.01)])
 def test_a_true_change_of_the_drop_fires_at_the_nominal_rate(clusters, count, level):
     drop = 0.004
-    rate = firing_rate(nights(count, -drop, clusters, seed=7), drop, level)
+    rate = nights.firing_rate(nights.nights(count, -drop, clusters, seed=7), drop, level)
     assert near(rate, level, count)
 
 
 @pytest.mark.parametrize("clusters", CLUSTERS.values(), ids=CLUSTERS)
 def test_the_smallest_difference_that_rows_show_is_seen_on_four_of_five_nights(clusters):
     """The error of a night is an estimate, so the size is taken as the mean over others."""
-    size = float(np.mean([one.detectable for one in nights(NIGHTS, 0, clusters, seed=31)]))
-    seen = [one.interval[1] < 0 for one in nights(NIGHTS, -size, clusters, seed=32)]
+    size = float(np.mean([one.detectable for one in nights.nights(NIGHTS, 0, clusters, seed=31)]))
+    seen = [one.interval[1] < 0 for one in nights.nights(NIGHTS, -size, clusters, seed=32)]
     assert POWER - 0.04 < float(np.mean(seen)) < POWER + 0.02
 
 
@@ -81,8 +71,8 @@ def test_the_gate_keeps_its_rate_with_unequal_clusters_or_a_warning_says_they_ar
     clusters, shared
 ):
     change = -0.004
-    found = nights(10_000, change, clusters, shared=shared, seed=20)
-    rate = firing_rate(found, -change)
+    found = nights.nights(10_000, change, clusters, shared=shared, seed=20)
+    rate = nights.firing_rate(found, -change)
     inside = float(np.mean([one.interval[0] <= change <= one.interval[1] for one in found]))
     if found[0].effective_clusters >= compare.FEW_CLUSTERS:
         assert not warned(found[0])
@@ -96,8 +86,8 @@ def test_the_gate_keeps_its_rate_with_unequal_clusters_or_a_warning_says_they_ar
 
 @pytest.mark.parametrize("by_cluster", [False, True])
 def test_a_difference_that_few_pairs_or_clusters_decide_has_a_warning(by_cluster):
-    d = np.random.default_rng(3).normal(0, SPREAD, ROWS)
-    clusters = equal_clusters(40) if by_cluster else None
+    d = np.random.default_rng(3).normal(0, nights.SPREAD, nights.ROWS)
+    clusters = nights.equal_clusters(40) if by_cluster else None
     words = "clusters carry most" if by_cluster else "pairs carry most"
     for changed, expected in ((0, 0), (3, 1)):
         d[:changed] = 2.0
@@ -127,7 +117,7 @@ def family(change, count, *, groups=10, seed=0):
     fired = []
     for _ in range(count):
         changes = np.full(groups, change)
-        rows = changes[:, None] + random.normal(0, SPREAD, (groups, 100))
+        rows = changes[:, None] + random.normal(0, nights.SPREAD, (groups, 100))
         sums = [PairedSums.of(rows.ravel()), *(PairedSums.of(row) for row in rows)]
         judged = compare.judge([compared(paired_result(one, resamples=0)) for one in sums], options)
         failed = [bool(one.gate.failures) for one in judged]

@@ -5,23 +5,56 @@ import hashlib
 import re
 import resource
 import signal
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import fsspec
 import pytest
 
-from bertscore_beam.crawl import USER_AGENT, FetchPolicy, fetched
+from bertscore_beam.crawl import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
 from tests.support.faults import FaultRule, Faults
-from tests.support.fetching import DATA, QUICK, fail, fetch
 from tests.support.s3 import s3_bucket
 from tests.support.web import Web, web_server
+from tests.support.wet import some_pages, wet_bytes
 
 pytestmark = pytest.mark.process
+
+DATA = wet_bytes(some_pages(300))
+"""The content of a file to fetch."""
+
+QUICK = FetchPolicy(attempts=4, timeout=0.3, pause=0.02)
+"""How it is fetched where a test says nothing else."""
+
+
+def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched, bytes]:
+    """Fetch a file through a folder; return what is said of it, and its content."""
+    with copies_in(folder), fetched(path, policy) as got:
+        content = got.file.read_bytes()
+    assert list(folder.iterdir()) == [], "nothing may be left behind"
+    return got, content
+
+
+def fail(
+    path: str, folder: Path, policy: FetchPolicy = QUICK, kind: type[Exception] = FetchError
+) -> Any:
+    """Fetch a file that cannot be fetched; return the error."""
+    folder.mkdir(exist_ok=True)
+    with copies_in(folder), ExitStack() as stack, pytest.raises(kind) as caught:
+        stack.enter_context(fetched(path, policy))
+    assert list(folder.iterdir()) == [], "nothing may be left behind"
+    return caught.value
+
+
+def copies_in(folder: Path) -> AbstractContextManager[object]:
+    """Let copies of fetched files be made in a folder."""
+    return mock.patch.object(tempfile, "tempdir", str(folder))
 
 
 @contextmanager

@@ -4,20 +4,13 @@ import fsspec
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.crawl import (
-    CrawlFileError,
-    FetchPolicy,
-    crawl_files,
-    list_crawl,
-    list_files_of,
-    seeded_order,
-)
+from bertscore_beam import crawl
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.s3 import s3_bucket
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes, member, wet_name, write_crawl
 
-QUICK = FetchPolicy(attempts=2, timeout=2, pause=0.01)
+QUICK = crawl.FetchPolicy(attempts=2, timeout=2, pause=0.01)
 LIST = f"/crawl-data/{CRAWL}/wet.paths.gz"
 NAMES = [wet_name(number) for number in range(6)]
 NO_NAMES = ("/a", "crawl-data/../../a", "https://a.example/crawl-data/x", "crawl-data/a.gz?b=c")
@@ -26,8 +19,8 @@ NO_NAMES = ("/a", "crawl-data/../../a", "https://a.example/crawl-data/x", "crawl
 @pytest.mark.process
 def test_a_crawl_is_listed_over_http_sorted_and_without_repetition():
     with web_server({LIST: listing_bytes([*reversed(NAMES), NAMES[2]])}) as web:
-        got = list_crawl(CRAWL, QUICK, web.url)
-        assert list_crawl(CRAWL, QUICK, web.url + "/") == got
+        got = crawl.list_crawl(CRAWL, QUICK, web.url)
+        assert crawl.list_crawl(CRAWL, QUICK, web.url + "/") == got
     assert list(got.items()) == [(name, f"{web.url}/{name}") for name in NAMES]
 
 
@@ -38,10 +31,10 @@ def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path):
         store = fsspec.filesystem("s3")
         store.put(f"{tmp_path}/copy/", f"{bucket}/deep/", recursive=True)
         roots = [web.url, f"{bucket}/deep/", str(tmp_path / "copy")]
-        got = [list_crawl(CRAWL, QUICK, root) for root in roots]
+        got = [crawl.list_crawl(CRAWL, QUICK, root) for root in roots]
         globs = [f"{bucket}/deep/**/*.wet.gz", str(tmp_path / "copy")]
-        got += [list_files_of([glob]) for glob in globs]
-        got.append(list_files_of([f"{web.url}/{name}?token=abc" for name in NAMES]))
+        got += [crawl.list_files_of([glob]) for glob in globs]
+        got.append(crawl.list_files_of([f"{web.url}/{name}?token=abc" for name in NAMES]))
         for item in got[:5]:
             assert all(fsspec.open(path).fs.exists(path) for path in item.values())
     assert {tuple(item) for item in got} == {tuple(NAMES)}
@@ -58,18 +51,18 @@ OTHER_IDS = ("", "CC-MAIN-2026", "cc-main-2026-30", "CC-MAIN-2026-30/", "CC-MAIN
         **dict.fromkeys(("CC-MAIN-2016-44", "CC-MAIN-2013-20"), "CC-MAIN-2016-50 or later"),
     }.items(),
 )
-def test_an_id_of_another_form_or_of_garbled_texts_is_refused(crawl, words):
+def test_an_id_of_another_form_or_of_garbled_texts_is_refused(name, words):
     with pytest.raises(ConfigError, match=words):
-        list_crawl(crawl, QUICK, "unused")
+        crawl.list_crawl(name, QUICK, "unused")
 
 
 @pytest.mark.process
 def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     with web_server({}) as web, pytest.raises(ConfigError, match="no such crawl") as caught:
-        list_crawl(CRAWL, QUICK, web.url.replace("//", "//me:hunter2@"))
+        crawl.list_crawl(CRAWL, QUICK, web.url.replace("//", "//me:hunter2@"))
     assert "hunter2" not in str(caught.value)
     with pytest.raises(ConfigError, match="no such crawl"):
-        list_crawl(CRAWL, QUICK, str(tmp_path))
+        crawl.list_crawl(CRAWL, QUICK, str(tmp_path))
 
 
 @pytest.mark.process
@@ -85,9 +78,9 @@ def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     ],
 )
 def test_a_list_that_is_none_is_an_error(monkeypatch, content, said):
-    monkeypatch.setattr(crawl_files, "MAX_LISTING_BYTES", 1000)
-    with web_server({LIST: content}) as web, pytest.raises(CrawlFileError, match=said):
-        list_crawl(CRAWL, QUICK, web.url)
+    monkeypatch.setattr(crawl.crawl_files, "MAX_LISTING_BYTES", 1000)
+    with web_server({LIST: content}) as web, pytest.raises(crawl.CrawlFileError, match=said):
+        crawl.list_crawl(CRAWL, QUICK, web.url)
 
 
 def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path):
@@ -95,14 +88,14 @@ def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
-    got = list_files_of([f"{tmp_path}/a", f"{tmp_path}/a/*.wet.gz", f"{tmp_path}/c/[6].gz"])
+    got = crawl.list_files_of([f"{tmp_path}/a", f"{tmp_path}/a/*.wet.gz", f"{tmp_path}/c/[6].gz"])
     names = ["a/1.wet.gz", "a/b/2.wet", "c/[6].gz"]
     assert list(got.items()) == [(name, f"{tmp_path}/{name}") for name in names]
-    assert list(list_files_of([f"{tmp_path}/a/*.t?t"])) == ["3.txt"]
+    assert list(crawl.list_files_of([f"{tmp_path}/a/*.t?t"])) == ["3.txt"]
     address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
-    (name,) = list_files_of([address])
+    (name,) = crawl.list_files_of([address])
     assert ".." not in name.split("/")  # which would lead out of the output folder
-    web = list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
+    web = crawl.list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
     assert list(web) == ["1.gz", "2.gz"]
     assert web["1.gz"].endswith("?token=s3cret")
 
@@ -112,19 +105,19 @@ def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "empty").mkdir()
     suffixes = (".txt", ".txt.gz", ".parquet")
-    got = list_files_of([str(tmp_path)], suffixes=suffixes)
+    got = crawl.list_files_of([str(tmp_path)], suffixes=suffixes)
     assert list(got) == ["a.txt", "c.txt.gz", "d.parquet"]
     # What is named itself is taken whatever its suffix.
-    assert list(list_files_of([f"{tmp_path}/*.md"], suffixes=suffixes)) == ["g.md"]
+    assert list(crawl.list_files_of([f"{tmp_path}/*.md"], suffixes=suffixes)) == ["g.md"]
     with pytest.raises(InputError, match=r"\*\.txt'.* end in \.txt or \.txt\.gz or \.parquet\."):
-        list_files_of([f"{tmp_path}/empty"], suffixes=suffixes)
+        crawl.list_files_of([f"{tmp_path}/empty"], suffixes=suffixes)
 
 
 def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path):
     roots = [tmp_path / "left", tmp_path / "right"]
     for root in roots:
         write_crawl(root, [b"x"])
-    got = list_files_of([str(root) for root in roots])
+    got = crawl.list_files_of([str(root) for root in roots])
     assert list(got) == [f"left/{NAMES[0]}", f"right/{NAMES[0]}"]
 
 
@@ -140,22 +133,22 @@ def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path):
 def test_a_pattern_that_finds_nothing_is_an_error(tmp_path, patterns, said):
     (tmp_path / "here.wet.gz.part").write_bytes(b"x")
     with pytest.raises(InputError, match=said):
-        list_files_of([pattern.format(tmp_path) for pattern in patterns])
+        crawl.list_files_of([pattern.format(tmp_path) for pattern in patterns])
 
 
 @given(st.lists(st.text(), unique=True), st.integers(), st.randoms())
 def test_the_order_depends_on_seed_and_names_only(names, seed, random):
-    order = seeded_order(names, seed)
+    order = crawl.seeded_order(names, seed)
     shuffled = random.sample(names, len(names))
     assert sorted(order) == sorted(names)
-    assert seeded_order(shuffled, seed) == order
+    assert crawl.seeded_order(shuffled, seed) == order
     # Without some of the names the others keep their order: a sample grows, it does not change.
-    assert seeded_order(shuffled[1:], seed) == [n for n in order if n not in shuffled[:1]]
+    assert crawl.seeded_order(shuffled[1:], seed) == [n for n in order if n not in shuffled[:1]]
 
 
 def test_the_first_names_are_a_fair_sample():
     names = [wet_name(number) for number in range(20)]
-    first = Counter(name for seed in range(2000) for name in seeded_order(names, seed)[:5])
+    first = Counter(name for seed in range(2000) for name in crawl.seeded_order(names, seed)[:5])
     # 500 are expected of each, with a standard deviation of 19.
     assert len(first) == 20
     assert all(400 < count < 600 for count in first.values()), first

@@ -53,9 +53,8 @@ def bad_dump(tmp_path_factory) -> Path:
     ("name", "reason", "message"), [(name, *rest) for name, _, *rest in BAD_FILES]
 )
 def test_bad_file_is_rejected_with_its_reason_and_what_helps(bad_dump, name, reason, message):
-    (found,) = [
-        file for file in plan_pairs(bad_dump).rejected_files if Path(file.path).stem == name
-    ]
+    rejected = plan_pairs(bad_dump).rejected_files
+    (found,) = (file for file in rejected if Path(file.path).stem == name)
     assert found.reason == reason
     assert message in found.message
     assert len(found.message) < 500

@@ -1,16 +1,22 @@
 """Reading a dataset through `hf://`: the real client against a server on loopback."""
 
+import contextlib
 import gzip
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.support.hub import REPOSITORY, hub
 from tests.support.text_files import to_csv, to_jsonl
+from tests.support.web import Handler, serving
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -29,6 +35,73 @@ print(json.dumps({
     "rows": [row for _, rows in read for row in rows.to_pylist()],
 }))
 """
+
+REPOSITORY = "team/texts"
+_API = f"/api/datasets/{REPOSITORY}"
+_COMMIT = "1" * 40
+
+
+@contextlib.contextmanager
+def hub(files: Mapping[str, bytes], token: str) -> Iterator[str]:
+    """Serve the files of one private dataset; yield the address for HF_ENDPOINT.
+
+    Args:
+        files: Content by path in the repository.
+        token: Without it every answer is 401.
+    """
+
+    class Hub(Handler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path = unquote(urlsplit(self.path).path)
+            if self.headers.get("Authorization") != f"Bearer {token}":
+                self._say(401, b"{}")
+            elif path.startswith(f"{_API}/tree/main"):
+                entries = _tree(files, path.removeprefix(f"{_API}/tree/main").strip("/"))
+                missing = {} if entries else {"X-Error-Code": "EntryNotFound"}
+                self._say(200 if entries else 404, json.dumps(entries or {}).encode(), missing)
+            elif path.startswith(_API):
+                self._say(200, json.dumps({"id": REPOSITORY, "sha": _COMMIT}).encode())
+            elif (name := path.removeprefix(f"/datasets/{REPOSITORY}/resolve/main/")) in files:
+                self._send_file(files[name])
+            else:
+                self._say(404, b"{}")
+
+        do_HEAD = do_GET
+
+        def _send_file(self, data: bytes) -> None:
+            wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+            if wanted is None:
+                self._say(200, data)
+                return
+            start, last = int(wanted[1]), min(int(wanted[2]), len(data) - 1)
+            place = {"Content-Range": f"bytes {start}-{last}/{len(data)}"}
+            self._say(206, data[start : last + 1], place)
+
+        def _say(self, status: int, data: bytes, more: Mapping[str, str] | None = None) -> None:
+            headers = {"ETag": f'"{_digest(data)}"', "X-Repo-Commit": _COMMIT, **(more or {})}
+            self.send(status, headers, data)
+
+    with serving(Hub) as url:
+        yield url
+
+
+def _tree(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:
+    """Return what lies directly in a folder."""
+    entries: dict[str, dict[str, Any]] = {}
+    above = f"{folder}/" if folder else ""
+    for name, data in files.items():
+        if name.startswith(above):
+            path = above + name.removeprefix(above).partition("/")[0]
+            kind = "file" if path == name else "directory"
+            size = len(data) if path == name else 0
+            entries[path] = {"type": kind, "path": path, "size": size, "oid": _digest(data)}
+    return list(entries.values())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
 
 
 def read_through(

@@ -29,11 +29,8 @@ def passed_through(path: Path) -> Path:
     table = dump.read_split(split)
     scores = {dump.columns.F1: pa.array(np.zeros(table.num_rows, np.float32))}
     part = path.with_name(f"{path.stem}-part.parquet")
-    part.write_bytes(
-        dump.write_part(
-            dump.append_scores(table, scores, {"bertscore": "x"}), utc_times=split.utc_times
-        )
-    )
+    scored = dump.append_scores(table, scores, {"bertscore": "x"})
+    part.write_bytes(dump.write_part(scored, utc_times=split.utc_times))
     return part
 
 
@@ -96,9 +93,8 @@ def test_a_column_of_duckdb_that_would_lose_its_type_is_named(tmp_path, kind):
 
 def test_a_file_whose_references_alone_are_read_may_have_any_other_column(tmp_path):
     path = write_duckdb(tmp_path / "in.parquet", DUCKDB_REFUSED["interval"][0])
-    assert (
-        plan_pairs(path, fields=dump.TableFields(reference_column="reference")).rejected_files == ()
-    )
+    fields = dump.TableFields(reference_column="reference")
+    assert plan_pairs(path, fields=fields).rejected_files == ()
 
 
 # --- Polars ------------------------------------------------------------------------------------
@@ -338,10 +334,8 @@ def test_what_spark_says_of_the_columns_is_left_out_where_it_cannot_be_read():
     for text in (b"", b"[]", b"{}", b'{"fields": 1}'):
         marked = table.replace_schema_metadata({dump.SCHEMA_KEY: text, b"k": b"v"})
         assert dump.append_scores(marked, scores, {}).schema.metadata == {b"k": b"v"}
-    marked = table.replace_schema_metadata(
-        {dump.SCHEMA_KEY: b'{"type":"struct","fields":[{"name":"a"}]}'}
-    )
-    fields = json.loads(dump.append_scores(marked, scores, {}).schema.metadata[dump.SCHEMA_KEY])[
-        "fields"
-    ]
-    assert [field["name"] for field in fields] == ["a", dump.columns.F1, dump.columns.ERROR]
+    listed = b'{"type":"struct","fields":[{"name":"a"}]}'
+    marked = table.replace_schema_metadata({dump.SCHEMA_KEY: listed})
+    seen = json.loads(dump.append_scores(marked, scores, {}).schema.metadata[dump.SCHEMA_KEY])
+    names = [field["name"] for field in seen["fields"]]
+    assert names == ["a", dump.columns.F1, dump.columns.ERROR]

@@ -9,16 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import (
-    FileReason,
-    InputFile,
-    Plan,
-    TableFields,
-    plan_from_bytes,
-    plan_inputs,
-    plan_to_bytes,
-    write_part,
-)
+from bertscore_beam import dump
 from bertscore_beam.files import join, write_atomically
 from bertscore_beam.records import record_path, rows_path
 from bertscore_core.errors import ConfigError, InputError
@@ -36,7 +27,9 @@ def write(path: Path, table: pa.Table, row_group_size: int | None = None) -> Pat
     return path
 
 
-def plan(*globs: object, output: str | None = None, rows: int | None = 10, **changes: Any) -> Plan:
+def plan(
+    *globs: object, output: str | None = None, rows: int | None = 10, **changes: Any
+) -> dump.Plan:
     written = None if output is None else partial(paths_of_a_part, output)
     return plan_pairs(*globs, rows=rows, written=written, **changes)
 
@@ -46,7 +39,7 @@ def paths_of_a_part(output: str, part: str) -> list[str]:
 
 
 @pytest.fixture
-def dump(tmp_path: Path) -> Path:
+def corpus(tmp_path: Path) -> Path:
     """Three files in two folders, 65 rows in all."""
     folder = tmp_path / "in"
     write(folder / "a.parquet", pairs(25), 10)
@@ -57,40 +50,40 @@ def dump(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("folder", [b"plain\xff", b"dt=\xff", b"\xff=1"])
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
-def test_folders_whose_names_are_not_utf8_are_rejected_by_name(dump, folder, suffix):
-    bad = dump / os.fsdecode(folder)
+def test_folders_whose_names_are_not_utf8_are_rejected_by_name(corpus, folder, suffix):
+    bad = corpus / os.fsdecode(folder)
     bad.mkdir()
-    (bad / f"x.{suffix}").write_bytes((dump / "a.parquet").read_bytes())
-    for glob in (dump, dump / "*"):
+    (bad / f"x.{suffix}").write_bytes((corpus / "a.parquet").read_bytes())
+    for glob in (corpus, corpus / "*"):
         got = plan(glob)
         assert got.num_rows == 65
         (rejected,) = got.rejected_files
-        assert rejected.reason == FileReason.BAD_NAME
+        assert rejected.reason == dump.FileReason.BAD_NAME
         assert f"{ascii(bad.name)[1:-1]}/x.{suffix}' is not valid UTF-8" in rejected.message
         assert rejected.path.encode()
     # The search cannot begin there: partition columns and records take the whole path.
     for place in (bad, bad / f"x.{suffix}", bad / "*"):
         with pytest.raises(ConfigError, match=r"udcff.* cannot be used: it is not valid UTF-8"):
-            plan(dump / "a.parquet", place)
+            plan(corpus / "a.parquet", place)
 
 
-def test_names_count_from_where_the_search_began_and_not_from_what_was_found(dump):
-    before = {split.part_name for split in plan(dump / "**/*.parquet").splits}
-    (dump / "a.parquet").unlink()  # the deepest common folder of the rest is "sub dir"
-    after = {split.part_name for split in plan(dump / "**/*.parquet").splits}
+def test_names_count_from_where_the_search_began_and_not_from_what_was_found(corpus):
+    before = {split.part_name for split in plan(corpus / "**/*.parquet").splits}
+    (corpus / "a.parquet").unlink()  # the deepest common folder of the rest is "sub dir"
+    after = {split.part_name for split in plan(corpus / "**/*.parquet").splits}
     assert after == {name for name in before if name.startswith("sub dir/")} != set()
 
 
-def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its_file(dump):
-    write(dump / "columns.parquet", pairs(3, candidate="candidates"))
-    (dump / "gone.parquet").symlink_to(dump / "nowhere")
-    (dump / os.fsdecode(b"name\xff.parquet")).write_bytes(b"")
-    got = plan(dump / "*")
+def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its_file(corpus):
+    write(corpus / "columns.parquet", pairs(3, candidate="candidates"))
+    (corpus / "gone.parquet").symlink_to(corpus / "nowhere")
+    (corpus / os.fsdecode(b"name\xff.parquet")).write_bytes(b"")
+    got = plan(corpus / "*")
     rejected = {Path(file.path).name: file for file in got.rejected_files}
     expected = {
-        "columns.parquet": (FileReason.BAD_COLUMNS, "Did you mean 'candidates'?"),
-        "gone.parquet": (FileReason.UNREADABLE, "No such file"),
-        "name\\udcff.parquet": (FileReason.BAD_NAME, "is not valid UTF-8"),
+        "columns.parquet": (dump.FileReason.BAD_COLUMNS, "Did you mean 'candidates'?"),
+        "gone.parquet": (dump.FileReason.UNREADABLE, "No such file"),
+        "name\\udcff.parquet": (dump.FileReason.BAD_NAME, "is not valid UTF-8"),
     }
     assert rejected.keys() == expected.keys()
     for name, (reason, words) in expected.items():
@@ -98,7 +91,7 @@ def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its
         assert words in rejected[name].message
     assert got.num_rows == 65
     for original in (got, replace(got, rejected_files=())):
-        assert plan_from_bytes(plan_to_bytes(original), "plan.parquet") == original
+        assert dump.plan_from_bytes(dump.plan_to_bytes(original), "plan.parquet") == original
 
 
 def test_all_files_bad_is_an_error_with_the_first_few(tmp_path):
@@ -110,11 +103,11 @@ def test_all_files_bad_is_an_error_with_the_first_few(tmp_path):
     assert "3.parquet" not in str(caught.value)
 
 
-def test_digest_changes_with_name_content_version_and_columns(dump):
-    first, other = dump / "a.parquet", dump / "c.parquet"
+def test_digest_changes_with_name_content_version_and_columns(corpus):
+    first, other = corpus / "a.parquet", corpus / "c.parquet"
     columns = ("candidate", "reference"), ("reference", "candidate"), (None, "reference")
     digests = [
-        plan(dump, fields=TableFields(candidate_column=one, reference_column=two)).digest
+        plan(corpus, fields=dump.TableFields(candidate_column=one, reference_column=two)).digest
         for one, two in columns
     ]
     for change in (
@@ -124,48 +117,48 @@ def test_digest_changes_with_name_content_version_and_columns(dump):
         other.unlink,
     ):
         change()
-        digests.append(plan(dump).digest)
+        digests.append(plan(corpus).digest)
     assert len(set(digests)) == len(digests) == 7
 
 
 def other_format() -> bytes:
     metadata = {"bertscore.plan": json.dumps({"format": 99})}
-    return write_part(pa.table({"path": ["x"]}, metadata=metadata))
+    return dump.write_part(pa.table({"path": ["x"]}, metadata=metadata))
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", write_part(pairs(1)), other_format()])
+@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", dump.write_part(pairs(1)), other_format()])
 def test_what_is_no_plan_is_an_error_that_names_the_file(data):
     with pytest.raises(InputError, match=r"'s3://o/plan.parquet' is not a plan of this version"):
-        plan_from_bytes(data, "s3://o/plan.parquet")
+        dump.plan_from_bytes(data, "s3://o/plan.parquet")
 
 
 def test_credentials_do_not_stand_in_rejects():
-    file = InputFile(path="memory://in/x.parquet?token=hunter2", size=0, root="memory://in")
+    file = dump.InputFile(path="memory://in/x.parquet?token=hunter2", size=0, root="memory://in")
     write_atomically(file.path, b"nothing")
     with pytest.raises(InputError) as caught:
-        plan_inputs([file], fields=PAIRS, target_rows=1, target_bytes=1)
+        dump.plan_inputs([file], fields=PAIRS, target_rows=1, target_bytes=1)
     assert "token=***" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
-def test_file_whose_record_has_too_long_a_key_is_rejected(dump):
+def test_file_whose_record_has_too_long_a_key_is_rejected(corpus):
     """The record has the longest key of all where the input has a short name."""
     with pytest.raises(InputError, match=r"its part-0{12}\.json has a key of 1032 bytes"):
-        plan(dump / "a.parquet", output="s3://bucket/" + "p" * 960)
-    assert plan(dump / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
+        plan(corpus / "a.parquet", output="s3://bucket/" + "p" * 960)
+    assert plan(corpus / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
 
 
-def test_local_paths_leave_room_for_the_temporary_name(dump):
+def test_local_paths_leave_room_for_the_temporary_name(corpus):
     """A temporary file in the folder of a record is the longest of all that is written."""
     names = "/".join(18 * ["d" * 200])
 
     def output_of(size: int) -> str:
-        written = f"{dump}/{names}///_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
+        written = f"{corpus}/{names}///_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
         room = size - len(written)
-        return f"{dump}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
+        return f"{corpus}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
 
     with pytest.raises(InputError, match="takes 4096 bytes; expected less than 4096"):
-        plan(dump / "a.parquet", output=output_of(4096))
-    assert plan(dump / "a.parquet", output=output_of(4095)).num_files == 1
+        plan(corpus / "a.parquet", output=output_of(4096))
+    assert plan(corpus / "a.parquet", output=output_of(4095)).num_files == 1
     with pytest.raises(InputError, match="a folder for its parts has a name of 256 bytes"):
-        plan(dump / "a.parquet", output=f"{dump}/{'g' * 256}")
+        plan(corpus / "a.parquet", output=f"{corpus}/{'g' * 256}")

@@ -3,7 +3,6 @@
 import importlib
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import Resources, Split, TableFields, parquet, read_split, write_part
+from bertscore_beam.dump import Resources, TableFields, parquet, read_split, write_part
 from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
 from tests.support.faults import Faults
@@ -69,18 +68,13 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told():
     with s3_bucket(disturbed) as bucket:
         path = f"{bucket}/pairs.parquet"
         write_atomically(path, content(["a", "b", "c"]))
-        (split,) = found_splits(path, 20)
+        (split,) = plan_pairs(path, rows=20).splits
         disturbed[0].requests = found = []
         assert read_split(split)["candidate"].to_pylist() == ["a", "b", "c"]
         assert [method for method, _ in found] == ["GET"]
         write_atomically(path, content(["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
             read_split(split)
-
-
-def found_splits(path: str, rows: int, **columns: TableFields) -> Sequence[Split]:
-    """Return the splits of a file with its version, as a run finds them."""
-    return plan_pairs(path, rows=rows, **columns).splits
 
 
 def content(words: list[str]) -> bytes:
@@ -99,7 +93,8 @@ def test_splits_of_one_file_share_its_footer(monkeypatch, rows):
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, 1000, compression="none", use_dictionary=["coded.a"])
         write_atomically(path, bytes(sink.getvalue()))
-        splits = found_splits(path, rows, fields=TableFields(reference_column="text"))
+        fields = TableFields(reference_column="text")
+        splits = plan_pairs(path, rows=rows, fields=fields).splits
         # A worker is another process: it has not planned the file.
         monkeypatch.setattr(parquet, "_footers", {})
         disturbed[0].requests = found = []

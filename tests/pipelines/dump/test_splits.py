@@ -7,45 +7,37 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
-from bertscore_beam.dump import (
-    MOST_RUNS,
-    RowGroup,
-    Split,
-    SplitReader,
-    Splits,
-    parquet as reading,
-    plan_file,
-    read_split,
-    reading_words,
-    rows_for_workers,
-    split_runs,
-)
+from bertscore_beam import dump
+from bertscore_beam.dump import parquet
 from bertscore_core.errors import InputError
 from tests.support.tables import every_type, plan as plan_path
 
 ROW_GROUPS = st.lists(
-    st.builds(RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)), max_size=12
+    st.builds(dump.RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)),
+    max_size=12,
 )
 
 
-def plan(row_groups: list[RowGroup], target_rows: int, target_bytes: int = 10**9) -> list[Split]:
-    blank = Split(
+def plan(
+    row_groups: list[dump.RowGroup], target_rows: int, target_bytes: int = 10**9
+) -> list[dump.Split]:
+    blank = dump.Split(
         path="/in/a.parquet",
         input_name="a.parquet",
         file_rows=None,
         file_size=77,
         file_version="v1",
     )
-    return plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
+    return dump.plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
 
 
-def groups(*rows: int, row_bytes: int = 10) -> list[RowGroup]:
-    return [RowGroup(num_rows=n, num_bytes=n * row_bytes) for n in rows]
+def groups(*rows: int, row_bytes: int = 10) -> list[dump.RowGroup]:
+    return [dump.RowGroup(num_rows=n, num_bytes=n * row_bytes) for n in rows]
 
 
-def rows_read(split: Split, row_groups: list[RowGroup]) -> range:
+def rows_read(split: dump.Split, row_groups: list[dump.RowGroup]) -> range:
     """Return the rows of the file that a reader gets, from the row groups and not the offset."""
     before = sum(group.num_rows for group in row_groups[: split.first_row_group])
     start = before + split.skip_rows
@@ -55,6 +47,8 @@ def rows_read(split: Split, row_groups: list[RowGroup]) -> range:
 
 
 @given(ROW_GROUPS, st.integers(1, 200), st.integers(1, 4000))
+@example([], 10, 100)
+@example(groups(0, 0), 10, 100)
 def test_each_row_is_in_one_split_in_order_and_no_split_is_too_large(
     row_groups, target_rows, target_bytes
 ):
@@ -64,11 +58,10 @@ def test_each_row_is_in_one_split_in_order_and_no_split_is_too_large(
     assert [split.row_offset for split in splits] == [
         rows_read(split, row_groups).start if total else 0 for split in splits
     ]
-    assert all(0 < split.num_rows <= target_rows for split in splits) or total == 0
-    assert {(split.path, split.file_rows, split.file_size) for split in splits} == {
-        ("/in/a.parquet", total, 77)
-    }
-    assert {split.file_version for split in splits} == {"v1"}
+    rows = [split.num_rows for split in splits]
+    assert all(0 < number <= target_rows for number in rows) if total else rows == [0]
+    files = {(split.path, split.file_rows, split.file_size, split.file_version) for split in splits}
+    assert files == {("/in/a.parquet", total, 77, "v1")}
     names = [split.part_name for split in splits]
     assert names == sorted(set(names))
 
@@ -84,7 +77,7 @@ def test_each_row_is_in_one_split_in_order_and_no_split_is_too_large(
             10**9,
             [(0, 1, 5, 0), *((1, 2, 25, skip) for skip in (0, 25, 50, 75)), (2, 3, 5, 0)],
         ),
-        ([RowGroup(num_rows=1, num_bytes=10**9)], 10, 100, [(0, 1, 1, 0)]),
+        ([dump.RowGroup(num_rows=1, num_bytes=10**9)], 10, 100, [(0, 1, 1, 0)]),
     ],
     ids=["put together by rows", "by bytes", "cut evenly", "one enormous row"],
 )
@@ -92,13 +85,6 @@ def test_row_groups_are_put_together_and_cut(row_groups, rows, size, expected):
     splits = plan(row_groups, rows, size)
     got = [(s.first_row_group, s.row_group_stop, s.num_rows, s.skip_rows) for s in splits]
     assert got == expected
-
-
-@pytest.mark.parametrize("row_groups", [[], groups(0), groups(0, 0)])
-def test_file_without_rows_is_represented_by_one_empty_split(row_groups):
-    (split,) = plan(row_groups, target_rows=10)
-    assert (split.num_rows, split.row_offset) == (0, 0)
-    assert split.part_name == "a.parquet/part-000000000000.parquet"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +99,7 @@ def test_file_without_rows_is_represented_by_one_empty_split(row_groups):
     ],
 )
 def test_every_worker_gets_several_splits(rows, workers, expected):
-    assert rows_for_workers(rows, workers) == expected
+    assert dump.rows_for_workers(rows, workers) == expected
 
 
 # --- As a table -----------------------------------------------------------------------------------
@@ -125,24 +111,24 @@ _FIELDS = {
     **dict.fromkeys(("file_size", "row_offset"), _NUMBERS),
     **dict.fromkeys(("file_rows", "num_rows"), st.none() | _NUMBERS),
 }
-SPLITS = st.lists(st.builds(Split, **_FIELDS, utc_times=st.booleans()), max_size=12)
+SPLITS = st.lists(st.builds(dump.Split, **_FIELDS, utc_times=st.booleans()), max_size=12)
 
 
 @given(splits=SPLITS)
 def test_splits_come_out_as_they_went_in(splits):
-    table = Splits.of(iter(splits))
+    table = dump.Splits.of(iter(splits))
     assert list(table) == splits
     assert len(table) == len(splits)
     assert table == tuple(splits)
-    assert table == Splits.of(splits)
-    assert Splits.of(table) is table
+    assert table == dump.Splits.of(splits)
+    assert dump.Splits.of(table) is table
     assert pickle.loads(pickle.dumps(table)) == splits  # noqa: S301 - our own
     assert [table[place] for place in range(-len(splits), len(splits))] == splits * 2
 
 
 @given(splits=SPLITS, drawn=st.data())
 def test_some_splits_keep_their_order(splits, drawn):
-    table = Splits.of(splits)
+    table = dump.Splits.of(splits)
     chosen = drawn.draw(st.lists(st.booleans(), min_size=len(splits), max_size=len(splits)))
     assert table.where(chosen) == [one for one, yes in zip(splits, chosen, strict=True) if yes]
     part = drawn.draw(st.slices(len(splits)))
@@ -159,12 +145,12 @@ def test_some_splits_keep_their_order(splits, drawn):
 # --- Runs -----------------------------------------------------------------------------------------
 
 
-def splits_of(*rows: int, target: int) -> list[Split]:
+def splits_of(*rows: int, target: int) -> list[dump.Split]:
     return plan(groups(*rows), target)
 
 
-def runs_of(splits: list[Split], workers: int | None) -> list[tuple[Split, ...]]:
-    return [run.splits for run in split_runs(splits, workers)]
+def runs_of(splits: list[dump.Split], workers: int | None) -> list[tuple[dump.Split, ...]]:
+    return [run.splits for run in dump.split_runs(splits, workers)]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 100, None])
@@ -175,7 +161,7 @@ def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(workers, gr
     assert list(itertools.chain(*runs)) == splits
     for run in runs:
         assert len(run) == 1 or len({(one.first_row_group, one.row_group_stop) for one in run}) == 1
-    most = MOST_RUNS if workers is None else 2 * workers
+    most = dump.MOST_RUNS if workers is None else 2 * workers
     for place in range(len(groups)):
         assert sum(run[0].first_row_group == place for run in runs) <= max(most, 1)
 
@@ -183,7 +169,7 @@ def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(workers, gr
 def test_one_large_row_group_is_shared_and_many_are_read_once():
     one = splits_of(1_000_000, target=20_000)
     assert [len(run) for run in runs_of(one, 2)] == [12, 13, 12, 13]
-    assert len(runs_of(one, None)) == MOST_RUNS
+    assert len(runs_of(one, None)) == dump.MOST_RUNS
     assert len(runs_of(one, 1000)) == 50
     many = splits_of(*[1_000_000] * 30, target=20_000)
     assert [len(run) for run in runs_of(many, 2)] == [50] * 30
@@ -193,22 +179,22 @@ def test_one_large_row_group_is_shared_and_many_are_read_once():
 
 
 def test_plan_says_how_often_rows_are_read():
-    assert reading_words(splits_of(*[20] * 9, target=20), 1) == "once"
-    assert reading_words([], 1) == "once"
-    words = reading_words(splits_of(1_000_000, target=20_000), 2)
+    assert dump.reading_words(splits_of(*[20] * 9, target=20), 1) == "once"
+    assert dump.reading_words([], 1) == "once"
+    words = dump.reading_words(splits_of(1_000_000, target=20_000), 2)
     assert words.startswith("about 2.5 times over: workers share row groups of up to 1,000,000")
 
 
 def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(parquet, "_BATCH_ROWS", 7)
     path = str(tmp_path / "a.parquet")
     pq.write_table(every_type(), path, row_group_size=20)
     splits = plan_path(path, 6)
     for chosen in (splits, splits[::2], splits[1:4]):
         for columns in (None, ["struct", "candidate"]):
-            reader = SplitReader(chosen, columns)
+            reader = dump.SplitReader(chosen, columns)
             for split in chosen:
-                got, alone = reader.read(split).table, read_split(split, columns)
+                got, alone = reader.read(split).table, dump.read_split(split, columns)
                 assert got.schema.equals(alone.schema, check_metadata=True)
                 assert [c.num_chunks for c in got.columns] == [c.num_chunks for c in alone.columns]
                 assert repr(got.to_pylist()) == repr(alone.to_pylist())
@@ -216,13 +202,13 @@ def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
 
 
 def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
-    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 100_000)
+    monkeypatch.setattr(parquet, "_BATCH_ROWS", 10)
+    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 100_000)
     texts = ["long" * 1000 if 100 <= number < 200 else "short" for number in range(400)]
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": texts}), path)  # each text once, in a dictionary
     splits = plan_path(path, 100)
-    reader, found = SplitReader(splits), []
+    reader, found = dump.SplitReader(splits), []
     for split in splits:
         try:
             found.append(reader.read(split).table.num_rows)

@@ -1,6 +1,7 @@
 """Files of an object store are deleted together, or one by one where it cannot do that."""
 
 from collections import Counter
+from contextlib import contextmanager
 
 import fsspec
 import pytest
@@ -18,6 +19,16 @@ def store():
     faults: list[Faults] = []
     with s3_bucket(faults) as bucket:
         yield bucket, faults[0]
+
+
+@contextmanager
+def answering(store, status):
+    """Let the store answer so to each request that deletes many."""
+    store[1].set(FaultRule(rate=1.0, kinds=(status,), method="POST", query="delete"))
+    try:
+        yield
+    finally:
+        store[1].set(FaultRule())
 
 
 @pytest.fixture
@@ -49,12 +60,8 @@ def test_a_thousand_names_are_a_request(store, paths, monkeypatch):
 
 
 def test_a_store_that_cannot_delete_many_is_asked_for_each(store, paths):
-    _, faults = store
-    faults.set(FaultRule(rate=1.0, kinds=("501",), method="POST", query="delete"))
-    try:
-        methods = requests_of(faults, paths)
-    finally:
-        faults.set(FaultRule())
+    with answering(store, "501"):
+        methods = requests_of(store[1], paths)
     assert methods["POST"] >= 1
     assert methods["DELETE"] == len(NAMES)
     assert names_left(paths) == [STAYS]
@@ -76,13 +83,8 @@ def test_objects_that_the_store_could_not_delete_are_tried_alone(paths, monkeypa
     ],
 )
 def test_files_that_may_not_be_deleted_now_are_an_error(store, paths, fault, error):
-    _, faults = store
-    faults.set(FaultRule(rate=1.0, kinds=(fault,), method="POST", query="delete"))
-    try:
-        with pytest.raises(error):
-            delete_many(paths)
-    finally:
-        faults.set(FaultRule())
+    with answering(store, fault), pytest.raises(error):
+        delete_many(paths)
     assert len(names_left(paths)) == len(NAMES) + 1
 
 

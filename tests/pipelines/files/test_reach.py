@@ -64,41 +64,42 @@ def end(words, places, capsys, *more):
     return status, [line for line in said if not line.startswith("No model and no language")]
 
 
+@pytest.fixture
+def refused(places, capsys, caplog):
+    """Return what runs a command that is refused with status 2, and returns its one message."""
+
+    def line_of(words, *more):
+        status, (line,) = end(words, places, capsys, *more)
+        assert status == cli.UNUSABLE
+        assert not caplog.records
+        return line
+
+    return line_of
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry run"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_missing_credentials_are_one_message_with_status_2(
-    name, more, places, tmp_path, capsys, caplog
-):
-    status, said = end(COMMANDS[name], places, capsys, *more)
-    assert status == cli.UNUSABLE
-    (line,) = said
+def test_missing_credentials_are_one_message_with_status_2(name, more, refused, tmp_path):
+    line = refused(COMMANDS[name], *more)
     assert line.startswith(f"bertscore-beam: {name.partition(' ')[0]} 's3://bucket/")
     assert "expected credentials. Set AWS_PROFILE" in line
-    assert not caplog.records
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["input", "output", "idf", "output of idf"])
-def test_a_store_that_nobody_answers_for_is_one_message_with_status_2(
-    name, places, capsys, monkeypatch, caplog
-):
+def test_a_store_that_nobody_answers_for_is_one_message_with_status_2(name, refused, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    status, (line,) = end(COMMANDS[name], places, capsys)
-    assert status == cli.UNUSABLE
+    line = refused(COMMANDS[name])
     assert "expected a connection. Check the network, and AWS_ENDPOINT_URL" in line
     assert "hunter2" not in line
-    assert not caplog.records
 
 
-def test_the_hub_without_a_network_is_one_message_with_status_2(places, capsys, caplog):
-    words = ("score", "--input", "hf://datasets/a/b", "--output", "{out}")
-    status, (line,) = end(words, places, capsys)
-    assert status == cli.UNUSABLE
+def test_the_hub_without_a_network_is_one_message_with_status_2(refused):
+    line = refused(("score", "--input", "hf://datasets/a/b", "--output", "{out}"))
     assert "input 'hf://datasets/a/b' cannot be reached" in line
     assert "HF_HUB_OFFLINE" in line
-    assert not caplog.records
 
 
 @pytest.mark.process

@@ -1,6 +1,7 @@
 """Which row of each key counts, and the estimate of how much references repeat."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,23 +10,14 @@ import pytest
 from bertscore_beam import idf
 from bertscore_beam.dump import Rows, Split, TableFields
 from bertscore_core import IdfError
+from tests.pipelines.records.test_records import splits_of
 
 FIELDS = TableFields(reference_column="reference", key=("doc", "part"), group=("set",))
 
 
 def split(name: str, offset: int, rows: int) -> Split:
-    return Split(
-        path=f"/{name}",
-        input_name=name,
-        file_rows=100,
-        file_size=1,
-        file_version="1",
-        first_row_group=0,
-        row_group_stop=1,
-        row_offset=offset,
-        num_rows=rows,
-        skip_rows=0,
-    )
+    (whole,) = splits_of(name, rows, rows)
+    return replace(whole, row_offset=offset)
 
 
 def corpus(seed: int) -> dict[str, pa.Table]:

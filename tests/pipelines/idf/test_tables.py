@@ -49,9 +49,6 @@ def test_file_of_several_tables_gives_them_back_whatever_their_order():
     assert turned.fingerprint == GROUPS.fingerprint
     with pytest.raises(IdfError, match="expected one for all pairs"):
         GROUPS.only("the file")
-
-
-def test_file_without_any_table_can_be_read():
     empty = replace(GROUPS, tables={})
     assert same(IdfTables.from_bytes(empty.to_bytes()), empty)
 
@@ -135,6 +132,8 @@ def test_rows_of_one_group_have_one_key_whatever_the_type_of_its_columns():
     years.append(word.cast(pa.large_string()))
     keys = {keys_of(pa.table({"y": year}), group=("y",)).keys for year in years}
     assert keys == {(IdfKey(group=("2023",)),)}
+    without = keys_of(texts)
+    assert (without.keys, without.codes.tolist()) == ((WHOLE,), [0, 0, 0, 0])
 
 
 def test_value_that_is_nan_or_no_valid_text_chooses_no_table():
@@ -145,12 +144,6 @@ def test_value_that_is_nan_or_no_valid_text_chooses_no_table():
         assert codes.tolist() == [NO_KEY, 0]
     none = keys_of(pa.table({"g": pa.nulls(2)}), group=("g",))
     assert none.codes.tolist() == [NO_KEY, NO_KEY]
-
-
-def test_without_groups_all_rows_have_one_key():
-    found = keys_of(pa.table({"reference": ["a", None]}))
-    assert found.keys == (WHOLE,)
-    assert found.codes.tolist() == [0, 0]
 
 
 def test_columns_may_be_fields_of_structs():

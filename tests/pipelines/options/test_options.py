@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.options import (
-    IdfOptions,
-    ImportOptions,
-    Option,
-    ScoreOptions,
-    declared,
-    load_yaml,
-)
+from bertscore_beam.options import IdfOptions, ImportOptions, ScoreOptions, declared, load_yaml
 from bertscore_core.errors import ConfigError
 
 NEEDED: dict[str, Any] = {"input": ["in/*.parquet"], "output": "out"}
@@ -36,7 +29,7 @@ SPECIAL: dict[str, Any] = {
 IN_PLACE_OF_INPUT = ("candidates", "references")
 
 
-def other_value(option: Option) -> Any:
+def other_value(option) -> Any:
     """Return a value other than the default, as YAML gives it."""
     if option.field in SPECIAL:
         return SPECIAL[option.field]

@@ -9,13 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from bertscore_beam.pages import render
-from bertscore_core.explanations import (
-    ExplainedPair,
-    ExplainedText,
-    Explanation,
-    Measures,
-    page as explanation_page,
-)
+from bertscore_core import explanations
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import TEXTS, made_report
 
@@ -133,15 +127,11 @@ def test_texts_keep_their_direction_and_their_words(browser, tmp_path):
     path.write_text(render(made_report(with_texts=True)), encoding="utf-8")
     with opened(browser, path) as seen:
         texts = seen.page.locator("#rows ~ ol .text")
-        direction = "each => getComputedStyle(each).direction"
-        arabic = seen.page.locator(".text[lang=ar]").first
-        assert arabic.evaluate(direction) == "rtl"
-        assert arabic.text_content() == TEXTS[0].candidate
-        japanese = seen.page.locator(".text[lang=ja]").first
-        assert japanese.evaluate(direction) == "ltr"
-        assert japanese.text_content() == TEXTS[1].candidate
-        script = seen.page.get_by_text(TEXTS[4].candidate, exact=True)
-        assert script.count() > 0
+        for language, direction, words in (("ar", "rtl", TEXTS[0]), ("ja", "ltr", TEXTS[1])):
+            first = seen.page.locator(f".text[lang={language}]").first
+            assert first.evaluate("each => getComputedStyle(each).direction") == direction
+            assert first.text_content() == words.candidate
+        assert seen.page.get_by_text(TEXTS[4].candidate, exact=True).count() > 0
         assert texts.count() > 20
 
 
@@ -149,7 +139,7 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp
     tokens = tuple(f"{word}-{n}" for n, word in enumerate(["Donaudampfschifffahrt", "sat"] * 6))
     cosines = np.linspace(-1, 1, 144, dtype=np.float32).reshape(12, 12)
     matches = cosines.argmax(axis=1)
-    text = ExplainedText(
+    text = explanations.ExplainedText(
         text="Donaudampfschifffahrtsgesellschaft " * 6,
         tokens=tokens,
         weights=np.ones(12, np.float32),
@@ -158,10 +148,10 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp
         windows=np.zeros(12, np.int64),
         truncated=True,
     )
-    scores = Measures(0.123456, 0.234567, 0.345678)
+    scores = explanations.Measures(0.123456, 0.234567, 0.345678)
     sides = {"candidate": text, "reference": text, "similarities": cosines, "rule": None}
-    explained = Explanation(
-        pairs=(ExplainedPair(raw=scores, scores=scores, **sides),),
+    explained = explanations.Explanation(
+        pairs=(explanations.ExplainedPair(raw=scores, scores=scores, **sides),),
         scores=scores,
         raw=scores,
         best=(0, 0, 0),
@@ -172,7 +162,7 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp
     )
     path = tmp_path / "explanation.html"
     notes = ("signature: " + "bertscore|" * 30,)
-    path.write_text(explanation_page([("news.parquet:17", notes, explained)], "A title"))
+    path.write_text(explanations.page([("news.parquet:17", notes, explained)], "A title"))
     with opened(browser, path, width=390) as seen:
         seen.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 390

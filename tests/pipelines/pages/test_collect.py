@@ -19,12 +19,15 @@ F1 = np.round(np.random.default_rng(5).beta(8, 3, ROWS), 6)
 SYSTEMS = np.array(["a", "b", "<c>"], dtype=object)[np.arange(ROWS) % 3]
 LANGUAGES = np.array(["ar", "ja"], dtype=object)[np.arange(ROWS) // 3 % 2]
 WORSE = SYSTEMS == "b"
-RESCALED = replace(SIGNATURE, baseline="en@abc")
+LAST = np.clip(F1 - 0.02 * WORSE, 0, 1)
+"""The scores of the last night."""
+THERE = ~np.isin(np.arange(ROWS), [7, 700])
+"""The rows with scores."""
 
 
 def table(f1: np.ndarray, note: str) -> pa.Table:
     """Return rows of three systems, two languages and four lengths; two rows have no scores."""
-    missing = np.where(np.isin(np.arange(ROWS), [7, 700]), np.nan, f1)
+    missing = np.where(THERE, f1, np.nan)
     made = scored(
         missing,
         precision=missing + 0.01,
@@ -44,12 +47,10 @@ def table(f1: np.ndarray, note: str) -> pa.Table:
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four nights; in the last one a system is worse."""
     folder = tmp_path_factory.mktemp("nights")
-    for day in range(3):
-        made_run(folder / f"n{day}", _inputs(F1, "candidate"), part_rows=250, started=1e9 + day)
-    last = np.clip(F1 - 0.02 * WORSE, 0, 1)
-    made_run(folder / "n3", _inputs(last, "changed"), part_rows=250, started=1e9 + 3)
+    for day in range(5):
+        inputs = _inputs(LAST, "changed") if day == 3 else _inputs(F1, "candidate")
+        made_run(folder / f"n{day}", inputs, part_rows=250, started=1e9 + day)
     # One that is not done.
-    made_run(folder / "n4", _inputs(F1, "candidate"), part_rows=250, started=1e9 + 4)
     (folder / "n4" / "_SUCCESS").unlink()
     return folder
 
@@ -61,34 +62,22 @@ def _inputs(f1: np.ndarray, note: str) -> dict[str, pa.Table]:
 
 @pytest.fixture(scope="module")
 def report(nights: Path) -> ReportData:
-    return collect(
-        ReportOptions(
-            run=str(nights / "n*"),
-            against=str(nights / "n0"),
-            by=("system", "language"),
-            key=("segment",),
-            system_column="system",
-            with_texts=True,
-            rows=5,
-        )
-    )
-
-
-def there(f1: np.ndarray = F1) -> np.ndarray:
-    return ~np.isin(np.arange(len(f1)), [7, 700])
+    runs = {"run": str(nights / "n*"), "against": str(nights / "n0")}
+    names = {"by": ("system", "language"), "key": ("segment",), "system_column": "system"}
+    return collect(ReportOptions(**runs, **names, with_texts=True, rows=5))
 
 
 def test_means_are_those_of_the_rows(report):
-    last = np.float32(np.clip(F1 - 0.02 * WORSE, 0, 1))
+    last = np.float32(LAST)
     total = report.total.values
     assert (total["rows"], total["scored"]) == (ROWS, ROWS - 2)
-    assert total["f1"] == pytest.approx(last[there()].mean(dtype=np.float64), abs=1e-7)
+    assert total["f1"] == pytest.approx(last[THERE].mean(dtype=np.float64), abs=1e-7)
     assert total["precision"] == pytest.approx(total["f1"] + 0.01, abs=1e-6)
     assert total["f1_low"] < total["f1"] < total["f1_high"]
-    assert total["truncated"] == np.count_nonzero((np.arange(ROWS) % 100 == 0) & there())
+    assert total["truncated"] == np.count_nonzero((np.arange(ROWS) % 100 == 0) & THERE)
     assert len(report.groups) == 6
     for row in report.groups:
-        own = (row.group[0] == SYSTEMS) & (row.group[1] == LANGUAGES) & there()
+        own = (row.group[0] == SYSTEMS) & (row.group[1] == LANGUAGES) & THERE
         assert row.values["scored"] == np.count_nonzero(own)
         assert row.values["f1"] == pytest.approx(last[own].mean(dtype=np.float64), abs=1e-7)
     means = [row.values["f1"] for row in report.groups]
@@ -96,7 +85,7 @@ def test_means_are_those_of_the_rows(report):
 
 
 def test_bars_and_lengths_hold_every_scored_row(report):
-    last = np.clip(F1 - 0.02 * WORSE, 0, 1)[there()]
+    last = LAST[THERE]
     lows, highs, counts = map(np.array, zip(*report.histogram, strict=True))
     assert counts.sum() == ROWS - 2
     assert (highs[:-1] == lows[1:]).all()
@@ -110,7 +99,7 @@ def test_bars_and_lengths_hold_every_scored_row(report):
 
 
 def test_single_rows_are_the_extreme_ones_with_their_texts(report):
-    last = np.where(there(), np.clip(F1 - 0.02 * WORSE, 0, 1), np.nan)
+    last = np.where(THERE, LAST, np.nan)
     lowest = np.argsort(last, kind="stable")[:5]
     places = [("one.parquet", n) if n < 700 else ("two.parquet", n - 700) for n in lowest.tolist()]
     assert [row.place for row in report.worst] == places
@@ -193,7 +182,7 @@ def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report):
     assert [night.run.rpartition("/")[2] for night in report.nights] == ["n0", "n1", "n2", "n3"]
     assert report.run.endswith("/n3")
     first, *_, last = report.nights
-    assert first.total.values["f1"] == pytest.approx(F1[there()].mean(), abs=1e-6)
+    assert first.total.values["f1"] == pytest.approx(F1[THERE].mean(), abs=1e-6)
     assert last.total == report.total
     assert last.groups == {row.group: row.values["f1"] for row in report.groups}
     assert all(night.comparable for night in report.nights)
@@ -210,12 +199,12 @@ def test_cost_and_settings_are_those_of_the_run(report):
 
 
 def test_languages_and_rescaling_are_seen(tmp_path):
-    by_language = {"ar": SIGNATURE, "ja": RESCALED}
+    by_language = {"ar": SIGNATURE, "ja": replace(SIGNATURE, baseline="en@abc")}
     run = made_run(tmp_path / "run", {"a.parquet": table(F1, "text")}, signature=by_language)
     found = collect(ReportOptions(run=str(run), with_texts=True, rows=2))
     languages = [(row.group, row.values["rows"]) for row in found.languages]
     assert languages == [(("ar",), 600), (("ja",), 600)]
-    japanese = (LANGUAGES == "ja") & there()
+    japanese = (LANGUAGES == "ja") & THERE
     assert found.languages[1].values["f1"] == pytest.approx(F1[japanese].mean(), abs=1e-6)
     assert found.rescaled
     assert list(found.signatures) == ["ar", "ja"]
@@ -259,9 +248,7 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(ni
     ],
 )
 def test_what_cannot_be_reported_is_said(nights, options, words):
-    for name in ("run", "against"):
-        if name in options:
-            options = {**options, name: str(nights / options[name])}
+    options = {name: str(nights / folder) for name, folder in options.items()}
     with pytest.raises(BertScoreError, match=words):
         collect(ReportOptions(**options))
 

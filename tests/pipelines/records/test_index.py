@@ -9,28 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bertscore_beam import files, records
 from bertscore_beam.dump import part_name
-from bertscore_beam.records import (
-    INDEX_FILE,
-    INDEX_FOLDER,
-    NO_REASON,
-    VALUES,
-    WORDS,
-    EarlierRun,
-    IndexedParts,
-    RowScores,
-    SignedRows,
-    index as index_module,
-    read_index,
-    read_pieces,
-    rows_file,
-    rows_from_bytes,
-    rows_to_bytes,
-    runs_to_index,
-    words_of,
-    write_bucket,
-    write_index,
-)
+from bertscore_beam.records import index as index_module
 from bertscore_core.errors import InputError
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
@@ -44,16 +25,16 @@ INPUT = "shard.parquet"
 def made_up(count, seed=0, signatures=(NOW,)):
     """Return rows with random digests and scores, of which some have a reason or no score."""
     random = np.random.default_rng(seed)
-    values = np.zeros(count, dtype=VALUES)
+    values = np.zeros(count, dtype=records.VALUES)
     for name in ("raw_precision", "raw_recall", "raw_f1"):
         values[name] = random.random(count, dtype=np.float32)
     values["candidate_tokens"] = random.integers(2, 512, count)
     values["truncated"] = random.random(count) < 0.1
-    values["reason"] = np.where(random.random(count) < 0.1, 0, NO_REASON)
-    return RowScores(
+    values["reason"] = np.where(random.random(count) < 0.1, 0, records.NO_REASON)
+    return records.RowScores(
         digests=random.integers(0, 2**64, (count, 2), dtype=np.uint64),
         values=values,
-        signed=SignedRows(
+        signed=records.SignedRows(
             codes=random.integers(0, len(signatures), count).astype(np.uint16),
             signatures=tuple(signature.format() for signature in signatures),
         ),
@@ -66,50 +47,50 @@ def store(folder, pieces, input_name=INPUT):
     names, start = [], 0
     for piece in pieces:
         names.append(part_name(input_name, start))
-        folder.write(rows_file(names[-1]), rows_to_bytes(piece))
+        folder.write(records.rows_file(names[-1]), records.rows_to_bytes(piece))
         start += len(piece)
     return names
 
 
 def parts_of(names, rows, content="x"):
-    return replace(IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
+    return replace(records.IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
 
 
 def indexed(tmp_path, *pieces):
     """Return a folder with pieces and their index, and the names of their parts."""
     folder = own(tmp_path / "out")
     names = store(folder, pieces)
-    write_index(folder, parts_of(names, sum(map(len, pieces))))
+    records.write_index(folder, parts_of(names, sum(map(len, pieces))))
     return folder, names
 
 
 def look_up(run, digests, *, name="gone.parquet", start=0, signature=NOW):
     """Look up rows in a folder, or in the same earlier run again."""
-    earlier = run if isinstance(run, EarlierRun) else EarlierRun(run.root)
+    earlier = run if isinstance(run, records.EarlierRun) else records.EarlierRun(run.root)
     positions = np.arange(start, start + len(digests))
-    signed = SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
+    signed = records.SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
     return earlier.find(name, positions, digests, signed)
 
 
 def same_values(rows, piece):
     assert rows.found.all()
-    for name in set(VALUES.names) - {"reason"}:
+    for name in set(records.VALUES.names) - {"reason"}:
         assert (rows.values[name] == piece.values[name]).all()
-    words = words_of(piece.values["reason"], piece.reasons)
+    words = records.words_of(piece.values["reason"], piece.reasons)
     assert rows.reasons.tolist() == words.tolist()
 
 
 def test_pieces_come_back_as_they_were_and_damage_is_named():
     piece = made_up(50, signatures=(NOW, OTHER))
-    data = rows_to_bytes(piece)
-    assert data == rows_to_bytes(rows_from_bytes(data, "x"))
-    back = rows_from_bytes(data, "x")
+    data = records.rows_to_bytes(piece)
+    assert data == records.rows_to_bytes(records.rows_from_bytes(data, "x"))
+    back = records.rows_from_bytes(data, "x")
     assert (back.digests == piece.digests).all()
     assert (back.values == piece.values).all()
     assert (back.signed.codes == piece.signed.codes).all()
     assert (back.signed.signatures, back.reasons) == (piece.signed.signatures, piece.reasons)
     with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
-        rows_from_bytes(data[:-20], "x")
+        records.rows_from_bytes(data[:-20], "x")
 
 
 @pytest.mark.parametrize("bucket_rows", [1_000_000, 100])
@@ -120,7 +101,7 @@ def test_every_row_is_found_in_the_index_whatever_files_are_called(
     pieces = [made_up(400, seed) for seed in range(3)]
     pieces[1].values["raw_precision"][7] = np.nan  # has no score
     folder, _ = indexed(tmp_path, *pieces)
-    buckets = read_index(folder).rows
+    buckets = records.read_index(folder).rows
     assert (len(buckets), sum(buckets)) == (1 if bucket_rows > 1200 else 16, 1199)
     same_values(look_up(folder, pieces[2].digests), pieces[2])
     order = np.random.default_rng(9).permutation(400)
@@ -132,7 +113,7 @@ def test_every_row_is_found_in_the_index_whatever_files_are_called(
 def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
     piece = made_up(200, signatures=(NOW, OTHER))
     folder, _ = indexed(tmp_path, piece)
-    assert set(read_index(folder).signatures) == {NOW.format(), OTHER.format()}
+    assert set(records.read_index(folder).signatures) == {NOW.format(), OTHER.format()}
     for name in ("gone.parquet", INPUT):
         for code, signature in enumerate((NOW, OTHER)):
             found = look_up(folder, piece.digests, name=name, signature=signature)
@@ -190,15 +171,15 @@ def test_same_file_cut_and_shifted_otherwise_is_found_without_an_index(tmp_path)
 def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     piece = made_up(30)
     folder, names = indexed(tmp_path, piece)
-    files = folder.files(INDEX_FOLDER)
-    before = (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns
-    folder.write(f"{INDEX_FOLDER}/0123/00000.keys", b"")  # as by a run that was cut off
+    files = folder.files(records.INDEX_FOLDER)
+    before = (tmp_path / "out" / records.INDEX_FILE).stat().st_mtime_ns
+    folder.write(f"{records.INDEX_FOLDER}/0123/00000.keys", b"")  # as by a run that was cut off
     folder, _ = indexed(tmp_path, piece)
-    assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
-    assert folder.files(INDEX_FOLDER) == files
-    write_index(folder, parts_of(names[:1], 30, "y"))
-    assert len(folder.files(INDEX_FOLDER)) == len(files) == 2
-    assert not files.keys() & folder.files(INDEX_FOLDER).keys()
+    assert (tmp_path / "out" / records.INDEX_FILE).stat().st_mtime_ns == before
+    assert folder.files(records.INDEX_FOLDER) == files
+    records.write_index(folder, parts_of(names[:1], 30, "y"))
+    assert len(folder.files(records.INDEX_FOLDER)) == len(files) == 2
+    assert not files.keys() & folder.files(records.INDEX_FOLDER).keys()
 
 
 NO_INDEX = {
@@ -226,7 +207,7 @@ NO_INDEX = {
 def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, content):
     piece = made_up(30)
     folder, _ = indexed(tmp_path, piece)
-    about = tmp_path / "out" / INDEX_FILE
+    about = tmp_path / "out" / records.INDEX_FILE
     sound = json.loads(about.read_text())
     about.write_text(content if isinstance(content, str) else json.dumps(sound | content))
     assert not look_up(folder, piece.digests).found.any()
@@ -250,26 +231,27 @@ def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, suffix, damage):
             path.write_bytes([data[:-8], data[:-3], b"", data[: len(data) // 2]][damage])
     is_piece = suffix == ".pq"
     assert look_up(folder, piece.digests).found.all() == is_piece
-    (tmp_path / "out" / INDEX_FILE).unlink()
+    (tmp_path / "out" / records.INDEX_FILE).unlink()
     assert look_up(folder, piece.digests, name=INPUT).found.all() != is_piece
 
 
 @pytest.mark.parametrize(("damage", "times"), [(b"torn", 1), (None, 3)])
 def test_damaged_bucket_of_an_object_store_is_fetched_once(tmp_path, monkeypatch, damage, times):
     """A missing one is asked for again: the store may only have been out of reach."""
-    piece, fetched, read = made_up(30), [], index_module.read_bytes
+    piece, fetched, read = made_up(30), [], files.read_bytes
     folder, _ = indexed(tmp_path, piece)
     (keys,) = (tmp_path / "out").rglob("*.keys")
     sound = keys.read_bytes()
     keys.unlink()
     if damage is not None:
         keys.write_bytes(damage)
-    monkeypatch.setattr(index_module, "is_remote", lambda _: True)
-    monkeypatch.setattr(index_module, "read_bytes", lambda path: fetched.append(path) or read(path))
-    earlier = EarlierRun(folder.root)
+    monkeypatch.setattr(files, "is_remote", lambda _: True)
+    monkeypatch.setattr(files, "read_bytes", lambda path: fetched.append(path) or read(path))
+    earlier = records.EarlierRun(folder.root)
     for _ in range(3):
         assert not look_up(earlier, piece.digests).found.any()
-    assert fetched == [str(keys)] * times
+    of_index = [path for path in fetched if f"/{records.INDEX_FOLDER}/" in path]
+    assert of_index == [str(keys)] * times
     keys.write_bytes(sound)
     assert look_up(earlier, piece.digests).found.all() == (damage is None)
 
@@ -278,11 +260,11 @@ def test_each_look_into_a_damaged_bucket_has_an_error_of_its_own(tmp_path, monke
     """The traceback of an error holds its callers, and with them what they look for."""
     folder, _ = indexed(tmp_path, made_up(30))
     next((tmp_path / "out").rglob("*.keys")).write_bytes(b"")
-    monkeypatch.setattr(index_module, "is_remote", lambda _: True)
-    files, raised = index_module.IndexFiles(folder, index_module.read_index(folder)), []
+    monkeypatch.setattr(files, "is_remote", lambda _: True)
+    index, raised = index_module.IndexFiles(folder, records.read_index(folder)), []
     for _ in range(2):
         with pytest.raises(InputError, match="is damaged") as error:
-            files.open(0)
+            index.open(0)
         raised.append(error.value)
     assert raised[0] is not raised[1]
 
@@ -295,37 +277,40 @@ def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monk
     pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
     pieces[5] = replace(pieces[5], reasons=("another",))
     parts = parts_of(store(folder, pieces), 420)
-    runs = list(runs_to_index(folder, parts))
+    runs = list(records.runs_to_index(folder, parts))
     assert [len(run.parts) for run in runs] == [1] * 6
-    write_index(folder, parts)
-    files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
-    assert list(runs_to_index(folder, parts)) == []
+    records.write_index(folder, parts)
+    files = {
+        name: folder.read(f"{records.INDEX_FOLDER}/{name}")
+        for name in folder.files(records.INDEX_FOLDER)
+    }
+    assert list(records.runs_to_index(folder, parts)) == []
     for turn in range(2):
-        found = [one for run in runs for one in read_pieces(run, folder=folder)]
+        found = [one for run in runs for one in records.read_pieces(run, folder=folder)]
         random.Random(turn).shuffle(found)
-        words = [fragment for (_, _, bucket), fragment in found if bucket == WORDS]
+        words = [fragment for (_, _, bucket), fragment in found if bucket == records.WORDS]
         signatures = sorted({word for one in words for word in one[1].values()})
         reasons = sorted({word for one in words for word in one[2].values()})
-        index = read_index(folder)
+        index = records.read_index(folder)
         assert (list(index.signatures), list(index.reasons)) == (signatures, reasons)
-        for bucket in {bucket for bucket, _ in found if bucket[2] != WORDS}:
+        for bucket in {bucket for bucket, _ in found if bucket[2] != records.WORDS}:
             of_bucket = [fragment for one, fragment in found if one == bucket]
-            _, rows = write_bucket(folder, bucket, of_bucket, signatures, reasons)
+            _, rows = records.write_bucket(folder, (bucket, of_bucket), signatures, reasons)
             assert rows == index.rows[bucket[2]]
-        assert files == {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in files}
+        assert files == {name: folder.read(f"{records.INDEX_FOLDER}/{name}") for name in files}
 
 
 def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
     tmp_path, monkeypatch
 ):
     folder, names = indexed(tmp_path, made_up(30))
-    before = folder.files(INDEX_FOLDER)
+    before = folder.files(records.INDEX_FOLDER)
     disk = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=30 * 48 - 1))
     monkeypatch.setattr(index_module, "_build", None)  # is not called
     with pytest.raises(OSError, match="30 rows needs 1,440 bytes: got 1,439 free"):
-        write_index(folder, parts_of(names[:1], 30, "y"))
-    assert folder.files(INDEX_FOLDER) == before
+        records.write_index(folder, parts_of(names[:1], 30, "y"))
+    assert folder.files(records.INDEX_FOLDER) == before
 
 
 @pytest.mark.process
@@ -337,8 +322,8 @@ def test_buckets_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypa
     with s3_bucket(disturbed) as url:
         folder = own(f"{url}/out")
         pieces = [made_up(20_000, seed) for seed in range(2)]
-        write_index(folder, parts_of(store(folder, pieces), 40_000))
-        earlier, count = EarlierRun(folder.root), 100
+        records.write_index(folder, parts_of(store(folder, pieces), 40_000))
+        earlier, count = records.EarlierRun(folder.root), 100
         for turn in range(2):
             rows = np.sort(np.random.default_rng(turn).permutation(20_000)[:count])
             digests = np.concatenate([pieces[1].digests[rows], made_up(50, 7).digests])

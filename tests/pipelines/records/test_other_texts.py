@@ -1,5 +1,6 @@
 """The scores of another night are not replaced in silence; what has only moved or grown is."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from itertools import count
@@ -11,19 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.dump import INPUT_FOLDER
-from bertscore_beam.records import ROWS_FOLDER, other_texts
+from bertscore_beam.dump import INPUT_FOLDER, read_split
+from bertscore_beam.records import ROWS_FOLDER
 from bertscore_beam.run import LOCK_FILE
 from bertscore_beam.score import show_summary
 from bertscore_core.errors import ConfigError
-from tests.support.jobs import (
-    job_options,
-    prepare_score,
-    run_options,
-    run_prepared,
-    score_arguments,
-    start,
-)
+from tests.support import jobs
 from tests.support.text_files import to_csv, to_jsonl, write_text
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
@@ -52,9 +46,9 @@ def nights(tmp_path: Path, before: list[int], now: list[int], name: str, **chang
     """Score one night, and return the options that score another one into its folder."""
     settings = {"split_rows": 10} | changes
     out = tmp_path / "out"
-    first = job_options(write_night(tmp_path / "first", before, name), out, **settings)
-    assert run_options(first)["success"]
-    return job_options(write_night(tmp_path / "second", now, name), out, **settings)
+    first = jobs.job_options(write_night(tmp_path / "first", before, name), out, **settings)
+    assert jobs.run_options(first)["success"]
+    return jobs.job_options(write_night(tmp_path / "second", now, name), out, **settings)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -88,32 +82,30 @@ def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(tmp_pat
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), name)
     before = content(tmp_path / "out")
     with pytest.raises(ConfigError, match=r"holds the scores of other texts.*--overwrite"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
     assert content(tmp_path / "out") == before
-    summary = run_options(
-        job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
-    )
+    summary = jobs.run_options(dataclasses.replace(chosen, overwrite=True))
     assert (summary["success"], summary["rows"], summary["replaced"]) == (True, rows, ROWS)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_another_night_is_refused_while_the_first_is_unfinished(tmp_path, monkeypatch, name):
     out = tmp_path / "out"
-    first = job_options(write_night(tmp_path / "first", numbers(0), name), out, split_rows=10)
-    job = start(prepare_score(first))
+    first = jobs.job_options(write_night(tmp_path / "first", numbers(0), name), out, split_rows=10)
+    job = jobs.start(jobs.prepare_score(first))
     with monkeypatch.context() as patched:
         cut_off(patched, 9)
         with pytest.raises(Exception, match="cut off"):
-            run_prepared(job)
+            jobs.run_prepared(job)
     job.spec.folder.release()
     before = content(out)
     assert 0 < len(list(out.glob("a.*/*.parquet"))) < 6
     other = write_night(tmp_path / "second", numbers(OTHERS), name)
     with pytest.raises(ConfigError, match="other texts"):
-        prepare_score(job_options(other, out, split_rows=10))
+        jobs.prepare_score(jobs.job_options(other, out, split_rows=10))
     assert content(out) == before
     same = write_night(tmp_path / "third", numbers(0), name)
-    summary = run_options(job_options(same, out, split_rows=10))
+    summary = jobs.run_options(jobs.job_options(same, out, split_rows=10))
     assert (summary["success"], summary["rows"], summary["replaced"]) == (True, ROWS, 0)
 
 
@@ -132,11 +124,11 @@ def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path, name):
     chosen = nights(tmp_path, numbers(0), numbers(0), name)
     for changed in ACCEPTED.values():
         write_night(tmp_path / "second", changed(numbers(0)), name)
-        job = prepare_score(chosen)
+        job = jobs.prepare_score(chosen)
         assert len(job.standing.work) == len(job.planned.plan.splits)
     write_night(tmp_path / "second", numbers(OTHERS), name)
     with pytest.raises(ConfigError, match="other texts"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
 
 
 @pytest.mark.parametrize("files", [1, 3])
@@ -145,13 +137,13 @@ def test_rows_that_many_parts_have_count_once(tmp_path, files):
     for night in ("first", "second"):
         for number in range(files):
             write_night(tmp_path / night, rows, f"{number}.parquet")
-    assert run_options(job_options(tmp_path / "first", out, split_rows=10))["success"]
-    chosen = job_options(tmp_path / "second", out, split_rows=10)
-    assert len(prepare_score(chosen).standing.unsure) == 4 * files
+    assert jobs.run_options(jobs.job_options(tmp_path / "first", out, split_rows=10))["success"]
+    chosen = jobs.job_options(tmp_path / "second", out, split_rows=10)
+    assert len(jobs.prepare_score(chosen).standing.unsure) == 4 * files
     for number in range(files):
         write_night(tmp_path / "second", [7] * 40, f"{number}.parquet")
     with pytest.raises(ConfigError, match="without 9 of 10 rows"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
 
 
 def test_few_files_that_are_the_same_do_not_vouch_for_the_others(tmp_path):
@@ -160,24 +152,23 @@ def test_few_files_that_are_the_same_do_not_vouch_for_the_others(tmp_path):
     for file in range(20):
         rows = numbers(5 * file, 5)
         write_night(first, rows, f"{file:02}.parquet")
-        write_night(
-            second, rows if file < 2 else numbers(OTHERS + 5 * file, 5), f"{file:02}.parquet"
-        )
-    assert run_options(job_options(first, out, split_rows=1))["success"]
+        now = rows if file < 2 else numbers(OTHERS + 5 * file, 5)
+        write_night(second, now, f"{file:02}.parquet")
+    assert jobs.run_options(jobs.job_options(first, out, split_rows=1))["success"]
     with pytest.raises(ConfigError, match="without 18 of 20 rows"):
-        prepare_score(job_options(second, out, split_rows=5))
+        jobs.prepare_score(jobs.job_options(second, out, split_rows=5))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 29])
 def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path, kept):
     chosen = nights(tmp_path, numbers(0), numbers(0, kept), "a.parquet")
     with pytest.raises(ConfigError, match=f"without {ROWS - kept} of {ROWS} rows"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
 
 
 def test_rows_that_are_replaced_are_counted_and_shown(tmp_path):
     now = [*numbers(OTHERS, 1), *numbers(1, ROWS - 1)]
-    summary = run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
+    summary = jobs.run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
     assert (summary["replaced"], summary["parts_kept"], summary["parts"]) == (10, 5, 6)
     shown = dict(show_summary(summary, "out").rows)
     assert shown["replaced"] == "10 rows of earlier parts, which did not fit any more"
@@ -185,19 +176,19 @@ def test_rows_that_are_replaced_are_counted_and_shown(tmp_path):
 
 def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet", split_rows=1_000)
-    job = start(prepare_score(chosen))
+    job = jobs.start(jobs.prepare_score(chosen))
     (tmp_path / "second" / "a.parquet").unlink()
-    summary = run_prepared(job)
+    summary = jobs.run_prepared(job)
     assert (summary["missing_parts"], summary["failed_splits"], summary["replaced"]) == (1, 1, 0)
 
 
 def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path):
     """Parts of the night before that are still there are no reason to refuse it."""
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
-    replacing = job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
-    start(prepare_score(replacing)).spec.folder.release()
+    job = jobs.prepare_score(dataclasses.replace(chosen, overwrite=True))
+    jobs.start(job).spec.folder.release()
     assert len(list((tmp_path / "out" / "a.parquet").glob("*.parquet"))) == 6
-    summary = run_options(chosen)
+    summary = jobs.run_options(chosen)
     assert (summary["success"], summary["replaced"]) == (True, ROWS)
 
 
@@ -205,11 +196,11 @@ def test_part_without_digests_counts_as_one_of_other_texts(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet")
     pieces = sorted((tmp_path / "out" / ROWS_FOLDER).rglob("*.pq"))
     pieces[0].write_bytes(b"torn")
-    assert len(prepare_score(chosen).standing.unsure) == 6
+    assert len(jobs.prepare_score(chosen).standing.unsure) == 6
     for piece in pieces[1:4]:
         piece.unlink()
     with pytest.raises(ConfigError, match=f"without 40 of {ROWS} rows"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
 
 
 @pytest.mark.parametrize("rows", [ROWS, 43, 77])
@@ -221,24 +212,24 @@ def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path, rows):
     file.write_bytes(b"PAR1" + b"\xff" * (len(data) - footer - 4) + data[-footer:])
     before = content(tmp_path / "out")
     with pytest.raises(ConfigError, match=r"got no readable row.*--overwrite"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
     assert content(tmp_path / "out") == before
 
 
 def test_twenty_parts_spread_over_the_dump_are_looked_at(tmp_path, monkeypatch):
     chosen = nights(tmp_path, numbers(0, 100), numbers(0, 100), "a.parquet", split_rows=2)
-    read, seen = other_texts.read_split, []
+    seen = []
 
     def noting(split: Any, columns: Any) -> Any:
         seen.append(split.row_offset)
-        return read(split, columns)
+        return read_split(split, columns)
 
-    monkeypatch.setattr(other_texts, "read_split", noting)
-    prepare_score(chosen)
+    monkeypatch.setattr("bertscore_beam.dump.read_split", noting)
+    jobs.prepare_score(chosen)
     assert seen == [2 * (number * 50 // 20) for number in range(20)]
     seen.clear()
     (tmp_path / "second" / "a.parquet").unlink()
-    prepare_score(job_options(tmp_path / "first", tmp_path / "out", split_rows=2))
+    jobs.prepare_score(jobs.job_options(tmp_path / "first", tmp_path / "out", split_rows=2))
     assert not seen
 
 
@@ -247,21 +238,21 @@ def test_the_folder_is_accepted_if_most_of_its_files_are_the_same(tmp_path, chan
     dump, out = tmp_path / "dump", tmp_path / "out"
     for number in range(3):
         write_night(dump, numbers(number * 20, 20), f"{number}.parquet")
-    assert run_options(job_options(dump, out))["success"]
+    assert jobs.run_options(jobs.job_options(dump, out))["success"]
     for number in range(changed):
         write_night(dump, numbers(OTHERS + number * 20, 20), f"{number}.parquet")
     if changed == 1:
-        assert run_options(job_options(dump, out))["replaced"] == 20
+        assert jobs.run_options(jobs.job_options(dump, out))["replaced"] == 20
     else:
         with pytest.raises(ConfigError, match="without 40 of 40 rows"):
-            prepare_score(job_options(dump, out))
+            jobs.prepare_score(jobs.job_options(dump, out))
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_command_ends_with_status_2_and_names_the_cure(tmp_path, capsys, more):
     nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
     before = content(tmp_path / "out")
-    given = score_arguments(tmp_path / "second", tmp_path, "--device", "cpu", *more)
+    given = jobs.score_arguments(tmp_path / "second", tmp_path, "--device", "cpu", *more)
     assert main(given) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert f"without {ROWS} of {ROWS} rows" in said

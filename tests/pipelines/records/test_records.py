@@ -7,21 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam import records
 from bertscore_beam.dump import Plan, RowDigests, RowGroup, Split, plan_file, write_part
 from bertscore_beam.files import exists, join, write_atomically
-from bertscore_beam.records import (
-    PartRecord,
-    Records,
-    RunTotals,
-    files_of_run,
-    pack_of,
-    packed_rows,
-    read_part_sizes,
-    read_records,
-    record_from_json,
-    record_path,
-    standing_of,
-)
 from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats import ScoreSummary
@@ -50,7 +38,7 @@ SPLIT = PLAN.splits[0]
 
 def record_of(
     split: Split, job_digest: str = DIGEST, part_bytes: int = 5, idf: str = IDF
-) -> PartRecord:
+) -> records.PartRecord:
     summary = ScoreSummary(
         rows=split.num_rows,
         scored=split.num_rows - 1,
@@ -60,7 +48,7 @@ def record_of(
         truncated=2,
         reasons={"null_reference": 1},
     )
-    return PartRecord.of(
+    return records.PartRecord.of(
         split,
         digests=RowDigests(candidates="c", references="r", rows="all"),
         job_digest=job_digest,
@@ -76,37 +64,39 @@ def put(output: str, name: str, data: bytes = b"12345") -> None:
     write_atomically(join(output, name), data)
 
 
-def write_record(output: str, record: PartRecord) -> None:
-    put(output, record_path(record.part_name), record.to_json())
+def write_record(output: str, record: records.PartRecord) -> None:
+    put(output, records.record_path(record.part_name), record.to_json())
 
 
 def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     folder = OutputFolder(output)
-    return read_part_sizes(folder, files_of_run(folder), known)
+    return records.read_part_sizes(folder, records.files_of_run(folder), known)
 
 
-def held(*records: PartRecord | None, num_bins: int = 1) -> Records:
-    found = Records(num_bins)
-    for record in records:
+def held(*given: records.PartRecord | None, num_bins: int = 1) -> records.Records:
+    found = records.Records(num_bins)
+    for record in given:
         if record is not None:
             found.add(record)
     return found
 
 
 def test_records_are_read_back_by_part_name(output):
-    records = [record_of(split) for split in PLAN.splits]
-    for record in records:
+    made = [record_of(split) for split in PLAN.splits]
+    for record in made:
         write_record(output, record)
-        assert record_from_json(record.to_json()) == record
-    assert read_records(OutputFolder(output)) == {record.part_name: record for record in records}
+        assert records.record_from_json(record.to_json()) == record
+    assert records.read_records(OutputFolder(output)) == {
+        record.part_name: record for record in made
+    }
     digest = hashlib.sha256(b"a.parquet").hexdigest()[:32]
     assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
 
 
-@pytest.mark.parametrize("damage", ["~", "00", "cn", packed_rows(np.arange(10) < 4)])
+@pytest.mark.parametrize("damage", ["~", "00", "cn", records.packed_rows(np.arange(10) < 4)])
 def test_damaged_marks_of_reused_rows_say_nothing(damage):
     chosen = np.arange(10) % 3 == 0
-    sound = replace(record_of(SPLIT), reused=4, reused_rows=packed_rows(chosen))
+    sound = replace(record_of(SPLIT), reused=4, reused_rows=records.packed_rows(chosen))
     assert sound.is_reused.tolist() == chosen.tolist()
     assert replace(sound, reused=5, reused_rows=damage).is_reused is None
 
@@ -133,10 +123,10 @@ BROKEN_RECORDS = {
 
 @pytest.mark.parametrize("data", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS.keys())
 def test_broken_record_counts_as_absent(tmp_path, data):
-    assert record_from_json(data) is None
+    assert records.record_from_json(data) is None
     write_record(str(tmp_path), record_of(PLAN.splits[1]))
-    put(str(tmp_path), record_path(PLAN.splits[0].part_name), data)
-    assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
+    put(str(tmp_path), records.record_path(PLAN.splits[0].part_name), data)
+    assert list(records.read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
 
 
 OURS = write_part(
@@ -177,14 +167,14 @@ SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 
 def test_finished_splits_are_not_pending():
-    records = [record_of(split) for split in PLAN.splits[1:4]]
-    standing = standing_of(PLAN, held(*records), SIZES, DIGEST, IDF)
+    made = [record_of(split) for split in PLAN.splits[1:4]]
+    standing = records.standing_of(PLAN, held(*made), SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
     assert standing.done == PLAN.splits[1:4]
-    assert standing.carried == RunTotals.sum(map(RunTotals.of_record, records))
+    assert standing.carried == records.RunTotals.sum(map(records.RunTotals.of_record, made))
     assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert standing.stale == standing.orphans == ()
-    assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
+    assert records.standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
 DONE, UNSURE, PENDING = range(3)
@@ -209,18 +199,18 @@ WORTH = {
 def test_part_is_compared_or_scored_again_after_a_change(split, record, idf, state, valid, size):
     sizes = {} if size is None else {SPLIT.part_name: size}
     plan, state = plan_of(split), state if size == 5 else PENDING
-    standing = standing_of(plan, held(record), sizes, DIGEST, idf)
+    standing = records.standing_of(plan, held(record), sizes, DIGEST, idf)
     found = (standing.done, standing.unsure, standing.pending)
     assert found == tuple((split,) if number == state else () for number in range(3))
     is_there = bool(sizes) or getattr(record, "part_name", None) == split.part_name
     assert standing.outdated == ((split.part_name,) if state == PENDING and is_there else ())
-    end = standing_of(plan, held(record), sizes, DIGEST, idf, at_end=True)
+    end = records.standing_of(plan, held(record), sizes, DIGEST, idf, at_end=True)
     assert (end.done == (split,)) is (valid and size == 5)
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    standing = standing_of(wider, held(), SIZES, DIGEST, IDF)
+    standing = records.standing_of(wider, held(), SIZES, DIGEST, IDF)
     assert standing.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
     assert standing.orphans == ()
 
@@ -255,16 +245,12 @@ def test_run_that_does_not_say_what_it_was_is_refused(run):
 @pytest.mark.parametrize("num_bins", [1, 7])
 def test_records_are_held_in_bins(number, num_bins):
     all_of = [record_of(split) for split in splits_of("a.parquet", 10 * number)][:number]
-    records = held(*all_of, num_bins=num_bins)
-    assert len(records) == number
-    assert sorted(records, key=by_name) == sorted(all_of, key=by_name)
+    found = held(*all_of, num_bins=num_bins)
+    assert len(found) == number
+    assert {one.part_name: one for one in found} == {one.part_name: one for one in all_of}
     for place in range(num_bins):
-        for name, record in records.bin(place).items():
-            assert (name, pack_of(name, num_bins)) == (record.part_name, place)
-
-
-def by_name(record: PartRecord) -> str:
-    return record.part_name
+        for name, record in found.bin(place).items():
+            assert (name, records.pack_of(name, num_bins)) == (record.part_name, place)
 
 
 def test_an_outcome_does_not_depend_on_the_number_of_bins():
@@ -282,7 +268,9 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
     sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
     (once, end), (again, same) = (
         [
-            standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended)
+            records.standing_of(
+                plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended
+            )
             for ended in (False, True)
         ]
         for bins in (1, 7)

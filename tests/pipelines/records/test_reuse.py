@@ -11,29 +11,23 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.run import SUMMARY_FILE
 from bertscore_core import SignatureError
+from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, write_dump
-from tests.support.jobs import (
-    add_score_pipeline,
-    job_options,
-    parts_of,
-    prepare_score,
-    run_options,
-    start,
-)
 from tests.support.web import web_server
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
 FIRST = "shard-000.parquet"
+PLAIN = {"use_dictionary": False, "compression": "none", "write_statistics": False}
 
 
 @pytest.fixture(params=["none", "corpus"])
 def scored(request, tmp_path):
     """Return a dump of two files, the options of a run and its output of four parts."""
     dump = write_dump(tmp_path / "dump", [30, 30])
-    chosen = job_options(dump, tmp_path / "out", idf=request.param)
-    assert run_options(chosen)["success"]
+    chosen = jobs.job_options(dump, tmp_path / "out", idf=request.param)
+    assert jobs.run_options(chosen)["success"]
     return dump, chosen, tmp_path / "out"
 
 
@@ -49,15 +43,15 @@ def change(path, column, row, value, **options):
 
 def afresh(chosen, folder):
     """Return the parts of a run that nothing is there for."""
-    options = job_options(chosen.input[0], folder, idf=chosen.idf)
-    assert run_options(options)["success"]
-    return parts_of(folder)
+    options = jobs.job_options(chosen.input[0], folder, idf=chosen.idf)
+    assert jobs.run_options(options)["success"]
+    return jobs.parts_of(folder)
 
 
 def documents_counted(job):
     """Run a job and tell how many references were counted for idf, and pairs scored."""
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    add_score_pipeline(pipeline, job)
+    jobs.add_score_pipeline(pipeline, job)
     found = pipeline.run().metrics().query()["counters"]
     counters = {item.key.metric.name: item.committed for item in found}
     return counters.get("documents_counted", 0), counters.get("pairs_scored", 0)
@@ -65,35 +59,35 @@ def documents_counted(job):
 
 def test_equal_values_in_another_layout_are_not_scored_again(scored):
     dump, chosen, output = scored
-    before = parts_of(output)
+    before = jobs.parts_of(output)
     table = pq.read_table(dump / FIRST)
     pq.write_table(table, dump / FIRST, row_group_size=7, compression="gzip", use_dictionary=False)
-    job = prepare_score(chosen)
+    job = jobs.prepare_score(chosen)
     compared = 2 if chosen.idf == "none" else 4
     assert (job.standing.pending, len(job.standing.unsure)) == ((), compared)
-    job = start(job)
+    job = jobs.start(job)
     counted = 0 if chosen.idf == "none" else 60  # again, which gives the same table
     assert documents_counted(job) == (counted, 0)
     summary = job.spec.folder.read_json(SUMMARY_FILE)
     assert (summary["parts_kept"], summary["parts_rewritten"]) == (compared, 0)
     assert (summary["success"], summary["pairs_per_second"]) == (True, None)
-    assert parts_of(output) == before
-    again = prepare_score(chosen)
+    assert jobs.parts_of(output) == before
+    again = jobs.prepare_score(chosen)
     assert (again.standing.work, again.idf.must_count) == ((), False)
     assert again.spec.goal.carried.summary.rows == 60
 
 
 def test_other_columns_that_change_are_written_beside_the_scores_that_were_there(scored, tmp_path):
     dump, chosen, output = scored
-    before = parts_of(output)
+    before = jobs.parts_of(output)
     change(dump / FIRST, "id", 3, 1000)
-    assert run_options(chosen)["parts_rewritten"] == 1
-    after = parts_of(output)
+    assert jobs.run_options(chosen)["parts_rewritten"] == 1
+    after = jobs.parts_of(output)
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {f"{FIRST}/part-000000000000.parquet"}
     assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
     assert after == afresh(chosen, tmp_path / "afresh")
-    assert prepare_score(chosen).standing.work == ()
+    assert jobs.prepare_score(chosen).standing.work == ()
 
 
 @pytest.mark.parametrize("column", ["candidate", "reference"])
@@ -101,34 +95,33 @@ def test_text_that_changes_is_scored_and_the_idf_table_is_that_of_the_texts(
     scored, tmp_path, column
 ):
     dump, chosen, output = scored
-    before = parts_of(output)
+    before = jobs.parts_of(output)
     change(dump / FIRST, column, 3, "quite another text")
-    summary = run_options(chosen)
+    summary = jobs.run_options(chosen)
     assert summary["success"]
-    after = parts_of(output)
+    after = jobs.parts_of(output)
     moved = {name for name in before if before[name] != after[name]}
     everything = chosen.idf == "corpus" and column == "reference"
     assert moved == (set(before) if everything else {f"{FIRST}/part-000000000000.parquet"})
     assert after == afresh(chosen, tmp_path / "afresh")
-    assert prepare_score(chosen).standing.work == ()
+    assert jobs.prepare_score(chosen).standing.work == ()
 
 
 def test_change_with_size_and_time_kept_is_noticed(tmp_path):
     dump = write_dump(tmp_path / "dump", [10])
-    chosen = job_options(dump, tmp_path / "out")
-    plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
-    change(dump / FIRST, "candidate", 3, "one text", **plain)
-    run_options(chosen)
+    chosen = jobs.job_options(dump, tmp_path / "out")
+    change(dump / FIRST, "candidate", 3, "one text", **PLAIN)
+    jobs.run_options(chosen)
     status = (dump / FIRST).stat()
     before = read_output(tmp_path / "out")
     copy = tmp_path / "copy"
     copy.write_bytes((dump / FIRST).read_bytes())
-    change(copy, "candidate", 3, "and a ca", **plain)
+    change(copy, "candidate", 3, "and a ca", **PLAIN)
     (dump / FIRST).write_bytes(copy.read_bytes())
     os.utime(dump / FIRST, ns=(status.st_atime_ns, status.st_mtime_ns))
     now = (dump / FIRST).stat()
     assert (now.st_size, now.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
-    assert run_options(chosen)["success"]
+    assert jobs.run_options(chosen)["success"]
     after = read_output(tmp_path / "out")
     assert after["candidate"][3].as_py() == "and a ca"
     assert after["bertscore_f1"][3] != before["bertscore_f1"][3]
@@ -144,35 +137,34 @@ def web(tmp_path):
 @pytest.mark.parametrize("idf", ["none", "corpus"])
 def test_file_that_has_no_version_is_compared_each_time(tmp_path, web, idf):
     folder, url = web
-    plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
     rows = pair_rows(20)
-    pq.write_table(pa.table(rows), folder / "a.parquet", **plain)
-    chosen = job_options(f"{url}/a.parquet", tmp_path / "out", idf=idf)
-    assert run_options(chosen)["success"]
+    pq.write_table(pa.table(rows), folder / "a.parquet", **PLAIN)
+    chosen = jobs.job_options(f"{url}/a.parquet", tmp_path / "out", idf=idf)
+    assert jobs.run_options(chosen)["success"]
     before = read_output(tmp_path / "out")
-    summary = run_options(chosen)
+    summary = jobs.run_options(chosen)
     assert (summary["success"], summary["parts_kept"], summary["parts"]) == (True, 1, 1)
     size = (folder / "a.parquet").stat().st_size
     rows["reference"][3] = rows["reference"][3][::-1]
-    pq.write_table(pa.table(rows), folder / "a.parquet", **plain)
+    pq.write_table(pa.table(rows), folder / "a.parquet", **PLAIN)
     assert (folder / "a.parquet").stat().st_size == size
-    summary = run_options(chosen)
+    summary = jobs.run_options(chosen)
     assert (summary["success"], summary["parts_kept"]) == (True, 0)
     after = read_output(tmp_path / "out")
     assert after["reference"][3].as_py() == rows["reference"][3]
     assert after["bertscore_f1"][3] != before["bertscore_f1"][3]
-    other = job_options(f"{url}/a.parquet", tmp_path / "afresh", idf=idf)
-    run_options(other)
+    other = jobs.job_options(f"{url}/a.parquet", tmp_path / "afresh", idf=idf)
+    jobs.run_options(other)
     assert after.equals(read_output(tmp_path / "afresh"))
 
 
 def test_corpus_of_other_files_is_refused_by_name(tmp_path):
     dump = write_dump(tmp_path / "dump", [10, 10])
-    chosen = job_options(dump, tmp_path / "out", idf="corpus")
-    run_options(chosen)
+    chosen = jobs.job_options(dump, tmp_path / "out", idf="corpus")
+    jobs.run_options(chosen)
     write_dump(dump, [10, 10, 10])
     with pytest.raises(SignatureError, match="names and rows"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
 
 
 def test_lists_and_single_texts_are_not_taken_for_each_other(tmp_path):
@@ -181,10 +173,10 @@ def test_lists_and_single_texts_are_not_taken_for_each_other(tmp_path):
     dump.mkdir()
     texts = pa.array([None, None], pa.string())
     lists = pa.array([None, None], pa.list_(pa.string()))
-    chosen = job_options(dump, tmp_path / "out", max_reject_fraction=1.0)
+    chosen = jobs.job_options(dump, tmp_path / "out", max_reject_fraction=1.0)
     for references in (texts, lists):
         pq.write_table(pa.table({"candidate": ["a", "b"], "reference": references}), dump / FIRST)
-        assert run_options(chosen)["success"]
+        assert jobs.run_options(chosen)["success"]
     assert "bertscore_best_reference" in read_output(tmp_path / "out").column_names
 
 
@@ -202,11 +194,11 @@ def test_times_of_day_keep_the_mark_of_utc_that_the_file_has_now(marked, tmp_pat
                 f"{number} AS id, {kind} '12:00:00' AS at) TO '{dump}/in.parquet' (FORMAT parquet)"
             )
 
-    chosen = job_options(dump, tmp_path / "out")
+    chosen = jobs.job_options(dump, tmp_path / "out")
     write(marked[0], 1)
-    assert run_options(chosen)["success"]
+    assert jobs.run_options(chosen)["success"]
     write(marked[1], 2 if marked[0] == marked[1] else 1)
-    summary = run_options(chosen)
+    summary = jobs.run_options(chosen)
     assert (summary["success"], summary["parts_rewritten"]) == (True, 1)
     (part,) = (tmp_path / "out" / "in.parquet").glob("*.parquet")
     found = pq.ParquetFile(part).schema.column(3).logical_type

@@ -15,9 +15,7 @@ def test_shares_are_asked_for_while_the_work_goes_on():
         assert at_work.now() == AtWork(counted=42, doing={"part": 0.25})
         assert at_work.now() == AtWork(counted=42, doing={"part": 0.5})
     assert at_work.now() == AtWork(counted=42)
-
-
-def test_share_that_cannot_be_told_does_not_hide_the_others():
+    # One that cannot be told does not hide the others.
     with at_work.doing("bad", lambda: 1 / 0), at_work.doing("good", lambda: 0.5):
         assert at_work.now().doing == {"good": 0.5}
 

@@ -23,17 +23,9 @@ from tests.support.workers import worker_pool
 pytestmark = pytest.mark.long
 
 ENGINES = {
-    "prism_location": ("--runner=PrismRunner", "--prism_location={path}"),
-    "flink_job_server_jar": (
-        "--runner=FlinkRunner",
-        "--flink_master=[local]",
-        "--flink_job_server_jar={path}",
-    ),
-    "spark_job_server_jar": (
-        "--runner=SparkRunner",
-        "--spark_master_url=local[2]",
-        "--spark_job_server_jar={path}",
-    ),
+    "prism_location": "--runner=PrismRunner",
+    "flink_job_server_jar": "--runner=FlinkRunner --flink_master=[local]",
+    "spark_job_server_jar": "--runner=SparkRunner --spark_master_url=local[2]",
 }
 ROWS, SPLIT_ROWS = 60, 20
 
@@ -52,7 +44,7 @@ def engine(request, pool):
     path = request.config.getoption(needed) or on_path
     if path is None:
         pytest.skip(f"--{needed} is not given: no package registry has it")
-    flags = [flag.format(path=path) for flag in ENGINES[needed]]
+    flags = [*ENGINES[needed].split(), f"--{needed}={path}"]
     return [*flags, "--environment_type=EXTERNAL", f"--environment_config={pool}"]
 
 

@@ -25,40 +25,29 @@ FLOORS = {
 """The kinds of runs, and the least number of writes and deletions that each of them has."""
 
 
-@pytest.fixture
-def try_cuts(tmp_path, capsys):
-    """Return what cuts runs off, and shows how often."""
-
-    def run(interval, *kinds):
-        words = ["-m", "tests.support.every_write", str(tmp_path), str(interval), *kinds]
-        # A pool of threads would be lost in a fork.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        done = subprocess.run(
-            [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        summaries = map(json.loads, done.stdout.splitlines())
-        found = {summary.pop("kind"): summary for summary in summaries}
-        with capsys.disabled():
-            for kind, summary in found.items():
-                print(
-                    f"\n{kind}: {summary['cuts']} cuts at {summary['changes']} writes and "
-                    f"deletions, {summary['seconds']} s, ended {summary['statuses']}"
-                )
-        return found
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("interval", "kinds"),
     [(17, [*FLOORS]), *(pytest.param(1, [kind], marks=pytest.mark.long) for kind in FLOORS)],
 )
-def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(try_cuts, interval, kinds):
+def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(
+    tmp_path, capsys, interval, kinds
+):
     """By an error before each write or deletion, by one after it, and by death."""
-    found = try_cuts(interval, *kinds)
+    words = ["-m", "tests.support.every_write", str(tmp_path), str(interval), *kinds]
+    # A pool of threads would be lost in a fork.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    command = [sys.executable, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    summaries = map(json.loads, done.stdout.splitlines())
+    found = {summary.pop("kind"): summary for summary in summaries}
     assert [*found] == kinds
     for kind, summary in found.items():
+        with capsys.disabled():
+            print(
+                f"\n{kind}: {summary['cuts']} cuts at {summary['changes']} writes and deletions, "
+                f"{summary['seconds']} s, ended {summary['statuses']}"
+            )
         assert summary["problems"] == []
         assert summary["changes"] >= FLOORS[kind]
         assert summary["cuts"] >= max(FLOORS[kind] // interval, 1)

@@ -1,5 +1,6 @@
 """The one way through a run: what is refused first, what is said, and a lock that is given back."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,17 +50,17 @@ def conclude(job):
     return Outcome(status=TOO_MANY_REJECTS, shown=(Shown("Written", ("", ""), [("is", *names)]),))
 
 
-def kind_with(**changes):
-    """Return the job with some of its functions replaced."""
-    functions = {
-        "prepare": prepare,
-        "sketch": lambda options, runner: [],
-        "show": lambda planned: Shown("Plan", ("", ""), []),
-        "begin": begin,
-        "stages": stages,
-        "conclude": conclude,
-    }
-    return JobKind(**(functions | changes))
+def sketch(options, runner):
+    return []
+
+
+def show(planned):
+    return Shown("Plan", ("", ""), [])
+
+
+KIND = JobKind(
+    prepare=prepare, sketch=sketch, show=show, begin=begin, stages=stages, conclude=conclude
+)
 
 
 def fail(*_):
@@ -72,7 +73,7 @@ def files_below(folder: Path) -> list[str]:
 
 def test_job_is_planned_begun_run_stage_by_stage_and_concluded(tmp_path):
     said = []
-    outcome = run_job(kind_with(), RunOptions(output=str(tmp_path / "out")), said.append)
+    outcome = run_job(KIND, RunOptions(output=str(tmp_path / "out")), said.append)
     assert outcome.status == TOO_MANY_REJECTS
     assert outcome.shown[0].rows == [("is", "1", "2")]
     assert said == ["begun", "Writing 1 ...", "Writing 2 ..."]
@@ -88,9 +89,9 @@ def test_job_that_is_only_shown_or_refused_writes_nothing(tmp_path, more):
 
     options = RunOptions(output=str(tmp_path / "out"), **more)
     if more and not options.beam:
-        assert run_job(kind_with(begin=fail), options, print).is_answer
+        assert run_job(replace(KIND, begin=fail), options, print).is_answer
     else:
-        kind = kind_with() if options.beam else kind_with(prepare=refuse)
+        kind = KIND if options.beam else replace(KIND, prepare=refuse)
         with pytest.raises(ConfigError, match="this command cannot"):
             run_job(kind, options, print)
     assert list(tmp_path.iterdir()) == []
@@ -107,8 +108,8 @@ FAILING = {"begin": fail, "stages": fail, "a worker": failing_stages, "conclude"
 @pytest.mark.parametrize("step", FAILING)
 def test_lock_is_given_back_wherever_the_job_fails(tmp_path, step):
     options = RunOptions(output=str(tmp_path / "out"))
-    kind = kind_with(**{"stages" if step == "a worker" else step: FAILING[step]})
+    kind = replace(KIND, **{"stages" if step == "a worker" else step: FAILING[step]})
     with pytest.raises(RuntimeError if step == "a worker" else OSError, match="the disk fails"):
         run_job(kind, options, print)
     assert "lock.json" not in " ".join(files_below(tmp_path))
-    assert run_job(kind_with(), options, print).status == TOO_MANY_REJECTS
+    assert run_job(KIND, options, print).status == TOO_MANY_REJECTS

@@ -65,13 +65,8 @@ class Bash:
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("status", "ends"),
-    [
-        (DONE, None),
-        (BROKEN, RuntimeError),
-        (UNUSABLE, Failed),
-        (TOO_MANY_REJECTS, Failed),
-        (WORSE, Failed),
-    ],
+    [(DONE, None), (BROKEN, RuntimeError)]
+    + [(status, Failed) for status in (UNUSABLE, TOO_MANY_REJECTS, WORSE)],
 )
 def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, monkeypatch):
     """Airflow itself is not installed here; a stand-in has what its documentation promises."""

@@ -6,7 +6,6 @@ import queue
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections import Counter
 from pathlib import Path
@@ -292,21 +291,19 @@ def test_progress_of_children_is_added_up(tmp_path):
         assert at_work.now().doing == {}
 
 
-IGNORING = textwrap.dedent(
-    """
-    from signal import SIG_DFL, SIG_IGN, SIGHUP, SIGINT, SIGTERM, getsignal, signal
-    from bertscore_beam.run.job import end_when_interrupted
+IGNORING = """
+from signal import SIG_DFL, SIG_IGN, SIGHUP, SIGINT, SIGTERM, getsignal, signal
+from bertscore_beam.run.job import end_when_interrupted
 
-    for ignored, heard in ((SIGINT, SIGHUP), (SIGHUP, SIGINT)):
-        signal(ignored, SIG_IGN)
-        signal(heard, SIG_DFL)
-        with end_when_interrupted():
-            assert getsignal(ignored) == SIG_IGN
-            assert callable(getsignal(heard)) and callable(getsignal(SIGTERM))
+for ignored, heard in ((SIGINT, SIGHUP), (SIGHUP, SIGINT)):
+    signal(ignored, SIG_IGN)
+    signal(heard, SIG_DFL)
+    with end_when_interrupted():
         assert getsignal(ignored) == SIG_IGN
-        print(ignored.name, "stays ignored")
-    """
-)
+        assert callable(getsignal(heard)) and callable(getsignal(SIGTERM))
+    assert getsignal(ignored) == SIG_IGN
+    print(ignored.name, "stays ignored")
+"""
 
 
 def test_ignored_signal_stays_ignored():
@@ -316,21 +313,19 @@ def test_ignored_signal_stays_ignored():
     assert done.stdout == "SIGINT stays ignored\nSIGHUP stays ignored\n"
 
 
-LAUNCHER = textwrap.dedent(
-    """
-    import pickle, queue, sys
-    from bertscore_beam.run import pool
-    from bertscore_beam.run.job import end_when_interrupted
-    from bertscore_beam.run.pool import Pool
-    from tests.support.pool_steps import Work
+LAUNCHER = """
+import pickle, queue, sys
+from bertscore_beam.run import pool
+from bertscore_beam.run.job import end_when_interrupted
+from bertscore_beam.run.pool import Pool
+from tests.support.pool_steps import Work
 
-    made, answers = Pool(2, restarts=5), queue.SimpleQueue()
-    with pool.opening(made), end_when_interrupted():
-        for element in sys.argv[2:]:
-            made.submit(pickle.dumps(Work(sys.argv[1])), element, element, answers.put)
-        answers.get()
-    """
-)
+made, answers = Pool(2, restarts=5), queue.SimpleQueue()
+with pool.opening(made), end_when_interrupted():
+    for element in sys.argv[2:]:
+        made.submit(pickle.dumps(Work(sys.argv[1])), element, element, answers.put)
+    answers.get()
+"""
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")

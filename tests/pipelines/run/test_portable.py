@@ -14,19 +14,10 @@ pytestmark = pytest.mark.job
 BEAM = ("--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=EXTERNAL")
 BEAM = (*BEAM, "--environment_config=localhost:50000")
 COMMON = {"output": "out", "beam": BEAM}
+KEYED = {**COMMON, "input": ("in",), "idf_key": ("id",)}
 JOBS = {
-    "score": (
-        SCORE,
-        ScoreOptions(
-            **COMMON,
-            input=("in",),
-            idf="corpus",
-            idf_key=("id",),
-            idf_group=("set",),
-            group_by=("s",),
-        ),
-    ),
-    "idf": (IDF, IdfOptions(**COMMON, input=("in",), idf_key=("id",))),
+    "score": (SCORE, ScoreOptions(**KEYED, idf="corpus", idf_group=("set",), group_by=("s",))),
+    "idf": (IDF, IdfOptions(**KEYED)),
     "baseline": (BASELINE, BaselineOptions(**COMMON, languages=("en",), crawl="CC", idf=True)),
     "tune": (TUNE, TuneOptions(**COMMON, judgements=("in",), score_column="score", models=("m",))),
 }
@@ -65,9 +56,12 @@ def protos(request):
     return [pipeline_proto(stage.runner, stage.build) for stage in stages]
 
 
-def test_a_job_requires_nothing_of_its_runner(protos):
+def test_a_job_requires_nothing_of_its_runner_and_names_the_workers_of_the_options(protos):
     """No state, no timers, no stable input, no splittable functions: those are requirements."""
-    assert [list(proto.requirements) for proto in protos] == [[]] * len(protos)
+    for proto in protos:
+        assert list(proto.requirements) == []
+        environments = proto.components.environments.values()
+        assert {environment.urn for environment in environments} == {"beam:env:external:v1"}
 
 
 def does_nothing(step):
@@ -92,9 +86,3 @@ def test_its_rows_are_in_one_window_and_in_coders_that_can_be_passed_on(protos):
         windows = proto.components.windowing_strategies.values()
         windows = {window.window_fn.urn for window in windows}
         assert windows == {"beam:window_fn:global_windows:v1"}
-
-
-def test_its_workers_are_those_that_the_options_name(protos):
-    for proto in protos:
-        environments = proto.components.environments.values()
-        assert {environment.urn for environment in environments} == {"beam:env:external:v1"}

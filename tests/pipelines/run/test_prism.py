@@ -20,10 +20,9 @@ from bertscore_beam.records import record_path
 from bertscore_beam.run import BEAT_FILE, LOCK_FILE, SUBMITTED
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
-from tests.support.prism import find_prism, job_server
 from tests.support.processes import kill_session, session_members, workers_among
 from tests.support.waiting import wait_until
-from tests.support.workers import Server, start_pool
+from tests.support.workers import Server, find_prism, job_server, start_pool
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -86,17 +85,14 @@ def parts(out: Path) -> dict[str, Path]:
     return {str(path.relative_to(out)): path for path in paths if "_manifest" not in path.parts}
 
 
-def finished(out: Path) -> dict[str, int]:
-    """Return the parts that have a record, with the times they were written."""
-    return {
-        name: path.stat().st_mtime_ns
-        for name, path in parts(out).items()
-        if (out / record_path(name)).exists()
-    }
-
-
 def written(out: Path) -> dict[str, int]:
     return {name: path.stat().st_mtime_ns for name, path in parts(out).items()}
+
+
+def finished(out: Path) -> dict[str, int]:
+    """Return the parts that have a record, with the times they were written."""
+    times = written(out).items()
+    return {name: time for name, time in times if (out / record_path(name)).exists()}
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -169,8 +165,7 @@ def test_a_detached_job_keeps_its_folder_until_it_is_cancelled(night, prism, tmp
                 assert process.wait(LONG) == cli.UNUSABLE, said(out).read_text()[-5000:]
             assert "is still running on this output" in said(out).read_text()
             assert (out / LOCK_FILE).read_bytes() == lock
-            (worker,) = workers_among(session_members(workers.process.pid))
-            os.kill(worker, signal.SIGKILL)
+            kill_worker(workers)
         last = beat(out)
         assert len(finished(out)) < PARTS
         with job_server(prism) as address:

@@ -54,14 +54,10 @@ def words_of(verb, folder):
     return [verb, *flags, *device, "--output", folder / ("out" if device else "table.npz")]
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "score",
-        pytest.param("idf", marks=pytest.mark.long),
-        pytest.param("baseline", marks=pytest.mark.long),
-    ],
-)
+LONG = [pytest.param(verb, marks=pytest.mark.long) for verb in ("idf", "baseline")]
+
+
+@pytest.mark.parametrize("verb", ["score", *LONG])
 def test_nobody_can_reach_the_processes_of_a_run(tmp_path, verb):
     words = words_of(verb, tmp_path)
     before = set(tmp_path.iterdir())

@@ -9,15 +9,7 @@ from rich.console import Console
 
 from bertscore_beam.files import join, write_atomically
 from bertscore_beam.records import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.run import (
-    Amounts,
-    AtWork,
-    RunProgress,
-    Stage,
-    at_work,
-    progress as progress_module,
-    show_progress,
-)
+from bertscore_beam.run import AtWork, at_work, progress as shown
 from tests.pipelines.records.test_summary import split
 from tests.support.waiting import wait_until
 
@@ -25,12 +17,12 @@ pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 
 def progress_of(output, splits, started, **more):
-    rows = Amounts((record_name(split.part_name), split.num_rows) for split in splits)
-    return RunProgress(stage_of(rows, **more), join(output, PARTS_FOLDER), started)
+    rows = shown.Amounts((record_name(split.part_name), split.num_rows) for split in splits)
+    return shown.RunProgress(stage_of(rows, **more), join(output, PARTS_FOLDER), started)
 
 
 def stage_of(amounts, **more):
-    return Stage(name="score", runner=None, build=None, amounts=amounts, unit="rows", **more)
+    return shown.Stage(name="score", runner=None, build=None, amounts=amounts, unit="rows", **more)
 
 
 def look(progress):
@@ -47,13 +39,13 @@ def report(child, counted=0, words="", **doing):
 
 
 def test_amounts_of_files_that_are_there_and_at_work():
-    amounts = Amounts((str(number), number) for number in range(1000))
+    amounts = shown.Amounts((str(number), number) for number in range(1000))
     assert (len(amounts), amounts.total) == (1000, 499_500)
     assert amounts.done(["7", "other", "999", "7"], {}) == 7 + 999
     assert amounts.done(["7"], {"7": 0.5, "100": 0.25, "strange": 0.5}) == 7 + 25
     assert amounts.done(map(str, range(1000)), {"3": 0.1}) == amounts.total
-    assert Amounts([("7", 3), ("7", 3)]).total == 3
-    assert Amounts().done(["7"], {"7": 0.5}) == Amounts().total == 0
+    assert shown.Amounts([("7", 3), ("7", 3)]).total == 3
+    assert shown.Amounts().done(["7"], {"7": 0.5}) == shown.Amounts().total == 0
 
 
 def test_records_of_expected_parts_count(tmp_path):
@@ -81,8 +73,8 @@ def test_rows_of_an_earlier_run_count_but_not_in_the_pace(tmp_path):
 
 
 def test_of_a_pace_three_looks_are_kept_however_long_the_run_is(monkeypatch):
-    pace, now = progress_module._Pace(0.0), 0
-    monkeypatch.setattr(progress_module.time, "time", lambda: now)
+    pace, now = shown._Pace(0.0), 0
+    monkeypatch.setattr(shown.time, "time", lambda: now)
     for now in range(1000):
         pace.note(2 * now)
     assert pace.line(3000, "rows") == "1,998 of 3,000 rows, 2.0/s, 8 min left"
@@ -97,7 +89,7 @@ def test_the_line_says_when_nothing_has_come_for_long(tmp_path, monkeypatch):
     finish(output, splits[0])
     assert "nothing new" not in look(progress)
     now = time.time()
-    monkeypatch.setattr(progress_module.time, "time", lambda: now + 720)
+    monkeypatch.setattr(shown.time, "time", lambda: now + 720)
     assert look(progress).endswith(" left, nothing new for 12 min")
     finish(output, splits[1])
     assert "nothing new" not in look(progress)
@@ -149,9 +141,10 @@ class NotedPauses(threading.Event):
 
 def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     (tmp_path / "7.json").touch()
-    progress = RunProgress(stage_of(Amounts([("7.json", 3)])), str(tmp_path), time.time())
+    stage = stage_of(shown.Amounts([("7.json", 3)]))
+    progress = shown.RunProgress(stage, str(tmp_path), time.time())
     stop = NotedPauses(3)
-    for look in progress_module._looks(progress, [0.0, 5.0], stop):
+    for look in shown._looks(progress, [0.0, 5.0], stop):
         assert look.done == 3
         look.look_seconds = 1.0 if len(stop.pauses) < 3 else 0.0
     assert stop.pauses == [0.0, 10.0, 10.0, 5.0]
@@ -159,10 +152,11 @@ def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
 
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_log_gets_plain_lines_and_a_terminal_a_bar(tmp_path, monkeypatch, is_terminal):
-    monkeypatch.setattr(progress_module, "LOG_SECONDS", (0.01,))
-    monkeypatch.setattr(progress_module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(shown, "LOG_SECONDS", (0.01,))
+    monkeypatch.setattr(shown, "POLL_SECONDS", 0.01)
     written = io.StringIO()
     progress = progress_of(str(tmp_path), [split(10)], time.time())
-    with show_progress(progress, Console(file=written, force_terminal=is_terminal, width=120)):
+    console = Console(file=written, force_terminal=is_terminal, width=120)
+    with shown.show_progress(progress, console):
         wait_until(lambda: "0 of 10 rows" in written.getvalue())
     assert ("\x1b" in written.getvalue()) == is_terminal

@@ -2,7 +2,6 @@
 
 import os
 from contextlib import nullcontext
-from dataclasses import replace
 
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
@@ -13,8 +12,8 @@ from bertscore_beam.run import Pool, Runner
 from bertscore_core import ConfigError
 
 
-def options(*beam, workers=1):
-    return ScoreOptions(input=("in",), output="out", workers=workers, beam=beam)
+def options(*beam, workers=1, **given):
+    return ScoreOptions(input=("in",), output="out", workers=workers, beam=beam, **given)
 
 
 @pytest.mark.parametrize("flags", [(), ("--runner=FnApiRunner",)])
@@ -41,8 +40,7 @@ def test_the_work_is_done_by_children_unless_none_is_needed(
     monkeypatch, given, restarts, processes
 ):
     monkeypatch.setattr("bertscore_beam.run.pool.DRIVER_FILES", (__file__,))
-    values = {"workers": 1, "device": "cpu"} | given
-    runner = Runner.of(ScoreOptions(input=("in",), output="out", **values))
+    runner = Runner.of(options(**{"device": "cpu", **given}))
     assert (runner.restarts, runner.children) == (restarts, processes)
 
 
@@ -51,7 +49,7 @@ def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given(
     runner = Runner.of(options("--runner=FlinkRunner", workers=3))
     assert (runner.restarts, runner.children) == (0, 0)
     for restarts in (None, 0, 1):
-        chosen = replace(options("--runner=FlinkRunner"), restarts=restarts)
+        chosen = options("--runner=FlinkRunner", restarts=restarts)
         refused = pytest.raises(ConfigError, match=r"--restarts .* runner 'flink': got 1")
         with refused if restarts else nullcontext():
             runner.check(chosen)

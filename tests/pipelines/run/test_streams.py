@@ -49,14 +49,8 @@ def test_a_run_whose_words_are_lost_or_do_not_fit_the_disk_succeeds(tmp_path, no
 @pytest.mark.parametrize("more", [("models", "--json"), ("score", "--print-job")])
 def test_what_is_only_printed_is_missed_when_the_disk_is_full(tmp_path, full, more):
     places = ("--input", "in", "--output", str(tmp_path)) if more[0] == "score" else ()
-    done = subprocess.run(
-        [COMMAND, *more, *places],
-        check=False,
-        timeout=120,
-        stdout=full,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command, errors = [COMMAND, *more, *places], subprocess.PIPE
+    done = subprocess.run(command, timeout=120, stdout=full, stderr=errors, text=True)
     assert done.returncode == BROKEN
     assert done.stderr.startswith("bertscore-beam: standard output cannot be written: got [Errno")
     assert "Traceback" not in done.stderr

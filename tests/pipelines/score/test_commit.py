@@ -17,16 +17,8 @@ from bertscore_beam.files import TEMPORARY_PREFIX, create_exclusively, write_ato
 from bertscore_beam.run import LOCK_FILE, OutputFolder, RunLock, job as job_module, runs_below
 from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
 from bertscore_core import ConfigError, InputError, SignatureError
+from tests.support import jobs
 from tests.support.dumps import write_dump
-from tests.support.jobs import (
-    job_options,
-    parts_of,
-    prepare_score,
-    run_options,
-    run_prepared,
-    start,
-    with_folder,
-)
 from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
 from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
@@ -50,14 +42,14 @@ fsspec.register_implementation("mounted", Mounted, clobber=True)
 def finished(tmp_path):
     """Return a dump of two files and its finished output of four parts."""
     dump = write_dump(tmp_path / "dump", [30, 30])
-    assert run_options(job_options(dump, tmp_path / "out"))["success"]
+    assert jobs.run_options(jobs.job_options(dump, tmp_path / "out"))["success"]
     return dump, tmp_path / "out"
 
 
 def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
     """They lay in folders of the inputs' names, which globs for *.parquet match."""
     dump, output = finished
-    before = parts_of(output)
+    before = jobs.parts_of(output)
     unpack(output)
     for name in before:
         old = output / records.PARTS_FOLDER / f"{name}.json"
@@ -71,7 +63,7 @@ def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
     assert cli.main(["score", *flags, "--device", "cpu"]) == cli.DONE
     assert "records of 4 part(s) by an earlier version" in " ".join(capsys.readouterr().err.split())
     assert not any(path.name.endswith(".parquet") for path in hidden_below(output))
-    assert parts_of(output) == before
+    assert jobs.parts_of(output) == before
 
 
 def hidden_below(output):
@@ -81,65 +73,65 @@ def hidden_below(output):
 def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
     """The folder has the last word, not what the workers said of it."""
     dump = write_dump(tmp_path / "dump", [40])
-    chosen = job_options(dump, tmp_path / "out")
-    run_options(chosen)
+    chosen = jobs.job_options(dump, tmp_path / "out")
+    jobs.run_options(chosen)
     name = "shard-000.parquet/part-000000000000.parquet"
     (tmp_path / "out" / "shard-000.parquet" / "part-000000000014.parquet").unlink()
-    job = start(prepare_score(chosen))
+    job = jobs.start(jobs.prepare_score(chosen))
     (tmp_path / "out" / name).unlink()
-    summary = run_prepared(job)
+    summary = jobs.run_prepared(job)
     assert summary["missing_parts"] == 1
     assert not summary["complete"]
     assert not (tmp_path / "out" / "_SUCCESS").exists()
-    assert run_options(chosen)["success"]
+    assert jobs.run_options(chosen)["success"]
 
 
 def test_file_that_changes_under_the_run_is_not_scored_in_two_versions(finished):
     """Same size, same rows, other texts: only its version tells."""
     dump, output = finished
-    chosen = job_options(dump, output, overwrite=True, num_layers=3)
-    job = start(prepare_score(chosen))
+    chosen = jobs.job_options(dump, output, overwrite=True, num_layers=3)
+    job = jobs.start(jobs.prepare_score(chosen))
     path = dump / "shard-001.parquet"
     path.write_bytes(path.read_bytes())
-    summary = run_prepared(job)
+    summary = jobs.run_prepared(job)
     assert not summary["complete"]
     assert summary["failed_splits"] == summary["missing_parts"] == 2
     assert summary["rows"] == 30
     assert "has changed since it was planned" in next(iter(summary["failures"].values()))
-    assert run_options(chosen)["success"]
+    assert jobs.run_options(chosen)["success"]
 
 
 def test_damaged_idf_table_is_counted_anew(tmp_path):
     dump = write_dump(tmp_path / "dump", [30])
-    chosen = job_options(dump, tmp_path / "out", idf="corpus")
-    run_options(chosen)
-    before = parts_of(tmp_path / "out")
+    chosen = jobs.job_options(dump, tmp_path / "out", idf="corpus")
+    jobs.run_options(chosen)
+    before = jobs.parts_of(tmp_path / "out")
     table = tmp_path / "out" / "_manifest" / "idf.npz"
     table.write_bytes(table.read_bytes()[:50])
-    assert len(prepare_score(chosen).standing.unsure) == 2
-    summary = run_options(chosen)
+    assert len(jobs.prepare_score(chosen).standing.unsure) == 2
+    summary = jobs.run_options(chosen)
     assert summary["success"]
     assert summary["parts_kept"] == 2
-    assert parts_of(tmp_path / "out") == before
+    assert jobs.parts_of(tmp_path / "out") == before
 
 
 def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
     dump, output = finished
     (output / "_run.json").unlink()
     with pytest.raises(SignatureError, match="such parts, as 'shard-000"):
-        prepare_score(job_options(dump, output, num_layers=3))
-    assert prepare_score(job_options(dump, output)).standing.pending == ()
+        jobs.prepare_score(jobs.job_options(dump, output, num_layers=3))
+    assert jobs.prepare_score(jobs.job_options(dump, output)).standing.pending == ()
 
 
 def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, monkeypatch):
     """The table left a file out, so every score would be weighed wrongly."""
     dump = write_dump(tmp_path / "dump", [10, 10])
-    chosen = job_options(dump, tmp_path / "out", idf="corpus")
-    assert run_options(chosen)["success"]
+    chosen = jobs.job_options(dump, tmp_path / "out", idf="corpus")
+    assert jobs.run_options(chosen)["success"]
     write_dump(tmp_path / "dump", [10, 10])
-    before = parts_of(tmp_path / "out")
+    before = jobs.parts_of(tmp_path / "out")
     (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
-    job = start(prepare_score(chosen))
+    job = jobs.start(jobs.prepare_score(chosen))
     whole = SplitReader.read
 
     def fail_once(reader, split):
@@ -147,14 +139,14 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
         raise TimeoutError("the store did not answer")
 
     monkeypatch.setattr(SplitReader, "read", fail_once)
-    summary = run_prepared(job)
+    summary = jobs.run_prepared(job)
     assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (0, 2, False)
     assert not summary["complete"]
     said = "the idf table leaves out a file that could not be read"
     assert list(summary["failures"].values()) == [said, said]
-    assert parts_of(tmp_path / "out") == before
+    assert jobs.parts_of(tmp_path / "out") == before
     assert not (tmp_path / "out" / "_manifest" / "idf.npz").exists()
-    assert run_options(chosen)["success"]
+    assert jobs.run_options(chosen)["success"]
 
 
 def test_plan_is_deleted_when_the_run_is_done(tmp_path):
@@ -196,7 +188,9 @@ def test_exclusive_file_is_written_once(tmp_path, kind):
 
 
 def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
-    job = start(prepare_score(job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out")))
+    job = jobs.start(
+        jobs.prepare_score(jobs.job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out"))
+    )
     with pytest.raises(RuntimeError, match=r"a worker failed: .*_summary\.json"):
         conclude_score(run_of(job))
 
@@ -205,15 +199,17 @@ def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(fini
     dump, output = finished
     (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
     folder = OutputFolder(str(output), RunLock(str(output), "mine"))
-    options = job_options(dump, output, num_layers=3, overwrite=True)
-    job = with_folder(prepare_score(options), folder)
+    options = jobs.job_options(dump, output, num_layers=3, overwrite=True)
+    job = jobs.with_folder(jobs.prepare_score(options), folder)
     looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
     assert looks > 8
 
 
 def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     """What an earlier run has done counts, too: its records are there from the start."""
-    job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
+    job = jobs.prepare_score(
+        jobs.job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out")
+    )
     first, second = job.standing.pending
     standing = replace(job.standing, pending=(second,), unsure=(first,))
     (stage,) = run_of(replace(job, standing=standing)).stages
@@ -233,7 +229,7 @@ def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
     (tmp_path / "out" / "sub").mkdir(parents=True)
     for name in ("mine.parquet", "sub/part-000000000000.parquet"):
         (tmp_path / "out" / name).write_bytes(b"mine")
-    assert run_options(job_options(dump, tmp_path / "out", overwrite=True))["success"]
+    assert jobs.run_options(jobs.job_options(dump, tmp_path / "out", overwrite=True))["success"]
     assert (tmp_path / "out" / "mine.parquet").read_bytes() == b"mine"
     assert (tmp_path / "out" / "sub" / "part-000000000000.parquet").read_bytes() == b"mine"
 
@@ -244,14 +240,16 @@ def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
     [
         ("scores/2026-11-20", "scores", "holds the folders of other runs: got '2026-11-20' below"),
         ("scores", "scores/2026-11-20", "is in the folder of another run: got '.*/scores' above"),
+        ("scores", ".", "holds the folders of other runs: got 'scores' below"),
     ],
 )
-def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_deleted(
-    tmp_path, capsys, first, second, message, overwrite
+def test_run_in_or_around_the_folder_of_another_run_is_refused_before_anything_is_changed(
+    tmp_path, capsys, monkeypatch, first, second, message, overwrite
 ):
     dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    run_options(job_options(dump, tmp_path / first))
+    jobs.run_options(jobs.job_options(dump, tmp_path / first))
     before = files_below(tmp_path)
+    monkeypatch.setattr(job_module, "hold", None)  # no lock is written
     flags = ["--input", str(other), "--output", str(tmp_path / second), "--device", "cpu"]
     assert cli.main(["score", *flags, *["--overwrite"] * overwrite]) == cli.UNUSABLE
     said = capsys.readouterr().err
@@ -261,19 +259,6 @@ def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_de
     assert files_below(tmp_path) == before
 
 
-def test_output_in_the_folder_of_another_run_is_refused_before_a_lock_is_written(
-    tmp_path, monkeypatch
-):
-    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    run_options(job_options(dump, tmp_path / "out"))
-    before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(job_module, "hold", None)
-    for place in ("out/below", "."):
-        flags = ["--input", str(other), "--output", str(tmp_path / place), "--device", "cpu"]
-        assert cli.main(["score", *flags]) == cli.UNUSABLE
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
     """As one of a command that was killed just after it had taken the folder."""
     names = ["x/_manifest/lock.json", "y/_manifest/lock.json", "y/_manifest/parts/a.json"]
@@ -281,15 +266,15 @@ def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
     assert runs_below(["_manifest/lock.json", "z/_manifest/parts/b/_manifest/lock.json"]) == {"z"}
     dump = write_dump(tmp_path / "dump", [5])
     write_atomically(str(tmp_path / "out" / "x" / LOCK_FILE), b"{}")
-    assert run_options(job_options(dump, tmp_path / "out"))["success"]
+    assert jobs.run_options(jobs.job_options(dump, tmp_path / "out"))["success"]
 
 
 def test_input_inside_the_output_is_refused(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     with pytest.raises(InputError, match="in the output folder"):
-        prepare_score(job_options(dump / "shard-000.parquet", dump))
+        jobs.prepare_score(jobs.job_options(dump / "shard-000.parquet", dump))
 
 
 def test_memory_of_one_process_is_no_place_for_the_output_of_several():
     with pytest.raises(ConfigError, match="other worker processes cannot reach"):
-        prepare_score(job_options("in", "memory://out", workers=2))
+        jobs.prepare_score(jobs.job_options("in", "memory://out", workers=2))

@@ -18,35 +18,14 @@ COMMANDS = {
 }
 
 
-@pytest.fixture
-def dump(tmp_path):
-    return write_dump(tmp_path / "dump", [4, 4, 4])
-
-
-@pytest.fixture
-def store():
-    with cut_off_store() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def model(tiny_folder):
-    return {"model": str(tiny_folder("bert")), "num_layers": 2}
-
-
-def run(*words):
-    return cli.main([str(word) for word in words])
-
-
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_ends_if_its_input_is_cut_off(
-    name, dump, store, model, tmp_path, capsys, monkeypatch
-):
-    for path in dump.iterdir():
-        store.pipe_file(f"bucket/in/{path.name}", path.read_bytes())
+def test_a_command_ends_if_its_input_is_cut_off(name, tiny_folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 2)
-    words = [word.format(**model) for word in COMMANDS[name]]
-    assert run(*words, "--output", tmp_path / "out") == cli.UNUSABLE
+    words = [word.format(model=tiny_folder("bert")) for word in COMMANDS[name]]
+    with cut_off_store() as store:
+        for path in write_dump(tmp_path / "dump", [4, 4, 4]).iterdir():
+            store.pipe_file(f"bucket/in/{path.name}", path.read_bytes())
+        assert cli.main([*words, "--output", str(tmp_path / "out")]) == cli.UNUSABLE
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(
         "bertscore-beam: the listing of 'gs://bucket/in' may be cut off: got 2 names"

@@ -48,30 +48,20 @@ class _HeldDevice(PretendedDevice):
         return super().matching()
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory):
-    """Run a job of two threads on the device; the device, the summary, and the scores."""
-    folder, device = tmp_path_factory.mktemp("busy"), _HeldDevice(1e5)
+def test_second_split_is_queued_before_the_first_is_done_and_the_summary_says_how_busy_it_was(
+    tmp_path, monkeypatch
+):
+    """A job of two threads on the device."""
+    device, dump = _HeldDevice(1e5), tmp_path / "dump.parquet"
     texts = [f"cat number {row}" for row in range(SPLITS * ROWS)]
-    table = pa.table({"candidate": texts, "reference": texts[::-1]})
-    pq.write_table(table, folder / "dump.parquet")
-    options = job_options(folder / "dump.parquet", folder / "out", split_rows=ROWS, backend="torch")
+    pq.write_table(pa.table({"candidate": texts, "reference": texts[::-1]}), dump)
+    options = job_options(dump, tmp_path / "out", split_rows=ROWS, backend="torch")
     flags = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
-    with pytest.MonkeyPatch.context() as patch:
-        pretend(patch, device)
-        summary = run_options(options, FnApiRunner(), flags)
-    scores = pq.read_table(folder / "out" / "dump.parquet")["bertscore_f1"]
-    return device, summary, scores
-
-
-def test_second_split_is_queued_before_the_first_is_done(outcome):
-    device, summary, scores = outcome
+    pretend(monkeypatch, device)
+    summary = run_options(options, FnApiRunner(), flags)
     assert device.matched == device.waits == summary["parts"] == SPLITS
+    scores = pq.read_table(tmp_path / "out" / "dump.parquet")["bertscore_f1"]
     assert scores.to_pylist() == [0.5] * SPLITS * ROWS
-
-
-def test_summary_says_how_long_the_device_computed_and_waited(outcome):
-    device, summary, _ = outcome
     busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
     assert busy >= device.busy_seconds - 0.001  # rounded
     assert min(idle, summary["host_waited_seconds"]) > 0

@@ -13,7 +13,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.records import INDEX_FILE, read_records
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
-from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
+from tests.support.dumps import SCHEMA, pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import parts_of, summary_of
 from tests.support.records import unpack
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.job
 
 RAW = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 KEPT = ("candidate_tokens", "reference_tokens", "truncated", "error")
-SCHEMA = pa.schema({"id": pa.int64(), "candidate": pa.string(), "reference": pa.string()})
 
 
 def awkward_rows():

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import Census, parquet
+from bertscore_beam.dump import Census, plan_inputs
+from bertscore_beam.files import open_source
 from bertscore_beam.run import Runner
-from bertscore_beam.score import PLANS_FOLDER, begin_score, plan_score, prepare
+from bertscore_beam.score import PLANS_FOLDER, begin_score, plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own
 from tests.support.mixed import LANGUAGES, language_options, mixed_table, write_mixed
@@ -21,26 +22,26 @@ pytestmark = pytest.mark.job
 @pytest.fixture
 def opened(monkeypatch):
     """Count how often files are opened to be planned."""
-    found, plan_inputs = [], prepare.plan_inputs
+    found = []
 
     def counted(files, **options):
         found.append(len(files))
         return plan_inputs(files, **options)
 
-    monkeypatch.setattr(prepare, "plan_inputs", counted)
+    monkeypatch.setattr("bertscore_beam.dump.plan_inputs", counted)
     return found
 
 
 @pytest.fixture
 def read(monkeypatch):
     """Note the name of each input file that is opened, for whatever."""
-    found, open_source = [], parquet.open_source
+    found = []
 
     def noted(path, **options):
         found.append(path.rpartition("/")[2])
         return open_source(path, **options)
 
-    monkeypatch.setattr(parquet, "open_source", noted)
+    monkeypatch.setattr("bertscore_beam.files.open_source", noted)
     return found
 
 

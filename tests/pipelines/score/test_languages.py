@@ -19,17 +19,9 @@ from bertscore_beam.run import DONE, SUMMARY_FILE, UNUSABLE, OutputFolder
 from bertscore_beam.score import LoadedScorers, ModelMemory, row_setting, run_warnings
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
 from bertscore_core.baseline import rescale
+from tests.support import mixed
 from tests.support.dumps import read_output
 from tests.support.jobs import prepare_score, run_options
-from tests.support.mixed import (
-    LANGUAGES,
-    language_entries,
-    language_options,
-    mixed_table,
-    of_language,
-    write_mapping,
-    write_mixed,
-)
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
@@ -49,7 +41,7 @@ def alone(dump, output, entry, **changes):
 
 
 def options(dump, output, mapping, **changes):
-    return language_options(dump, output, mapping, **{"max_reject_fraction": 0.2} | changes)
+    return mixed.language_options(dump, output, mapping, **{"max_reject_fraction": 0.2} | changes)
 
 
 def measured(table, raw=False):
@@ -58,26 +50,26 @@ def measured(table, raw=False):
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory, tiny_folder):
+def mixed_run(tmp_path_factory, tiny_folder):
     """A dump with odd rows, scored with idf and baselines: its table, entries, output, summary."""
     folder = tmp_path_factory.mktemp("mixed")
-    table = mixed_table(60)
+    table = mixed.mixed_table(60)
     codes = [ODD.get(row, code) for row, code in enumerate(table["lang"].to_pylist())]
     table = table.set_column(3, "lang", pa.array(codes).dictionary_encode())
-    dump = write_mixed(folder / "dump", [table.slice(0, 33), table.slice(33)])
-    entries = language_entries(tiny_folder, folder)
-    mapping = write_mapping(folder / "languages.yaml", entries)
+    dump = mixed.write_mixed(folder / "dump", [table.slice(0, 33), table.slice(33)])
+    entries = mixed.language_entries(tiny_folder, folder)
+    mapping = mixed.write_mapping(folder / "languages.yaml", entries)
     chosen = options(dump, folder / "out", mapping, idf="corpus", rescale=True)
     summary = run_options(chosen)
     return folder, table, entries, chosen, summary
 
 
-def test_a_mixed_run_equals_a_run_for_each_language(mixed):
-    folder, table, entries, _, summary = mixed
+def test_a_mixed_run_equals_a_run_for_each_language(mixed_run):
+    folder, table, entries, _, summary = mixed_run
     output = read_output(folder / "out")
     assert output.select(table.column_names).to_pylist() == table.to_pylist()
-    for language in LANGUAGES:
-        dump = write_mixed(folder / language / "dump", [of_language(table, language)])
+    for language in mixed.LANGUAGES:
+        dump = mixed.write_mixed(folder / language / "dump", [mixed.of_language(table, language)])
         own = alone(dump, folder / language / "out", entries[language], idf="corpus", rescale=True)
         expected = run_options(own)
         alone_rows = read_output(folder / language / "out")
@@ -94,8 +86,8 @@ def test_a_mixed_run_equals_a_run_for_each_language(mixed):
         assert found["f1"] == pytest.approx(expected["f1"], abs=1e-6)
 
 
-def test_rows_without_a_usable_language_have_a_reason_and_no_scores(mixed):
-    folder, _, _, _, summary = mixed
+def test_rows_without_a_usable_language_have_a_reason_and_no_scores(mixed_run):
+    folder, _, _, _, summary = mixed_run
     output = read_output(folder / "out")
     errors = output["bertscore_error"].to_pylist()
     assert {row: reason for row, reason in enumerate(errors) if reason is not None} == REASONS
@@ -110,24 +102,24 @@ def test_rows_without_a_usable_language_have_a_reason_and_no_scores(mixed):
     assert "english text" not in (folder / "out" / "_summary.json").read_text()
 
 
-def test_parts_name_the_signature_of_each_language_in_them(mixed):
-    folder, _, _, _, summary = mixed
+def test_parts_name_the_signature_of_each_language_in_them(mixed_run):
+    folder, _, _, _, summary = mixed_run
     (part, *_) = sorted((folder / "out" / "shard-000.parquet").glob("*.parquet"))
     schema = pq.read_schema(part)
     assert schema.field("bertscore_signature").type == pa.dictionary(pa.int32(), pa.string())
     found = json.loads(schema.metadata[b"bertscore.signatures"])
-    assert found.keys() == set(LANGUAGES)
+    assert found.keys() == set(mixed.LANGUAGES)
     assert all(found[name] == summary["languages"][name]["signature"] for name in found)
-    assert len({Signature.parse(text).baseline for text in found.values()}) == len(LANGUAGES)
+    assert len({Signature.parse(text).baseline for text in found.values()}) == len(mixed.LANGUAGES)
     assert b"bertscore.signature" not in schema.metadata
 
 
-def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
-    folder, _, entries, chosen, _ = mixed
+def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed_run):
+    folder, _, entries, chosen, _ = mixed_run
     job = prepare_score(chosen)
     assert (len(job.standing.done), job.standing.work) == (4, ())
     changed = {**entries, "fr": {**entries["fr"], "num_layers": 3}}
-    mapping = write_mapping(folder / "changed.yaml", changed)
+    mapping = mixed.write_mapping(folder / "changed.yaml", changed)
     other = options(folder / "dump", folder / "out", mapping, idf="corpus", rescale=True)
     with pytest.raises(SignatureError, match="language fr"):
         prepare_score(other)
@@ -137,11 +129,11 @@ def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
 @pytest.fixture
 def small(tmp_path, tiny_folder):
     """A dump of two languages in files of their own, and their mapping, without baselines."""
-    table = mixed_table(40).filter(pa.array([i % 5 < 2 for i in range(40)]))
+    table = mixed.mixed_table(40).filter(pa.array([i % 5 < 2 for i in range(40)]))
     codes = pc.utf8_lower(table["lang"])
     shards = [table.filter(pc.equal(codes, name)) for name in ("en", "de")]
-    dump = write_mixed(tmp_path / "dump", shards)
-    entries = language_entries(tiny_folder, tmp_path)
+    dump = mixed.write_mixed(tmp_path / "dump", shards)
+    entries = mixed.language_entries(tiny_folder, tmp_path)
     for entry in entries.values():
         del entry["baseline"]
     return tmp_path, dump, {name: entries[name] for name in ("en", "de")}
@@ -149,10 +141,14 @@ def small(tmp_path, tiny_folder):
 
 def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(small):
     folder, dump, entries = small
-    only_en = write_mapping(folder / "en.yaml", {"en": entries["en"]})
-    first = run_options(language_options(dump, folder / "out", only_en, max_reject_fraction=1.0))
+    only_en = mixed.write_mapping(folder / "en.yaml", {"en": entries["en"]})
+    first = run_options(
+        mixed.language_options(dump, folder / "out", only_en, max_reject_fraction=1.0)
+    )
     assert (first["scored"], first["rejected"]) == (8, 8)
-    both = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    both = mixed.language_options(
+        dump, folder / "out", mixed.write_mapping(folder / "both.yaml", entries)
+    )
     job = prepare_score(both)
     assert [split.input_name for split in job.standing.done] == ["shard-000.parquet"]
     second = run_options(both)
@@ -162,7 +158,9 @@ def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(
 def test_a_row_whose_language_changes_is_scored_again(small):
     """Its texts are the same: only the language decides."""
     folder, dump, entries = small
-    chosen = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    chosen = mixed.language_options(
+        dump, folder / "out", mixed.write_mapping(folder / "both.yaml", entries)
+    )
     run_options(chosen)
     before = read_output(folder / "out")
     file = dump / "shard-000.parquet"
@@ -193,7 +191,9 @@ def test_the_registry_chooses_by_language_and_a_dry_run_shows_it(small, capsys, 
 
 def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys):
     folder, dump, _ = small
-    chosen = language_options(dump, folder / "out", None, model="all-MiniLM-L6-v2", rescale=True)
+    chosen = mixed.language_options(
+        dump, folder / "out", None, model="all-MiniLM-L6-v2", rescale=True
+    )
     with pytest.raises(ConfigError, match="no language of the column 'lang' has a setting"):
         prepare_score(chosen)
     folder_of_tables = folder / "tables"
@@ -214,10 +214,10 @@ def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys)
         prepare_score(replace(chosen, max_reject_fraction=0.49))
 
 
-def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
-    folder, _, entries, _, _ = mixed
+def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed_run):
+    folder, _, entries, _, _ = mixed_run
     shared = {**entries, "ja": {**entries["ja"], "baseline": entries["en"]["baseline"]}}
-    mapping = write_mapping(folder / "one.yaml", shared)
+    mapping = mixed.write_mapping(folder / "one.yaml", shared)
     one = options(folder / "dump", folder / "other", mapping, rescale=True)
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
         prepare_score(one)
@@ -226,25 +226,31 @@ def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
 
 def test_a_column_that_holds_no_languages_is_refused(small):
     folder, dump, entries = small
-    mapping = write_mapping(folder / "m.yaml", entries)
+    mapping = mixed.write_mapping(folder / "m.yaml", entries)
     with pytest.raises(ConfigError, match="no language of the column 'candidate'"):
-        prepare_score(language_options(dump, folder / "out", mapping, language_column="candidate"))
+        prepare_score(
+            mixed.language_options(dump, folder / "out", mapping, language_column="candidate")
+        )
     with pytest.raises(InputError, match=r"no language column 'langs'.*Did you mean 'lang'"):
-        prepare_score(language_options(dump, folder / "out", mapping, language_column="langs"))
+        prepare_score(
+            mixed.language_options(dump, folder / "out", mapping, language_column="langs")
+        )
 
 
 def test_a_table_of_idf_must_be_of_languages(small):
     folder, dump, entries = small
-    mapping = write_mapping(folder / "m.yaml", entries)
+    mapping = mixed.write_mapping(folder / "m.yaml", entries)
     base = ["--input", str(dump), "--reference-column", "reference"]
     plain, by_language = folder / "plain.npz", folder / "languages.npz"
     assert cli.main(["idf", *base, "--output", str(plain)]) == DONE
     languages = ["--language-column", "lang", "--languages", mapping]
     assert cli.main(["idf", *base, *languages, "--output", str(by_language)]) == DONE
     with pytest.raises(IdfError, match="no table of a language"):
-        prepare_score(language_options(dump, folder / "out", mapping, idf=str(plain)))
-    counted = run_options(language_options(dump, folder / "counted", mapping, idf="corpus"))
-    given = run_options(language_options(dump, folder / "given", mapping, idf=str(by_language)))
+        prepare_score(mixed.language_options(dump, folder / "out", mapping, idf=str(plain)))
+    counted = run_options(mixed.language_options(dump, folder / "counted", mapping, idf="corpus"))
+    given = run_options(
+        mixed.language_options(dump, folder / "given", mapping, idf=str(by_language))
+    )
     assert given["languages"]["de"]["f1"] == counted["languages"]["de"]["f1"]
     assert given["languages"]["en"]["f1"] == counted["languages"]["en"]["f1"]
 
@@ -317,10 +323,10 @@ def odd_table(table):
 def night(tmp_path_factory, tiny_folder):
     """A first night with idf and baselines: its folder, its table, its entries."""
     folder = tmp_path_factory.mktemp("nights")
-    table = odd_table(mixed_table(40))
-    dump = write_mixed(folder / "dump", [table.slice(0, 25), table.slice(25)])
-    entries = language_entries(tiny_folder, folder)
-    mapping = write_mapping(folder / "languages.yaml", entries)
+    table = odd_table(mixed.mixed_table(40))
+    dump = mixed.write_mixed(folder / "dump", [table.slice(0, 25), table.slice(25)])
+    entries = mixed.language_entries(tiny_folder, folder)
+    mapping = mixed.write_mapping(folder / "languages.yaml", entries)
     run_options(options(dump, folder / "n1", mapping, idf="corpus", rescale=True))
     return folder, table, entries
 
@@ -328,12 +334,12 @@ def night(tmp_path_factory, tiny_folder):
 def test_rows_take_the_scores_of_their_language_and_its_own_baseline(night):
     folder, table, entries = night
     order = np.random.default_rng(2).permutation(len(table))
-    moved = write_mixed(folder / "moved", [table.take(order)])
+    moved = mixed.write_mixed(folder / "moved", [table.take(order)])
     (moved / "shard-000.parquet").rename(moved / "other.parquet")
     # Every language has the baseline of another one now.
-    names = zip(LANGUAGES, (*LANGUAGES[1:], LANGUAGES[0]), strict=True)
+    names = zip(mixed.LANGUAGES, (*mixed.LANGUAGES[1:], mixed.LANGUAGES[0]), strict=True)
     others = {own: entries[own] | {"baseline": entries[of]["baseline"]} for own, of in names}
-    mapping, counted = write_mapping(folder / "others.yaml", others), "n1/_manifest/idf.npz"
+    mapping, counted = mixed.write_mapping(folder / "others.yaml", others), "n1/_manifest/idf.npz"
     given = {"idf": str(folder / counted), "rescale": True, "reuse": str(folder / "n1")}
     summary = run_options(options(moved, folder / "n2", mapping, **given))
     assert (summary["rows"], summary["scored"], summary["reused"]) == (40, 38, 38)
@@ -348,7 +354,7 @@ def test_rows_take_the_scores_of_their_language_and_its_own_baseline(night):
         assert before[name].to_pylist() == after[name].to_pylist()
     languages = [code and code.lower() for code in after["lang"].to_pylist()]
     raw, final = (measured(after, is_raw).T for is_raw in (True, False))
-    for number, language in enumerate(LANGUAGES):
+    for number, language in enumerate(mixed.LANGUAGES):
         rows = [row for row, code in enumerate(languages) if code == language]
         row = np.float32([float(f"0.{(number + 1) % 5 + 1}{n}") for n in (1, 2, 3)])
         expected = rescale(raw[rows].astype(np.float32), row)
@@ -368,11 +374,11 @@ def test_what_the_first_night_lacks_is_said_in_words_of_languages(night, tmp_pat
 
 def test_other_tables_reuse_nothing_and_the_warning_says_so(night):
     folder, table, entries = night
-    dump = write_mixed(folder / "less", [table.slice(0, 11)])
+    dump = mixed.write_mixed(folder / "less", [table.slice(0, 11)])
     # A language that the earlier run does not know does not hide those that it knows.
     more = {"aa": {"model": entries["en"]["model"], "num_layers": 3}, "en": dict(entries["en"])}
     del more["en"]["baseline"]
-    mapping = write_mapping(folder / "more.yaml", more)
+    mapping = mixed.write_mapping(folder / "more.yaml", more)
     changes = {"reuse": str(folder / "n1"), "max_reject_fraction": 1.0}
     chosen = options(dump, folder / "n3", mapping, idf="corpus", **changes)
     job = prepare_score(chosen)
@@ -384,14 +390,14 @@ def test_other_tables_reuse_nothing_and_the_warning_says_so(night):
 def test_index_follows_a_setting_that_is_replaced(night):
     """The texts are the same, and so is the digest of the run: only a language has changed."""
     folder, table, entries = night
-    dump = write_mixed(folder / "small", [table.slice(0, 2)])
+    dump = mixed.write_mixed(folder / "small", [table.slice(0, 2)])
     small = {name: {"model": entries[name]["model"]} for name in ("en", "de")}
     small["de"]["num_layers"] = 2
     out = folder / "small-out"
-    run_options(options(dump, out, write_mapping(folder / "a.yaml", small)))
+    run_options(options(dump, out, mixed.write_mapping(folder / "a.yaml", small)))
     first = read_index(OutputFolder(str(out)))
     small["de"]["num_layers"] = 1
-    changed = write_mapping(folder / "b.yaml", small)
+    changed = mixed.write_mapping(folder / "b.yaml", small)
     run_options(options(dump, out, changed, overwrite=True))
     second = read_index(OutputFolder(str(out)))
     assert sum(second.rows) == 2

@@ -1,7 +1,6 @@
 """Jobs that another service runs: here Beam's own job service, with workers of a pool."""
 
 import contextlib
-import json
 import socket
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
-from tests.support.jobs import job_options, prepare_score, run_prepared, start
+from tests.support.jobs import job_options, prepare_score, run_prepared, start, summary_of
 from tests.support.processes import kill_session
 from tests.support.waiting import wait_until
 from tests.support.workers import worker_pool
@@ -167,5 +166,5 @@ def test_a_job_that_nobody_waits_for_fails_with_the_run(tmp_path):
     job = start(replace(job, spec=replace(job.spec, detached=True)))
     with pytest.raises(RuntimeError, match=r"the run is not a success: see .*_summary\.json"):
         run_prepared(job)
-    assert json.loads((tmp_path / "out" / "_summary.json").read_text())["success"] is False
+    assert summary_of(tmp_path / "out")["success"] is False
     assert not (tmp_path / "out" / "_SUCCESS").exists()

@@ -12,15 +12,8 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.idf import load_idf
 from bertscore_beam.options import ScoreOptions
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
+from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
-from tests.support.jobs import (
-    job_options as options,
-    prepare_score,
-    run_options as run,
-    run_prepared,
-    score_arguments as arguments,
-    start,
-)
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
@@ -55,7 +48,9 @@ def test_pipeline_matches_direct_scoring(tmp_path, shards, idf, rescale):
     dump = write_dump(tmp_path / "dump", shards)
     rescaled = {"rescale": True, "baseline": str(tmp_path / "baseline.csv")} if rescale else {}
     batches = {"max_batch_tokens": 64 * len(shards)}
-    summary = run(options(dump, tmp_path / "out", idf=idf, **rescaled, **batches))
+    summary = jobs.run_options(
+        jobs.job_options(dump, tmp_path / "out", idf=idf, **rescaled, **batches)
+    )
     output = read_output(tmp_path / "out")
     expected = direct(60, ScorerConfig(idf=idf == "corpus", **rescaled))
     assert output["id"].to_pylist() == list(range(60))
@@ -72,14 +67,16 @@ def in_memory(tmp_path_factory):
     """Return a dump of 60 rows and its output, scored in one process with idf."""
     folder = tmp_path_factory.mktemp("in-memory")
     dump = write_dump(folder / "dump", [25, 1, 34])
-    run(options(dump, folder / "out", idf="corpus"))
+    jobs.run_options(jobs.job_options(dump, folder / "out", idf="corpus"))
     return dump, read_output(folder / "out")
 
 
 @pytest.mark.usefixtures("children")
 def test_other_processes_give_the_same_parts(tmp_path, in_memory):
     dump, expected = in_memory
-    words = arguments(dump, tmp_path, "--idf", "corpus", "--split-rows", 20, "--device", "cpu")
+    words = jobs.score_arguments(
+        dump, tmp_path, "--idf", "corpus", "--split-rows", 20, "--device", "cpu"
+    )
     assert cli.main([*words, "--workers", "2"]) == cli.DONE
     output = read_output(tmp_path / "out")
     assert output.select(["id", "candidate"]).equals(expected.select(["id", "candidate"]))
@@ -88,7 +85,7 @@ def test_other_processes_give_the_same_parts(tmp_path, in_memory):
 
 def test_columns_pass_through_and_several_references_are_scored(tmp_path):
     pq.write_table(rich_table(), tmp_path / "rich.parquet")
-    run(options(tmp_path / "rich.parquet", tmp_path / "out"))
+    jobs.run_options(jobs.job_options(tmp_path / "rich.parquet", tmp_path / "out"))
     output = read_output(tmp_path / "out")
     given = pq.ParquetFile(tmp_path / "rich.parquet").read()
     assert output.select(given.column_names).equals(given)
@@ -124,7 +121,9 @@ def test_awkward_rows_stay_with_a_reason(tmp_path, empty):
     file = tmp_path / "awkward.parquet"
     texts = {"candidate": [row[0] for row in AWKWARD], "reference": [row[1] for row in AWKWARD]}
     pq.write_table(pa.table(texts), file)
-    summary = run(options(file, tmp_path / "out", empty=empty, max_reject_fraction=1.0))
+    summary = jobs.run_options(
+        jobs.job_options(file, tmp_path / "out", empty=empty, max_reject_fraction=1.0)
+    )
     output = read_output(tmp_path / "out")
     assert output["bertscore_error"].to_pylist() == [row[2] for row in AWKWARD]
     has_scores = [row[3] if empty == "zero" else row[4] for row in AWKWARD]
@@ -140,7 +139,9 @@ def test_awkward_rows_stay_with_a_reason(tmp_path, empty):
 def test_row_without_weighted_token_has_no_score(tmp_path):
     table = pa.table({"candidate": ["a cat"], "reference": ["the cat"]})
     pq.write_table(table, tmp_path / "one.parquet")
-    summary = run(options(tmp_path / "one.parquet", tmp_path / "out", idf="corpus"))
+    summary = jobs.run_options(
+        jobs.job_options(tmp_path / "one.parquet", tmp_path / "out", idf="corpus")
+    )
     output = read_output(tmp_path / "out")
     assert output["bertscore_error"].to_pylist() == ["no_weighted_token"]
     assert output["bertscore_f1"].to_pylist() == [None]
@@ -149,11 +150,13 @@ def test_row_without_weighted_token_has_no_score(tmp_path):
 
 
 def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
-    chosen = options(write_dump(tmp_path / "dump", [5]), tmp_path / "out", device="cuda:77")
+    chosen = jobs.job_options(
+        write_dump(tmp_path / "dump", [5]), tmp_path / "out", device="cuda:77"
+    )
     remote = replace(chosen, beam=("--runner=DataflowRunner",))
-    assert prepare_score(remote).spec.goal.rows == 5
+    assert jobs.prepare_score(remote).spec.goal.rows == 5
     with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
-        prepare_score(chosen)
+        jobs.prepare_score(chosen)
 
 
 def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(
@@ -164,18 +167,18 @@ def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(
     assert cli.main(["idf", "--input", str(dump), "--output", str(table)]) == 0
     assert "60 references of 3 files" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
-    jobs = [
-        start(prepare_score(options(dump, tmp_path / name, idf="table.npz")))
+    begun = [
+        jobs.start(jobs.prepare_score(jobs.job_options(dump, tmp_path / name, idf="table.npz")))
         for name in ("out", "later")
     ]
     monkeypatch.chdir(dump)  # workers may have another working folder
     planned, changed = table.read_bytes(), replace(load_idf(str(table)).only("it"), max_length=7)
     table.write_bytes(changed.to_bytes())
     with pytest.raises(Exception, match=f"changed while the job runs: got {changed.fingerprint};"):
-        run_prepared(jobs[1])
+        jobs.run_prepared(begun[1])
     assert not list((tmp_path / "later").rglob("*.parquet"))
     table.write_bytes(planned)
-    run_prepared(jobs[0])
+    jobs.run_prepared(begun[0])
     np.testing.assert_array_equal(measured(read_output(tmp_path / "out")), measured(expected))
 
 
@@ -186,7 +189,7 @@ def test_fs_without_folders_works_from_end_to_end(tmp_path):
     memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
     places = {"input": ("memory://score-in",), "output": "memory://score-out"}
     chosen = ScoreOptions(**places, device="cpu", workers=1, restarts=0)
-    job = start(prepare_score(chosen))
-    run_prepared(job)
+    job = jobs.start(jobs.prepare_score(chosen))
+    jobs.run_prepared(job)
     names = {path.removeprefix("/score-out/") for path in memory.find("/score-out")}
     assert {"_SUCCESS", "_summary.json", "a.parquet/part-000000000000.parquet"} <= names

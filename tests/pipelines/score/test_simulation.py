@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import pytest
 
+from bertscore_beam import records
 from bertscore_beam.dump import write_part
 from bertscore_beam.records import Standing, resume
 from bertscore_beam.run import OutputFolder, RunLock, lock
-from bertscore_beam.score import job
 from tests.simulation import commands
 from tests.simulation.play import play
 from tests.simulation.world import Hazards
@@ -84,7 +84,7 @@ def _but_late():
 def test_sizes_give_no_part_of_another_setting_or_input_away():
     found = {
         (digest, digests.rows): len(write_part(scored.table))
-        for (digest, name, digests), scored in commands.scored_so_far().items()
+        for (digest, name, digests), scored in commands.scored_so_far.items()
         if name.endswith("part-000000000002.parquet")  # where the inputs differ
     }
     assert len({digest for digest, _ in found}) == 2
@@ -108,7 +108,7 @@ HOLES = {
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (job, "keep_records", lambda *_, **__: None),
+    "parts that stay in packs": (records, "keep_records", lambda *_, **__: None),
     "stale parts that stay": (resume, "Standing", lambda **named: Standing(**named | NONE_STALE)),
 }
 SEEDS = {"looks that last too long": range(155, 165), "rare heartbeats": range(200, 260)}
@@ -128,7 +128,7 @@ def test_a_protocol_without_checks_is_caught(monkeypatch):
 
 @pytest.mark.long
 def test_the_same_command_cures_what_a_very_late_write_has_done():
-    """No lock can stop a request that is on its way: docs/resume.md says what it may do."""
+    """No lock stops a request that is on its way: docs/resume-and-reuse.md says what it may do."""
     nights = [play(seed, late=True) for seed in range(300, 600)]
     hurt = [night for night in nights if night.found]
     assert [words_of(night) for night in hurt if not set(night.found) <= set(CURED)] == []

@@ -1,7 +1,5 @@
 """Splits of one row group are scored as one element, with a part and a record each as before."""
 
-from pathlib import Path
-
 import pytest
 
 from bertscore_beam.cli import main as cli
@@ -9,13 +7,10 @@ from bertscore_beam.dump import SplitReader, SplitRun
 from bertscore_beam.records import EarlierRecords, PartRecord, ReusedPart
 from bertscore_beam.score import LoadedScorers, ScoreSplits, SplitScorer, ToScore
 from tests.support.dumps import write_dump
-from tests.support.jobs import job_options, prepare_score, run_options, start
+from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start
+from tests.support.lost_folder import files_below
 
 pytestmark = [pytest.mark.model, pytest.mark.job]
-
-
-def parts(output: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("part-*")}
 
 
 @pytest.fixture
@@ -45,11 +40,10 @@ def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path
     job, run = begun(dump, tmp_path / "together")
     for chosen in (run, SplitRun(job.standing.work[6:])):
         list(scorer_of(job).run(ToScore(chosen)))
-    scored = {name: data for name, data in parts(tmp_path / "out").items() if name[0] != "_"}
+    scored = parts_of(tmp_path / "out")
     assert len(scored) == 7
     for other in ("alone", "together"):
-        found = parts(tmp_path / other)
-        assert {name: data for name, data in found.items() if name[0] != "_"} == scored
+        assert parts_of(tmp_path / other) == scored
 
 
 def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkeypatch):
@@ -61,11 +55,11 @@ def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkey
     first = scorer_of(job).run(ToScore(run))
     assert [type(next(first)) for _ in range(4)] == 4 * [PartRecord]
     first.close()  # the worker dies
-    written = parts(tmp_path / "out")
+    written = files_below(tmp_path / "out")
     again = list(scorer_of(job).run(ToScore(run)))
     assert [type(one) for one in again] == 4 * [ReusedPart] + 2 * [PartRecord]
     assert read == list(run.splits)
-    assert written.items() <= parts(tmp_path / "out").items()
+    assert written.items() <= files_below(tmp_path / "out").items()
 
 
 def test_element_is_named_by_its_parts_and_the_plan_says_how_often_rows_are_read(

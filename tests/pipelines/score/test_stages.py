@@ -8,27 +8,15 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
+from bertscore_beam import records
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import (
-    GROUPS_FILE,
-    INDEX_FILE,
-    INDEX_FOLDER,
-    group_part,
-    index as index_module,
-    read_index,
-)
+from bertscore_beam.records import group_part, index as index_module
 from bertscore_beam.run import SUMMARY_FILE, OutputFolder
-from bertscore_beam.score import build_score_pipeline, finish
+from bertscore_beam.score import build_score_pipeline
 from bertscore_core import ScoreSummary
 from bertscore_core.tokens import Work
+from tests.support import jobs
 from tests.support.dumps import write_dump
-from tests.support.jobs import (
-    add_score_pipeline,
-    job_options as options,
-    prepare_score,
-    run_job,
-    start,
-)
 
 pytestmark = pytest.mark.job
 
@@ -57,9 +45,9 @@ def crossing_producers(pipeline: beam.Pipeline) -> tuple[list[list[str]], set[st
 def test_only_small_things_cross_stages(tmp_path):
     """Texts, embeddings and scores stay inside the one fused stage."""
     dump = write_dump(tmp_path / "dump", [20, 20])
-    job = prepare_score(options(dump, tmp_path / "out", idf="corpus"))
+    job = jobs.prepare_score(jobs.job_options(dump, tmp_path / "out", idf="corpus"))
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    add_score_pipeline(pipeline, job)
+    jobs.add_score_pipeline(pipeline, job)
     steps, crossing = crossing_producers(pipeline)
     scoring = next(names for names in steps if "ScoreSplits/OnDevice/Run" in names)
     count = "CountDocumentFrequencies/CountSplit"
@@ -96,7 +84,10 @@ def dump(tmp_path):
 def index_of(output):
     """Return the files of the index of a run."""
     folder = OutputFolder(str(output))
-    names = [INDEX_FILE, *(f"{INDEX_FOLDER}/{name}" for name in folder.files(INDEX_FOLDER))]
+    names = [
+        records.INDEX_FILE,
+        *(f"{records.INDEX_FOLDER}/{name}" for name in folder.files(records.INDEX_FOLDER)),
+    ]
     return {name: folder.read(name) for name in names if folder.exists(name)}
 
 
@@ -109,18 +100,20 @@ def group_small_record(record, **given):
 def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder, monkeypatch):
     monkeypatch.setattr(index_module, "BUCKET_ROWS", 5)
     given = {"model": str(tiny_folder("bert")), "num_layers": 2, "split_rows": 4}
-    run_job(dump, output=tmp_path / "one", **given)
-    job = start(prepare_score(options(dump, tmp_path / "all", group_by=("id",), **given)))
+    jobs.run_job(dump, output=tmp_path / "one", **given)
+    job = jobs.start(
+        jobs.prepare_score(jobs.job_options(dump, tmp_path / "all", group_by=("id",), **given))
+    )
     # No process builds it here: the pipeline alone does.
     monkeypatch.setattr(index_module, "_build", None)
-    monkeypatch.setattr(finish, "group_part", group_small_record)
+    monkeypatch.setattr("bertscore_beam.records.group_part", group_small_record)
     pipeline = beam.Pipeline(runner=FnApiRunner())
     build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True), idf=job.idf)
     pipeline.run().wait_until_finish()
     job.spec.folder.release()
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
-    assert sum(read_index(job.spec.folder).rows) > 5
-    assert job.spec.folder.exists(GROUPS_FILE)
+    assert sum(records.read_index(job.spec.folder).rows) > 5
+    assert job.spec.folder.exists(records.GROUPS_FILE)
     assert len(index_of(tmp_path / "one")) > 5
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
 

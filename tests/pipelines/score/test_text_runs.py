@@ -9,38 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam import dump
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import (
-    IMPORTS_FOLDER,
-    INPUT_FOLDER,
-    Imports,
-    RejectedError,
-    TextFile,
-    expand_inputs,
-)
 from bertscore_beam.records import FILES_FILE
-from bertscore_beam.run import (
-    BROKEN,
-    DONE,
-    RUN_FILE,
-    TOO_MANY_REJECTS,
-    UNUSABLE,
-    Runner,
-    job as jobs,
-    text_import as importing,
-)
+from bertscore_beam.run import RUN_FILE, Runner, job as job_module
 from bertscore_beam.score import plan_score
 from bertscore_core import ConfigError
+from tests.support import jobs
 from tests.support.dumps import SCHEMA, pair_rows, read_output
-from tests.support.jobs import (
-    import_here,
-    job_options,
-    own,
-    parts_of,
-    run_job,
-    score_arguments,
-    summary_of,
-)
 from tests.support.lost_folder import files_below
 from tests.support.text_files import to_csv, to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -68,7 +44,7 @@ def write(path, rows):
 
 
 @pytest.fixture
-def dump(tmp_path):
+def mixed(tmp_path):
     """Two files of JSON lines and one of CSV, each with other rows in another language."""
     codes = {"a.jsonl": "en", "b.jsonl.gz": "de", "c.csv": "fr"}
     for number, (name, code) in enumerate(codes.items()):
@@ -84,29 +60,29 @@ def out(tmp_path):
 @pytest.fixture
 def imported(monkeypatch):
     """Return the names of the files that are imported from here on."""
-    names, convert = [], importing.write_rows
+    names, write_rows = [], dump.write_rows
 
     def noting(text, *given):
         names.append(Path(text.path).name)
-        convert(text, *given)
+        write_rows(text, *given)
 
-    monkeypatch.setattr(importing, "write_rows", noting)
+    monkeypatch.setattr("bertscore_beam.dump.write_rows", noting)
     return names
 
 
 @pytest.fixture
-def run(tmp_path, dump):
+def run(tmp_path, mixed):
     """Return what scores the dump into the folder `out`, with further words of the command."""
     return lambda *more: cli.main(words_of(tmp_path, *more))
 
 
 def words_of(tmp_path, *more):
     given = ("--device", "cpu", "--split-rows", 5, "--quiet", *more)
-    return score_arguments(tmp_path / "dump", tmp_path, *given)
+    return jobs.score_arguments(tmp_path / "dump", tmp_path, *given)
 
 
 def kept_imports(out):
-    return {Path(name).suffix for name in files_below(out / IMPORTS_FOLDER)}
+    return {Path(name).suffix for name in files_below(out / dump.IMPORTS_FOLDER)}
 
 
 def rejected_files(out):
@@ -119,7 +95,7 @@ def rejected_files(out):
 def test_every_format_and_compression_gives_equal_scores(tmp_path):
     for name in FILES:
         write(tmp_path / "dump" / name, rows_of())
-    assert cli.main(words_of(tmp_path)) == DONE
+    assert cli.main(words_of(tmp_path)) == cli.DONE
     expected, *others = (read_output(tmp_path / "out" / name) for name in FILES)
     names = [name for name in expected.column_names if name not in SCHEMA.names]
     assert len(names) > 5
@@ -127,142 +103,146 @@ def test_every_format_and_compression_gives_equal_scores(tmp_path):
         assert found.select(names).equals(expected.select(names))
         parts = sorted(path.name for path in (tmp_path / "out" / name).iterdir())
         assert parts == sorted(path.name for path in (tmp_path / "out" / FILES[0]).iterdir())
-    assert not (tmp_path / "out" / INPUT_FOLDER).exists()
+    assert not (tmp_path / "out" / dump.INPUT_FOLDER).exists()
 
 
-def test_only_what_is_not_scored_is_imported_again(out, dump, run, imported):
-    assert run() == DONE
+def test_only_what_is_not_scored_is_imported_again(out, mixed, run, imported):
+    assert run() == cli.DONE
     assert sorted(imported) == ["a.jsonl", "b.jsonl.gz", "c.csv"]
-    footers, parts = files_below(out / IMPORTS_FOLDER), parts_of(out)
+    footers, parts = files_below(out / dump.IMPORTS_FOLDER), jobs.parts_of(out)
     assert (len(footers), len(parts)) == (3, 9)
     imported.clear()
 
-    assert run() == DONE
+    assert run() == cli.DONE
     assert not imported
-    assert not (out / INPUT_FOLDER).exists()
-    assert (files_below(out / IMPORTS_FOLDER), parts_of(out)) == (footers, parts)
+    assert not (out / dump.INPUT_FOLDER).exists()
+    assert (files_below(out / dump.IMPORTS_FOLDER), jobs.parts_of(out)) == (footers, parts)
 
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
-    assert run() == DONE
+    assert run() == cli.DONE
     assert imported == ["b.jsonl.gz"]
-    assert parts_of(out) == parts
-    assert not (out / INPUT_FOLDER).exists()
-    assert files_below(out / IMPORTS_FOLDER).keys() == footers.keys()
+    assert jobs.parts_of(out) == parts
+    assert not (out / dump.INPUT_FOLDER).exists()
+    assert files_below(out / dump.IMPORTS_FOLDER).keys() == footers.keys()
     imported.clear()
 
-    write(dump / "a.jsonl", rows_of(1, ROWS))
-    assert run() == DONE
+    write(mixed / "a.jsonl", rows_of(1, ROWS))
+    assert run() == cli.DONE
     assert imported == ["a.jsonl"]
     assert read_output(out / "a.jsonl")["id"].to_pylist() == list(range(1, ROWS + 1))
-    now = files_below(out / IMPORTS_FOLDER)
+    now = files_below(out / dump.IMPORTS_FOLDER)
     assert len(now) == 3
     assert len(now.keys() & footers.keys()) == 2
     imported.clear()
 
-    (dump / "c.csv").unlink()
-    assert run() == TOO_MANY_REJECTS  # its parts are still there
+    (mixed / "c.csv").unlink()
+    assert run() == cli.TOO_MANY_REJECTS  # its parts are still there
     assert not imported
-    assert len(files_below(out / IMPORTS_FOLDER)) == 2
-    assert summary_of(out)["num_parts_of_inputs_gone"] == 3
+    assert len(files_below(out / dump.IMPORTS_FOLDER)) == 2
+    assert jobs.summary_of(out)["num_parts_of_inputs_gone"] == 3
 
 
 @pytest.fixture
 def behind_planning(monkeypatch):
     """Return a list for what happens between the first planning and the import, each once."""
-    changes, stage = [], jobs.import_stage
+    changes, stage = [], job_module.import_stage
 
     def changing(*given):
         while changes:
             changes.pop()()
         return stage(*given)
 
-    monkeypatch.setattr(jobs, "import_stage", changing)
+    monkeypatch.setattr(job_module, "import_stage", changing)
     return changes
 
 
-def test_file_that_appears_behind_planning_waits_for_the_next_run(out, dump, run, behind_planning):
-    behind_planning.append(lambda: write(dump / "b2.jsonl", rows_of(100)))
-    behind_planning.append(lambda: write(dump / "z.parquet", rows_of(200)))
-    assert run() == DONE
-    assert summary_of(out)["rows"] == 3 * ROWS
-    assert {name.partition("/")[0] for name in parts_of(out)} == {"a.jsonl", "b.jsonl.gz", "c.csv"}
-    assert run() == DONE
-    assert summary_of(out)["rows"] == 5 * ROWS
+def test_file_that_appears_behind_planning_waits_for_the_next_run(out, mixed, run, behind_planning):
+    behind_planning.append(lambda: write(mixed / "b2.jsonl", rows_of(100)))
+    behind_planning.append(lambda: write(mixed / "z.parquet", rows_of(200)))
+    assert run() == cli.DONE
+    assert jobs.summary_of(out)["rows"] == 3 * ROWS
+    assert {name.partition("/")[0] for name in jobs.parts_of(out)} == {
+        "a.jsonl",
+        "b.jsonl.gz",
+        "c.csv",
+    }
+    assert run() == cli.DONE
+    assert jobs.summary_of(out)["rows"] == 5 * ROWS
 
 
 @pytest.mark.parametrize("change", ["other rows", "gone"])
 def test_file_that_changes_behind_planning_is_scored_by_the_next_run(
-    out, dump, run, behind_planning, change
+    out, mixed, run, behind_planning, change
 ):
-    file = dump / "b.jsonl.gz"
+    file = mixed / "b.jsonl.gz"
     others = rows_of(500, ROWS + 1)
     behind_planning.append(file.unlink if change == "gone" else lambda: write(file, others))
-    assert run() == BROKEN
+    assert run() == cli.BROKEN
     assert rejected_files(out) == {"b.jsonl.gz": "unreadable_file"}
-    assert summary_of(out)["rows"] == 2 * ROWS
+    assert jobs.summary_of(out)["rows"] == 2 * ROWS
     assert not (out / "b.jsonl.gz").exists()
     write(file, others)
-    assert run() == DONE
+    assert run() == cli.DONE
     assert read_output(out / "b.jsonl.gz")["id"].to_pylist() == list(range(500, 501 + ROWS))
     assert not rejected_files(out)
     assert kept_imports(out) == {".pq"}
 
 
 def test_bad_files_of_text_are_rejected_beside_good_ones_until_they_are_repaired(
-    out, dump, run, imported
+    out, mixed, run, imported
 ):
-    (dump / "c.csv").write_bytes(b"")
+    (mixed / "c.csv").write_bytes(b"")
     noise = [row | {"x": f"{hash((row['id'], n))}" * 20} for n in range(400) for row in rows_of()]
-    whole = write(dump / "b.jsonl.gz", noise).read_bytes()
-    (dump / "b.jsonl.gz").write_bytes(whole[:-100])
-    (dump / "d.csv").write_bytes(b"candidate,reference\n\x1f\x8b\n")
+    whole = write(mixed / "b.jsonl.gz", noise).read_bytes()
+    (mixed / "b.jsonl.gz").write_bytes(whole[:-100])
+    (mixed / "d.csv").write_bytes(b"candidate,reference\n\x1f\x8b\n")
     bad = {"b.jsonl.gz": "not_text_format", "c.csv": "not_text_format"}
     for _ in range(2):
-        assert run() == TOO_MANY_REJECTS
+        assert run() == cli.TOO_MANY_REJECTS
         assert rejected_files(out) == bad
-        assert summary_of(out)["rows"] == ROWS + 1
+        assert jobs.summary_of(out)["rows"] == ROWS + 1
         assert imported.count("b.jsonl.gz") == 1  # why it is bad is kept
-    (dump / "d.csv").unlink()
+    (mixed / "d.csv").unlink()
     shutil.rmtree(out / "d.csv")
     for number, name in enumerate(bad):
-        write(dump / name, rows_of(number * ROWS))
-    assert run() == DONE
+        write(mixed / name, rows_of(number * ROWS))
+    assert run() == cli.DONE
     assert not rejected_files(out)
-    assert summary_of(out)["rows"] == 3 * ROWS
+    assert jobs.summary_of(out)["rows"] == 3 * ROWS
     assert kept_imports(out) == {".pq"}
 
 
 def test_keep_input_keeps_the_rows(out, run, imported):
-    assert run("--keep-input") == DONE
-    kept, parts = files_below(out / INPUT_FOLDER), parts_of(out)
+    assert run("--keep-input") == cli.DONE
+    kept, parts = files_below(out / dump.INPUT_FOLDER), jobs.parts_of(out)
     assert len(kept) == 3
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
     imported.clear()
-    assert run("--keep-input") == DONE
+    assert run("--keep-input") == cli.DONE
     assert not imported
-    assert files_below(out / INPUT_FOLDER) == kept
-    assert run("--overwrite") == DONE
-    assert not files_below(out / INPUT_FOLDER)
+    assert files_below(out / dump.INPUT_FOLDER) == kept
+    assert run("--overwrite") == cli.DONE
+    assert not files_below(out / dump.INPUT_FOLDER)
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
-    assert run() == DONE
+    assert run() == cli.DONE
     assert imported == ["b.jsonl.gz"]
-    assert parts_of(out) == parts
+    assert jobs.parts_of(out) == parts
 
 
 def test_text_is_not_imported_into_the_folder_of_another_command(out, run, imported, capsys):
     out.mkdir()
     (out / RUN_FILE).write_text(json.dumps({"run": "x", "identity": {"command": "tune"}}))
     before = files_below(out)
-    assert run() == run("--overwrite") == UNUSABLE
+    assert run() == run("--overwrite") == cli.UNUSABLE
     assert "holds the output of `tune`" in " ".join(capsys.readouterr().err.split())
     assert not imported
     left = {name: data for name, data in files_below(out).items() if "lock" not in name}
     assert left == before
 
 
-def test_detached_job_with_text_names_the_command_that_imports(tmp_path, dump):
+def test_detached_job_with_text_names_the_command_that_imports(tmp_path, mixed):
     flags = ("--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish")
-    chosen = job_options(dump, tmp_path / "out", beam=flags)
+    chosen = jobs.job_options(mixed, tmp_path / "out", beam=flags)
     with pytest.raises(ConfigError, match=r"3 files of text.*bertscore-beam import --input INPUT"):
         plan_score(chosen, Runner.of(chosen))
     assert not (tmp_path / "out").exists()
@@ -273,60 +253,60 @@ MIXED = (*MODEL, "--group-by", "lang")
 
 
 @pytest.mark.parametrize("more", [(), ("--idf", "corpus"), ("--group-by", "lang"), MODEL])
-def test_dry_run_says_about_how_much_there_is_and_writes_nothing(out, dump, run, capsys, more):
-    assert run("--dry-run", *more) == DONE
+def test_dry_run_says_about_how_much_there_is_and_writes_nothing(out, mixed, run, capsys, more):
+    assert run("--dry-run", *more) == cli.DONE
     assert "about " in capsys.readouterr().out
     assert not out.exists()
-    assert run(*more) == DONE
+    assert run(*more) == cli.DONE
     before = files_below(out)
     capsys.readouterr()
-    assert run("--dry-run", *more) == DONE
+    assert run("--dry-run", *more) == cli.DONE
     assert f"{3 * ROWS}" in capsys.readouterr().out
-    write(dump / "a.jsonl", rows_of(7, lang="en"))
-    assert run("--dry-run", *more) == DONE
+    write(mixed / "a.jsonl", rows_of(7, lang="en"))
+    assert run("--dry-run", *more) == cli.DONE
     assert "about " in capsys.readouterr().out
     assert files_below(out) == before
 
 
 def test_languages_and_groups_of_all_rows_are_known_when_one_file_is_read_again(
-    out, dump, run, imported
+    out, mixed, run, imported
 ):
 
     def told():
-        return {code: one["rows"] for code, one in summary_of(out)["languages"].items()}
+        return {code: one["rows"] for code, one in jobs.summary_of(out)["languages"].items()}
 
-    assert run(*MIXED) == DONE
+    assert run(*MIXED) == cli.DONE
     assert told() == dict.fromkeys(("de", "en", "fr"), ROWS)
-    first, parts = summary_of(out)["languages"], parts_of(out)
-    assert run(*MIXED) == DONE
-    assert parts_of(out) == parts
+    first, parts = jobs.summary_of(out)["languages"], jobs.parts_of(out)
+    assert run(*MIXED) == cli.DONE
+    assert jobs.parts_of(out) == parts
     assert len(imported) == 3  # the counts are kept with the plan
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
-    assert run(*MIXED) == DONE
-    assert parts_of(out) == parts
-    now = summary_of(out)["languages"]
+    assert run(*MIXED) == cli.DONE
+    assert jobs.parts_of(out) == parts
+    now = jobs.summary_of(out)["languages"]
     assert {code: now[code]["f1"] for code in now} == {code: first[code]["f1"] for code in first}
 
-    write(dump / "c.csv", rows_of(90, lang="es"))
-    assert run(*MIXED) == DONE
+    write(mixed / "c.csv", rows_of(90, lang="es"))
+    assert run(*MIXED) == cli.DONE
     assert told() == dict.fromkeys(("de", "en", "es"), ROWS)
     groups = pq.ParquetFile(out / "_groups.pq").read(["lang"])
     assert groups["lang"].to_pylist() == [None, "de", "en", "es"]
-    assert summary_of(out)["rejected"] == 0
-    assert not (out / INPUT_FOLDER).exists()
+    assert jobs.summary_of(out)["rejected"] == 0
+    assert not (out / dump.INPUT_FOLDER).exists()
 
 
 def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
-    path, folder = write(tmp_path / "a.jsonl.gz", rows_of()), own(tmp_path / "out")
-    (file,) = expand_inputs([str(path)])
-    text = TextFile.of(replace(file, size=0, version=""), ["candidate", "reference"])
-    import_here([text], folder)
+    path, folder = write(tmp_path / "a.jsonl.gz", rows_of()), jobs.own(tmp_path / "out")
+    (file,) = dump.expand_inputs([str(path)])
+    text = dump.TextFile.of(replace(file, size=0, version=""), ["candidate", "reference"])
+    jobs.import_here([text], folder)
     assert folder.exists(text.footer)
     path.write_bytes(path.read_bytes()[:-9])
-    import_here([text], folder)
+    jobs.import_here([text], folder)
     assert not folder.exists(text.footer)
-    with pytest.raises(RejectedError, match="cannot be decompressed"):
-        Imports(folder=folder.root, are_made=True).layout(text)
+    with pytest.raises(dump.RejectedError, match="cannot be decompressed"):
+        dump.Imports(folder=folder.root, are_made=True).layout(text)
 
 
 # Scoring text files: every line is accounted for, also where its texts are in fields of fields.
@@ -341,7 +321,7 @@ def test_bad_lines_are_rows_without_scores_with_their_places_and_reason(tmp_path
     write_text(file, to_jsonl([{"pair": row} for row in rows.to_pylist()]) + BAD)
     limits = {"max_reject_fraction": 1.0, "split_rows": 20}
     nested = {"candidate_column": ("pair.candidate",), "reference_column": "pair.reference"}
-    summary = run_job(file, output=out / "nested", **limits, **nested)
+    summary = jobs.run_job(file, output=out / "nested", **limits, **nested)
     assert (summary["rows"], summary["rejected"]) == (30 + 2, 2)
     assert summary["reasons"] == {"bad_line": 1, "type_drift": 1}
     listed = pq.read_table(out / "nested" / "_rejects").to_pylist()
@@ -354,7 +334,7 @@ def test_bad_lines_are_rows_without_scores_with_their_places_and_reason(tmp_path
     last = lines.slice(30).to_pylist()
     assert [row["bertscore_error"] for row in last] == ["type_drift", "bad_line"]
     assert [row["pair"] for row in last] == [None, None]
-    run_job(flat, output=out / "flat", **limits)
+    jobs.run_job(flat, output=out / "flat", **limits)
     for name in ("bertscore_precision", "bertscore_recall", "bertscore_f1"):
         expected = read_output(out / "flat")[name].to_pylist()
         given = lines[name].to_pylist()[:30]

@@ -19,6 +19,7 @@ from tests.support.judgements import judgement_rows, write_judgements
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
 
+SCIPYS = (scipy.stats.pearsonr, scipy.stats.spearmanr, scipy.stats.kendalltau)
 OTHER = TunedLayer(model="mine", weights="bb", num_layers=3)
 
 
@@ -53,9 +54,8 @@ def table(run):
 @pytest.fixture(scope="module")
 def by_layer():
     """Scores at layer 4 by the library, without idf and with that of each language."""
-    scorer = BertScorer(
-        ScorerConfig(num_layers=4, idf=True, device="cpu", backend="torch", empty="zero")
-    )
+    config = ScorerConfig(num_layers=4, idf=True, device="cpu", backend="torch", empty="zero")
+    scorer = BertScorer(config)
     found = {}
     for language in ("en", "de"):
         rows = [row for row in judgement_rows() if row["language"] == language]
@@ -77,14 +77,9 @@ def value(table, **wanted):
 def test_correlations_are_scipys_of_the_librarys_scores(table, by_layer, measure, idf):
     for language, (people, scored) in by_layer.items():
         own = getattr(scored[idf], measure).astype(float)
-        for name, function in (
-            ("pearson", scipy.stats.pearsonr),
-            ("spearman", scipy.stats.spearmanr),
-            ("kendall", scipy.stats.kendalltau),
-        ):
-            row = value(
-                table, group=language, statistic=name, measure=measure, layer=4, idf=idf,
-            )  # fmt: skip
+        for name, function in zip(("pearson", "spearman", "kendall"), SCIPYS, strict=True):
+            wanted = {"measure": measure, "layer": 4, "idf": idf}
+            row = value(table, group=language, statistic=name, **wanted)
             # The scores of all layers at once are those of one layer but for rounding.
             assert row["value"] == pytest.approx(function(people, own).statistic, abs=2e-3)
             assert row["low"] < row["value"] < row["high"]
@@ -104,12 +99,9 @@ def test_the_mean_of_the_groups_and_other_metrics_stand_beside(table):
 
 
 def test_the_best_setting_is_never_marked_as_below_itself(table):
+    rows = [row for row in table if row["statistic"] == "pearson" and row["layer"] is not None]
     for group in ("de", "en", "mean of groups"):
-        own = [
-            row
-            for row in table
-            if (row["group"], row["statistic"]) == (group, "pearson") and row["layer"] is not None
-        ]
+        own = [row for row in rows if row["group"] == group]
         best = max(own, key=lambda row: row["value"])
         assert best["not_below_best"]
         assert best["p_below_best"] == 1
@@ -131,9 +123,8 @@ def test_the_best_layer_goes_into_the_file_where_it_is_significantly_better(run,
     assert one["layer"] in one["not_below"]
     assert one["pairs_per_second"] > 0
     written = parse_layers((run / "layers.json").read_bytes(), "layers.json")
-    assert {(row.model, row.num_layers) for row in written} == {
-        ("mine", 3), ("all-MiniLM-L6-v2", one["layer"]),
-    }  # fmt: skip
+    layers = sorted((row.model, row.num_layers) for row in written)
+    assert layers == [("all-MiniLM-L6-v2", one["layer"]), ("mine", 3)]
     assert written[0].source["rows"] == 60
 
 
@@ -218,13 +209,11 @@ def test_models_that_are_all_absent_or_not_known_are_refused(judgements, tmp_pat
 
 def test_score_takes_the_layer_of_the_file(tmp_path):
     layers = tmp_path / "layers.json"
-    own = settle_workers(ScorerConfig(device="cpu"), Runner.of(score_options()).threads)[
-        1
-    ].signature()
+    runner = Runner.of(score_options())
+    own = settle_workers(ScorerConfig(device="cpu"), runner.threads)[1].signature()
     row = TunedLayer(model=own.model, weights=own.weights, num_layers=4)
     layers.write_bytes(format_layers([OTHER, row]))
     given = {"registry": str(layers), "device": "cpu"}
-    runner = Runner.of(score_options())
     config = scorer_config(score_options(**given), runner.threads)
     assert config.num_layers == 4
     assert settle_workers(config, runner.threads)[1].signature().num_layers == "4"

@@ -1,8 +1,8 @@
 """Judgements are read and checked before any model runs."""
 
-import csv
 import json
 
+import pandas as pd
 import pytest
 
 from bertscore_core.errors import InputError
@@ -44,10 +44,7 @@ def test_an_empty_text_is_no_score_and_no_group_and_truth_values_are_labels(tmp_
     rows = judgement_rows()
     rows[0]["human"] = rows[1]["language"] = ""
     path = tmp_path / "j.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    pd.DataFrame(rows).to_csv(path, index=False)
     found = read(path, by="language", label_column="good", min_rows=20)
     assert found.left_out == {"no_group": 1, "no_score_of_people": 1}
     assert found.people.tolist() == [row["human"] for row in rows[2:]]

@@ -70,16 +70,18 @@ def test_halves_hold_each_row_once_and_keep_items_whole():
 
 def test_what_is_held_out_does_not_profit_from_the_choice():
     """Of seven equally good layers the best looks better than any is."""
-    best, apart = [], []
+    best, apart, seven = [], [], range(7)
+
+    def held_out(rows):
+        return tune.held_out(lambda own: pearson(own.people, own.scores), [rows], seven, 0)
+
     for seed in range(200):
         random = np.random.default_rng(seed)
         people = random.normal(size=120)
         rows = made_rows(people, people + 1.5 * random.normal(size=(7, 120)))
         best.append(pearson(people, rows.scores).values.max())
-        apart.append(
-            tune.held_out(lambda own: pearson(own.people, own.scores), [rows], range(7), 0)
-        )
-    halves = [rows.half(side, range(7), 0) for side in (0, 1)]
+        apart.append(held_out(rows))
+    halves = [rows.half(side, seven, 0) for side in (0, 1)]
     one, other = (pearson(half.people, half.scores).values for half in halves)
     both_ways = (other[one.argmax()] + one[other.argmax()]) / 2
     assert apart[-1] == pytest.approx(both_ways, abs=1e-12)
@@ -87,10 +89,7 @@ def test_what_is_held_out_does_not_profit_from_the_choice():
     error = np.std(apart) / np.sqrt(200)
     assert np.mean(apart) == pytest.approx(truth, abs=4 * error)
     assert np.mean(best) > truth + 10 * error
-    constant = made_rows(people, np.ones((7, 120)))
-    assert (
-        tune.held_out(lambda own: pearson(own.people, own.scores), [constant], range(7), 0) is None
-    )
+    assert held_out(made_rows(people, np.ones((7, 120)))) is None
 
 
 def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
@@ -107,12 +106,9 @@ def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
 
 def test_the_mean_of_resampled_statistics_keeps_their_pairs():
     random = np.random.default_rng(4)
-    parts = [
-        Resampled(values=np.array([0.5, 0.4]), replicates=random.normal(size=(100, 2)))
-        for _ in range(2)
-    ]
-    mean = tune.mean_of(parts)
-    assert mean.replicates == pytest.approx((parts[0].replicates + parts[1].replicates) / 2)
+    both = random.normal(size=(2, 100, 2))
+    mean = tune.mean_of([Resampled(values=np.array([0.5, 0.4]), replicates=own) for own in both])
+    assert mean.replicates == pytest.approx(both.mean(axis=0))
 
 
 @pytest.mark.parametrize(

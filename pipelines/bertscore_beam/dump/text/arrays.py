@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.dump.text.parsers import (
-    LARGEST,
-    LARGEST_UNSIGNED,
-    SMALLEST,
-    BadLine,
-    Places,
-    in_words,
-)
+from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import is_utf8
 
@@ -35,11 +28,15 @@ _OWN_TYPE = {
 class Found:
     """What is found beside the values of some rows: bad ones, and fields that are no columns."""
 
-    bad: dict[int, BadLine] = field(default_factory=dict)
+    bad: dict[int, parsers.BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
 
     def members(
-        self, objects: Sequence[dict[str, Any]], fields: pa.Schema, path: str, places: Places
+        self,
+        objects: Sequence[dict[str, Any]],
+        fields: pa.Schema,
+        path: str,
+        places: parsers.Places,
     ) -> list[pa.Array]:
         """Return the members of objects as arrays, and note those that are no columns."""
         names = frozenset(member.name for member in fields)
@@ -59,7 +56,7 @@ class Found:
         ]
 
     def _array(
-        self, values: Sequence[Any], kind: pa.DataType, path: str, places: Places
+        self, values: Sequence[Any], kind: pa.DataType, path: str, places: parsers.Places
     ) -> pa.Array:
         if pa.types.is_struct(kind):
             values = self._only(dict, values, kind, path, places)
@@ -92,12 +89,17 @@ class Found:
             return False
         if isinstance(value, str) and not is_utf8(value):
             message = f"column {path!r} holds half of a surrogate pair"
-            self.bad.setdefault(place, BadLine(reason=Reason.INVALID_UTF8, message=message))
+            self.bad.setdefault(place, parsers.BadLine(reason=Reason.INVALID_UTF8, message=message))
             return False
         return True
 
     def _only(
-        self, wanted: type, values: Sequence[Any], kind: pa.DataType, path: str, places: Places
+        self,
+        wanted: type,
+        values: Sequence[Any],
+        kind: pa.DataType,
+        path: str,
+        places: parsers.Places,
     ) -> Sequence[Any]:
         if set(map(type, values)) <= {wanted, _NULL}:
             return values
@@ -107,8 +109,8 @@ class Found:
         return [value if isinstance(value, wanted) else None for value in values]
 
     def _drift(self, value: Any, kind: pa.DataType, path: str, place: int) -> None:
-        message = f"column {path!r}: got {in_words(value)}; expected {kind}"
-        self.bad.setdefault(place, BadLine(reason=Reason.TYPE_DRIFT, message=message))
+        message = f"column {path!r}: got {parsers.in_words(value)}; expected {kind}"
+        self.bad.setdefault(place, parsers.BadLine(reason=Reason.TYPE_DRIFT, message=message))
 
 
 def object_arrays(
@@ -140,7 +142,7 @@ def text_arrays(
         squared += cells[start:stop] if width == wanted else [None] * wanted
         if width not in (wanted, None):
             message = f"got {width} fields; expected {wanted}"
-            found.bad[row] = BadLine(reason=Reason.BAD_LINE, message=message)
+            found.bad[row] = parsers.BadLine(reason=Reason.BAD_LINE, message=message)
         start = stop
     whole = squared or cells
     return [pa.array(whole[column::wanted], pa.string()) for column in range(wanted)], found
@@ -161,7 +163,11 @@ def _is_of(value: Any, kind: pa.DataType) -> bool:
     if isinstance(value, bool) or pa.types.is_boolean(kind):
         return isinstance(value, bool) and pa.types.is_boolean(kind)
     if pa.types.is_integer(kind):
-        low, high = (SMALLEST, LARGEST) if pa.types.is_int64(kind) else (0, LARGEST_UNSIGNED)
+        low, high = (
+            (parsers.SMALLEST, parsers.LARGEST)
+            if pa.types.is_int64(kind)
+            else (0, parsers.LARGEST_UNSIGNED)
+        )
         return isinstance(value, int) and low <= value <= high
     return isinstance(value, float) or (isinstance(value, int) and _is_double(value))
 

@@ -16,16 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from bertscore_beam.dump.inputs import (
-    HEAD_BYTES,
-    Codec,
-    Format,
-    InputFile,
-    check_head,
-    file_changed,
-    format_of,
-    of_one_version,
-)
+from bertscore_beam.dump import inputs
 from bertscore_beam.dump.text.parsers import PARSER
 from bertscore_beam.files import is_web, mask_credentials, open_source, resolve, source_size
 from bertscore_core.errors import InputError
@@ -68,17 +59,17 @@ class TextFile:
     path: str
     size: int
     version: str
-    kind: Format
-    codec: Codec
+    kind: inputs.Format
+    codec: inputs.Codec
     columns: tuple[str, ...]
     target: str = ""
     parser: str = PARSER
 
     @classmethod
-    def of(cls, file: InputFile, columns: Sequence[str]) -> Self | None:
+    def of(cls, file: inputs.InputFile, columns: Sequence[str]) -> Self | None:
         """Return a file of text; None for Parquet, and for what is no file."""
-        kind, codec = format_of(file.path, file.input_format)
-        if kind is Format.PARQUET or file.trouble is not None:
+        kind, codec = inputs.format_of(file.path, file.input_format)
+        if kind is inputs.Format.PARQUET or file.trouble is not None:
             return None
         return cls(
             path=file.path,
@@ -117,7 +108,7 @@ class TextFile:
         return f"{IMPORTS_FOLDER}/{self.key}.json"
 
 
-def texts_among(files: Iterable[InputFile], columns: Sequence[str]) -> tuple[TextFile, ...]:
+def texts_among(files: Iterable[inputs.InputFile], columns: Sequence[str]) -> tuple[TextFile, ...]:
     """Return the files of text; see `TextFile`."""
     texts = (TextFile.of(file, columns) for file in files)
     return tuple(text for text in texts if text is not None)
@@ -160,7 +151,7 @@ class TextStream(io.RawIOBase):
             raise _unreachable(error) from error
         self.count += len(data)
         if self.size is not None and self.count > self.size:
-            raise file_changed(
+            raise inputs.file_changed(
                 self._text.path, f"more than {self.size} bytes", f"{self.size} bytes"
             )
         if not data and self.size not in (None, self.count):
@@ -176,12 +167,14 @@ class TextStream(io.RawIOBase):
         Zeros behind a member of a gzip file are padding.
         """
         text = self._text
-        stored = io.BufferedReader(self, max(BLOCK_BYTES, HEAD_BYTES))
-        check_head(text.path, stored.peek(HEAD_BYTES)[:HEAD_BYTES], text.kind, text.codec)
+        stored = io.BufferedReader(self, max(BLOCK_BYTES, inputs.HEAD_BYTES))
+        inputs.check_head(
+            text.path, stored.peek(inputs.HEAD_BYTES)[: inputs.HEAD_BYTES], text.kind, text.codec
+        )
         stream: Any = stored
-        if text.codec is Codec.GZIP:
+        if text.codec is inputs.Codec.GZIP:
             stream = gzip.GzipFile(fileobj=stored)
-        elif text.codec is Codec.ZSTD:
+        elif text.codec is inputs.Codec.ZSTD:
             stream = pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), text.codec.value)
         while True:
             try:
@@ -203,7 +196,7 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    with of_one_version(text.path, text.version), contextlib.ExitStack() as stack:
+    with inputs.of_one_version(text.path, text.version), contextlib.ExitStack() as stack:
         if is_web(text.path):
             file, size = stack.enter_context(_open_web(text))
         else:
@@ -211,7 +204,7 @@ def open_text(text: TextFile) -> Iterator[TextStream]:
             file = stack.enter_context(open_source(text.path, size=known, version=text.version))
             size = source_size(file)
         if text.size and size not in (None, text.size):
-            raise file_changed(text.path, f"{size} bytes", f"{text.size} bytes")
+            raise inputs.file_changed(text.path, f"{size} bytes", f"{text.size} bytes")
         yield TextStream(text, file, size)
 
 

@@ -17,18 +17,7 @@ import pytest
 import zstandard
 
 from bertscore_beam.dump import TWO_FILES, Format, TextFile, expand_inputs, write_rows
-from bertscore_beam.dump.text import (
-    LINE_COLUMN,
-    LINE_TYPE,
-    PARSER,
-    PARSER_KEY,
-    Lines,
-    read_columns,
-    take_lines,
-    text_records,
-    text_source,
-    to_parquet,
-)
+from bertscore_beam.dump.text import parsers, text_records, text_source, to_parquet
 from bertscore_beam.files import file_version, write_atomically
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, parse, text_file
@@ -95,12 +84,12 @@ def test_file_says_where_each_row_stood_for_next_to_nothing(tmp_path):
     out = io.BytesIO()
     write_rows(text_file(path), out)
     with pq.ParquetFile(out) as file:
-        assert file.schema_arrow.metadata == {PARSER_KEY: PARSER.encode()}
-        assert file.schema_arrow.names == ["candidate", LINE_COLUMN]
-        assert file.schema_arrow.field(LINE_COLUMN).type == LINE_TYPE
+        assert file.schema_arrow.metadata == {parsers.PARSER_KEY: parsers.PARSER.encode()}
+        assert file.schema_arrow.names == ["candidate", parsers.LINE_COLUMN]
+        assert file.schema_arrow.field(parsers.LINE_COLUMN).type == parsers.LINE_TYPE
         footer = file.metadata
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-        table, lines = take_lines(file.read())
+        table, lines = parsers.take_lines(file.read())
     assert [group.num_rows for group in groups] == [20_000, 20_000, 10_002]
     sizes = [group.column(n).total_compressed_size for group in groups for n in range(1, 6)]
     assert sum(sizes) < 2 * 50_000
@@ -110,7 +99,7 @@ def test_file_says_where_each_row_stood_for_next_to_nothing(tmp_path):
     assert lines.numbers.tolist() == list(range(1, 50_003))
     data = path.read_bytes()
     assert [data[place : place + 2] for place in lines.offsets.tolist()] == [b'{"'] * 50_002
-    _, estimated = read_columns(text_file(path))
+    _, estimated = to_parquet.read_columns(text_file(path))
     assert abs(estimated.num_rows - 50_000) < 2_000
 
 
@@ -133,7 +122,7 @@ def test_lines_are_told_apart_by_their_digest():
     assert one.digest() == two.digest() != other.digest()
 
 
-def parse_lines(data: bytes) -> Lines:
+def parse_lines(data: bytes) -> parsers.Lines:
     return parse(data, Format.JSONL, pa.schema({"a": pa.int64()}))[1]
 
 
@@ -156,7 +145,7 @@ def test_columns_of_a_file_without_rows_are_those_asked_for(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "g.csv"])
 def test_columns_are_those_of_the_first_rows(tmp_path, monkeypatch, name):
     monkeypatch.setattr(to_parquet, "SAMPLE_BYTES", 1_000)
-    schema, estimated = read_columns(text_file(write_text(tmp_path / name, FILES[name])))
+    schema, estimated = to_parquet.read_columns(text_file(write_text(tmp_path / name, FILES[name])))
     assert schema.equals(TABLE.schema)
     assert abs(estimated.num_rows - len(CELLS)) < len(CELLS) / 2
     assert estimated.num_bytes >= len(FILES[name])

@@ -178,7 +178,8 @@ class Comparison:
         moved: The rows that rose most and those that fell most, beyond the noise, furthest first.
         warnings: What the reader has to know besides, in sentences.
         system: Column of the systems; None where runs are compared.
-        explain: Command that explains the row that fell most; None if none fell, and in rankings.
+        explain: Command that explains the row that fell most; None if none fell, in rankings, and
+            for measures that are no BERTScore.
     """
 
     run: str
