@@ -70,12 +70,12 @@ COMMANDS: Mapping[str, Command] = {
     "import": Command("options.ImportOptions", job="imports.IMPORT"),
     "baseline": Command("baseline.BaselineOptions", job="baseline.BASELINE"),
     "baseline compare": Command("options.TablesOptions", "cli.tables.compare_tables"),
-    "groups": Command("options.GroupsOptions", "cli.results.print_groups"),
-    "compare": Command("compare.CompareOptions", "cli.results.print_comparison"),
-    "report": Command("pages.ReportOptions", "cli.results.write_report"),
+    "groups": Command("options.GroupsOptions", "cli.answers.print_groups"),
+    "compare": Command("compare.CompareOptions", "cli.answers.print_comparison"),
+    "report": Command("pages.ReportOptions", "cli.answers.write_report"),
     "explain": Command("options.ExplainOptions", "cli.explain.explain_rows"),
     "tune": Command("tune.TuneOptions", job="tune.TUNE"),
-    "check": Command("options.CheckOptions", "cli.results.check"),
+    "check": Command("options.CheckOptions", "cli.answers.check"),
     "models": Command("options.ModelsOptions", "cli.tables.print_models"),
 }
 

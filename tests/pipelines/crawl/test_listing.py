@@ -45,7 +45,7 @@ OTHER_IDS = ("", "CC-MAIN-2026", "cc-main-2026-30", "CC-MAIN-2026-30/", "CC-MAIN
 
 
 @pytest.mark.parametrize(
-    ("crawl", "words"),
+    ("name", "words"),
     {
         **dict.fromkeys(OTHER_IDS, "such as CC-MAIN-2026-30"),
         **dict.fromkeys(("CC-MAIN-2016-44", "CC-MAIN-2013-20"), "CC-MAIN-2016-50 or later"),
