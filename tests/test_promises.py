@@ -21,7 +21,8 @@ def test_a_promise_is_on_its_page_has_tests_and_can_be_broken(promise):
     for test in promise.tests:
         file, _, name = test.partition("::")
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert name.rpartition("::")[2] in found
     was_run = "date" in SEEN[promise.layer]
     assert bool(promise.tests) or not was_run
     if was_run:
