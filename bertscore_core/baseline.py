@@ -17,13 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import (
-    BaselineNotFoundError,
-    ConfigError,
-    InputError,
-    SignatureError,
-    load_json,
-)
+from bertscore_core import errors
 from bertscore_core.registry import canonical_name, read_table
 from bertscore_core.signature import Signature
 from bertscore_core.tokens import FloatArray
@@ -72,7 +66,7 @@ class Baseline:
             BaselineNotFoundError: the table has no row for that layer.
         """
         if not 0 <= layer < len(self.rows):
-            raise BaselineNotFoundError(
+            raise errors.BaselineNotFoundError(
                 f"baseline {self.name} has no row for layer {layer}; it has 0 to "
                 f"{len(self.rows) - 1}. Compute one for the layer, or score without rescaling."
             )
@@ -88,12 +82,12 @@ class Baseline:
         with np.errstate(over="ignore"):  # what overflows is infinite, and rejected below
             used = self.rows.astype(np.float32)
         if not self.rows.ndim == 2 or self.rows.shape[1] != 3:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"baseline {self.name} cannot be used: got an array of shape {self.rows.shape}; "
                 "expected a row of precision, recall and F1 for each layer."
             )
         for layer in np.flatnonzero(~(np.isfinite(used) & (used < 1)).all(axis=1)):
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"baseline {self.name} cannot be used: got {self.rows[layer].tolist()} for layer "
                 f"{layer}; expected finite numbers below 1 in float32, where 0.99999999 is 1. "
                 "Correct the table, or make a new one with `bertscore-beam baseline`."
@@ -111,7 +105,7 @@ class Baseline:
         made = self.made_with
         if made is None or made.weights == weights:
             return
-        raise ConfigError(
+        raise errors.ConfigError(
             f"baseline {self.name} was made with another model than the one that scores: got "
             f"{made.model} with weights {made.weights} in the description beside it; expected "
             f"weights {weights}. Make a table with `bertscore-beam baseline` from this model, or "
@@ -157,7 +151,7 @@ def _published() -> dict[tuple[str, str], npt.NDArray[np.float64]]:
     for row in read_table("baselines.csv"):
         table = tables.setdefault((row["language"], row["model"]), [])
         if int(row["layer"]) != len(table):
-            raise ConfigError(f"baselines.csv: layers out of order at {row}")
+            raise errors.ConfigError(f"baselines.csv: layers out of order at {row}")
         table.append([float(row[name]) for name in ("precision", "recall", "f1")])
     return {key: np.array(table) for key, table in tables.items()}
 
@@ -178,7 +172,7 @@ def find_baseline(language: str, model: str) -> Baseline:
     try:
         return Baseline(name="/".join(key), rows=_published()[key])
     except KeyError:
-        raise BaselineNotFoundError(
+        raise errors.BaselineNotFoundError(
             f"no published baseline for language {language!r} and model {model!r}. "
             f"{_what_there_is(published_baselines(), *key)} Give a LAYER,P,R,F table as baseline, "
             "or score without rescaling."
@@ -218,12 +212,12 @@ def baseline_path(language: str, model: str, *, idf: bool = False) -> str:
     # "microsoft/deberta" is a folder and a file in it, as in bert-score.
     code, name = language.lower(), canonical_name(model)
     if not _LANGUAGE.fullmatch(code):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"no table can be kept for language {language!r}; expected a code of letters and "
             "digits, such as en or zh-cn."
         )
     if any(part in ("", ".", "..") for part in name.split("/")) or _UNSAFE.search(name):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"no table can be kept for model {model!r}; expected a name or hub id, without '..', "
             "':' or '\\\\' and not beginning with '/'. For a model in a folder give the folder's "
             "name alone."
@@ -248,7 +242,7 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
     if idf and weighted in own:
         return weighted
     if path not in own and weighted in own:
-        raise BaselineNotFoundError(
+        raise errors.BaselineNotFoundError(
             f"the folder of baselines has no {path}: got {weighted}, a table for scores with idf "
             "weights; expected one for scores without. Add --idf corpus or --idf TABLE, or make "
             "the other table with `bertscore-beam baseline` without --idf."
@@ -256,7 +250,7 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
     if path not in own:
         tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in own)]
         code, _, name = _stem(path).partition("/")
-        raise BaselineNotFoundError(
+        raise errors.BaselineNotFoundError(
             f"the folder of baselines has no {path}: got {len(own)} tables, none for language "
             f"{language!r} and model {model!r}. {_what_there_is(tables, code, name)} Make it with "
             "`bertscore-beam baseline`, or score without rescaling."
@@ -296,7 +290,7 @@ def format_baseline(baseline: Baseline) -> str:
     """
     rounded = baseline.rows.round(7)  # 0.99999999 is written as 1
     for layer in np.flatnonzero(~((rounded < 1) & np.isfinite(rounded)).all(axis=1)):
-        raise InputError(
+        raise errors.InputError(
             f"baseline {baseline.name} cannot be used: got {rounded[layer].tolist()} for layer "
             f"{layer}; expected numbers below 1. Were the pairs random ones?"
         )
@@ -317,8 +311,8 @@ def description_path(path: str) -> str:
 def read_made_with(description: str | bytes) -> Signature | None:
     """Return the signature in a table's description; None if there is none that can be read."""
     try:
-        return Signature.parse(load_json(description)["signature"])
-    except (ValueError, KeyError, TypeError, AttributeError, SignatureError):
+        return Signature.parse(errors.load_json(description)["signature"])
+    except (ValueError, KeyError, TypeError, AttributeError, errors.SignatureError):
         return None
 
 
@@ -352,7 +346,7 @@ def parse_baseline(
     except (IndexError, ValueError, csv.Error) as error:
         # Python's own messages quote the cell, and the file may be any file, even one of texts.
         problem = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{source} is not a baseline table: got {problem}; expected the header LAYER,P,R,F and "
             "one row a layer from 0 on, each value below 1. See docs/baselines.md."
         ) from None
@@ -373,7 +367,7 @@ def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) ->
     name = CUSTOM
     if path.is_dir():
         if language is None:
-            raise BaselineNotFoundError(
+            raise errors.BaselineNotFoundError(
                 f"{path} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give the language, such as en, or the path of a table."
             )
@@ -387,7 +381,7 @@ def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) ->
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BaselineNotFoundError(
+        raise errors.BaselineNotFoundError(
             f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
             "table."
         ) from error

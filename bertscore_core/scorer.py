@@ -9,38 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from bertscore_core import match, tokens
 from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.match import (
-    EmbeddedTexts,
-    Engine,
-    check_optimal,
-    embed,
-    plan_embedding,
-    score_pairs,
-)
 from bertscore_core.model import Budget, DeviceQueue, Encoder, load_encoder, noticing_a_lost_device
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
 from bertscore_core.stats import Scores
 from bertscore_core.tokenizer import TextTokenizer, is_encodable
-from bertscore_core.tokens import (
-    EMPTY_LENGTH,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    TextPairs,
-    TokenIds,
-    TokenizedPairs,
-    TokenizedTexts,
-    Work,
-    are_empty,
-    over_references,
-    reduce_groups,
-    score_empty,
-)
 
 # The texts that a caller gives: checked, grouped by candidate, and numbered.
 
@@ -114,7 +92,7 @@ def _no_text(position: int, side: str, value: object) -> InputError:
 
 def _number_texts(
     candidates: Sequence[str], groups: Sequence[Sequence[str]]
-) -> tuple[list[str], IntArray, IntArray, IntArray]:
+) -> tuple[list[str], tokens.IntArray, tokens.IntArray, tokens.IntArray]:
     # The distinct texts, references first, in order of appearance.
     numbers: dict[str, int] = {}
     reference_ids = [numbers.setdefault(text, len(numbers)) for group in groups for text in group]
@@ -134,7 +112,7 @@ def _number_texts(
 
 
 def assemble(
-    flat: FloatArray, pairs: TokenizedPairs, settings: Settings, *, of_nothing: float
+    flat: tokens.FloatArray, pairs: tokens.TokenizedPairs, settings: Settings, *, of_nothing: float
 ) -> Scores:
     """Combine the scores of each group of references, rescale, and add facts about pairs.
 
@@ -145,24 +123,24 @@ def assemble(
         settings: The rules for empty and long texts, and what to rescale with.
         of_nothing: What replaces NaN where no side is empty; see `TokenWeights`.
     """
-    tokens, counts = pairs.texts, pairs.counts
+    encoded, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts
-    sides, is_empty = pairs.flat(), are_empty(tokens, settings.tokenizer.empty_ids)
+    sides, is_empty = pairs.flat(), tokens.are_empty(encoded, settings.tokenizer.empty_ids)
     no_candidate, no_reference = is_empty[sides.candidates], is_empty[sides.references]
-    is_short = tokens.lengths == EMPTY_LENGTH
+    is_short = encoded.lengths == tokens.EMPTY_LENGTH
     empty = no_candidate | no_reference
-    all_empty, rule = reduce_groups(np.logical_and, empty, starts), settings.empty
+    all_empty, rule = tokens.reduce_groups(np.logical_and, empty, starts), settings.empty
     # Empty texts have a rule of their own.
     weightless = np.isnan(flat) & ~empty[:, None]
-    flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty, rule)
+    flat = tokens.score_empty(np.where(weightless, np.float32(of_nothing), flat), empty, rule)
     # Each measure by itself, as bert-score does.
-    combined = over_references(flat, starts, settings.config.references)
+    combined = tokens.over_references(flat, starts, settings.config.references)
     is_too_long = _too_long(pairs, settings)
     unscored = is_too_long | all_empty if rule == "null" else is_too_long
     raw = np.where(unscored[None, :, None], np.float32(np.nan), combined)
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
-    lengths = tokens.lengths.astype(np.int32)
+    lengths = encoded.lengths.astype(np.int32)
     best = _best_in_group(flat[..., 2], starts, counts)
     counted = is_short[sides.candidates] | is_short[sides.references] | empty
     unweighted = weightless.any(axis=(0, 2)) | empty
@@ -179,20 +157,22 @@ def assemble(
         raw_f1=of_layers(raw[..., 2]),
         best_reference=of_layers(best),
         candidate_tokens=lengths[pairs.candidates],
-        reference_tokens=reduce_groups(np.add, lengths[pairs.references], starts).astype(np.int32),
-        truncated=pairs.over_all(np.logical_or, tokens.truncated) & ~is_too_long,
+        reference_tokens=tokens.reduce_groups(np.add, lengths[pairs.references], starts).astype(
+            np.int32
+        ),
+        truncated=pairs.over_all(np.logical_or, encoded.truncated) & ~is_too_long,
         too_long=is_too_long,
         windows=_windows(pairs, settings),
-        empty_candidate=reduce_groups(np.logical_or, no_candidate, starts),
-        empty_reference=reduce_groups(np.logical_and, no_reference, starts),
+        empty_candidate=tokens.reduce_groups(np.logical_or, no_candidate, starts),
+        empty_reference=tokens.reduce_groups(np.logical_and, no_reference, starts),
         # Not those that are really empty: under `zero` only they score 0.
-        counted_as_empty=reduce_groups(np.logical_and, counted, starts) & ~all_empty,
-        only_special=reduce_groups(np.logical_and, unweighted, starts)
+        counted_as_empty=tokens.reduce_groups(np.logical_and, counted, starts) & ~all_empty,
+        only_special=tokens.reduce_groups(np.logical_and, unweighted, starts)
         & ~(all_empty | np.isnan(of_nothing)),
     )
 
 
-def _too_long(pairs: TokenizedPairs, settings: Settings) -> BoolArray:
+def _too_long(pairs: tokens.TokenizedPairs, settings: Settings) -> tokens.BoolArray:
     if settings.config.long_text != "error":
         return np.zeros(len(pairs.counts), dtype=np.bool_)
     return pairs.over_all(np.logical_or, pairs.texts.truncated)
@@ -209,7 +189,12 @@ _CURES = {
 
 
 def _check_finite(
-    flat: FloatArray, pairs: TextPairs, weights: TokenWeights, *, model: str, dtype: str
+    flat: tokens.FloatArray,
+    pairs: tokens.TextPairs,
+    weights: TokenWeights,
+    *,
+    model: str,
+    dtype: str,
 ) -> None:
     # No score (layers, P, 3) may be NaN although the weights of its text have a sum.
     for measure, texts in ((0, pairs.candidates), (1, pairs.references)):
@@ -221,19 +206,19 @@ def _check_finite(
                 )
 
 
-def _have_a_sum(weights: FloatArray) -> bool:
+def _have_a_sum(weights: tokens.FloatArray) -> bool:
     # A user's weights may be negative and cancel out; in float32 a sum is rarely exactly 0 then.
     return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
 
 
-def _windows(pairs: TokenizedPairs, settings: Settings) -> TokenIds:
+def _windows(pairs: tokens.TokenizedPairs, settings: Settings) -> tokens.TokenIds:
     shape = settings.tokenizer.windows
     if shape is None:
         return np.ones(len(pairs.counts), dtype=np.int32)
     return pairs.over_all(np.maximum, shape.counts(pairs.texts.lengths)).astype(np.int32)
 
 
-def _baseline_rows(settings: Settings) -> FloatArray | None:
+def _baseline_rows(settings: Settings) -> tokens.FloatArray | None:
     if settings.baseline is None:
         return None
     if settings.config.all_layers:
@@ -242,7 +227,7 @@ def _baseline_rows(settings: Settings) -> FloatArray | None:
 
 
 def _best_in_group(
-    f1: npt.NDArray[np.float32], starts: IntArray, counts: IntArray
+    f1: npt.NDArray[np.float32], starts: tokens.IntArray, counts: tokens.IntArray
 ) -> npt.NDArray[np.int32]:
     best = np.zeros((len(f1), len(counts)), dtype=np.int32)
     for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
@@ -250,10 +235,12 @@ def _best_in_group(
     return best
 
 
-def _match_halved(match: Callable[[TextPairs], FloatArray], pairs: TextPairs) -> FloatArray:
+def _match_halved(
+    score_all: Callable[[tokens.TextPairs], tokens.FloatArray], pairs: tokens.TextPairs
+) -> tokens.FloatArray:
     # Precision is recall the other way round.
     halved, places, mirrored = pairs.without_mirrored()
-    scores = match(halved)[:, :, places]
+    scores = score_all(halved)[:, :, places]
     scores[:, :, mirrored] = scores[:, :, mirrored][..., [1, 0, 2]]
     return scores
 
@@ -384,12 +371,12 @@ class BertScorer:
         idf.check_fits(self.tokenizer.fingerprint, self.tokenizer.max_length)
         return idf.weights()
 
-    def tokenize(self, candidates: Sequence[str], references: References) -> TokenizedPairs:
+    def tokenize(self, candidates: Sequence[str], references: References) -> tokens.TokenizedPairs:
         """Do the part of `score` that needs no encoder. Arguments and errors are the same."""
         groups = _as_groups(references)
         _check_texts(candidates, groups)
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
-        return TokenizedPairs(
+        return tokens.TokenizedPairs(
             texts=self.tokenizer.encode(texts),
             candidates=candidate_ids,
             references=reference_ids,
@@ -397,7 +384,7 @@ class BertScorer:
         )
 
     def score_tokenized(
-        self, pairs: TokenizedPairs, weights: TokenWeights, work: Work | None = None
+        self, pairs: tokens.TokenizedPairs, weights: TokenWeights, work: tokens.Work | None = None
     ) -> Scores:
         """Score what `tokenize` returned. Only this part uses the encoder's device.
 
@@ -412,9 +399,9 @@ class BertScorer:
 
     def score_with_each(
         self,
-        pairs: TokenizedPairs,
+        pairs: tokens.TokenizedPairs,
         weightings: Sequence[TokenWeights],
-        work: Work | None = None,
+        work: tokens.Work | None = None,
         *,
         optimal: bool = False,
     ) -> list[Scores]:
@@ -435,23 +422,23 @@ class BertScorer:
             DeviceLostError: the GPU has failed; this process cannot use it again.
         """
         if optimal:
-            check_optimal()
+            match.check_optimal()
         lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
         # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
         chosen = has_tokens & ~np.repeat(_too_long(pairs, self.settings), pairs.counts)
         shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
         every = np.zeros(shape, dtype=np.float32)
-        work = Work() if work is None else work
+        work = tokens.Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
         with noticing_a_lost_device():
-            match = partial(
-                score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
+            score_all = partial(
+                match.score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
             )
             # Of texts that are compared with each other, each pair is there twice.
             halve = self.config.references == "mean"
-            every[:, :, chosen] = _match_halved(match, wanted) if halve else match(wanted)
+            every[:, :, chosen] = _match_halved(score_all, wanted) if halve else score_all(wanted)
         results = []
         for flat, weights in zip(every, weightings, strict=True):
             _check_finite(
@@ -461,17 +448,17 @@ class BertScorer:
         return results
 
     def embed(
-        self, texts: TokenizedTexts, needed: IntArray, weights: TokenWeights
-    ) -> EmbeddedTexts:
+        self, texts: tokens.TokenizedTexts, needed: tokens.IntArray, weights: TokenWeights
+    ) -> match.EmbeddedTexts:
         """Return the unit-length embeddings, as they are matched, of the texts `needed`."""
-        engine, work = self._engine, Work()
-        plan = plan_embedding(engine, texts, needed, [weights])
+        engine, work = self._engine, tokens.Work()
+        plan = match.plan_embedding(engine, texts, needed, [weights])
         with noticing_a_lost_device(), self.queue.turn(work):
-            return embed(engine, plan, work)
+            return match.embed(engine, plan, work)
 
     @property
-    def _engine(self) -> Engine:
-        return Engine(
+    def _engine(self) -> match.Engine:
+        return match.Engine(
             encoder=self.encoder,
             queue=self.queue,
             budget=self._budget,
@@ -479,7 +466,7 @@ class BertScorer:
             shape=self.tokenizer.windows,
         )
 
-    def _planned_tokens(self, pairs: TextPairs) -> int:
+    def _planned_tokens(self, pairs: tokens.TextPairs) -> int:
         lengths = pairs.texts.lengths[np.unique([pairs.candidates, pairs.references])]
         shape = self.tokenizer.windows
         return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)

@@ -1,6 +1,6 @@
 """Disturb the command at random and prove that nothing is lost, doubled or changed.
 
-    python -m tests.soak --kills 200 --minutes 60 --seed 1 --json build/soak.json
+    python -m tests.soak --kills 200 --minutes 60 --seed 1
 
 A cycle takes a fresh output and starts `python -m bertscore_beam score` on it, with faults at
 random moments, again and again until the command ends with status 0. Then the output is compared,
@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain, count, product
 from pathlib import Path
@@ -129,21 +129,10 @@ class Store:
         """Return what a command needs to get there under a name of its own."""
         return {**s3_environment(self.url), "AWS_ACCESS_KEY_ID": client} if self.url else {}
 
-    def versions(self, output: str) -> set[tuple[str, str]]:
-        """Return all files below an output, and what tells their versions."""
-        try:
-            found = self.files.find(output, detail=True)
-        except FileNotFoundError:
-            return set()
-        start = len(self.files._strip_protocol(output)) + 1
-        return {
-            (name[start:], f"{info.get('ETag')} {info.get('mtime')} {info.get('ino')}")
-            for name, info in found.items()
-        }
-
     def contents(self, output: str) -> dict[str, bytes]:
         """Return the content of all files below an output."""
-        return {name: self.files.cat_file(f"{output}/{name}") for name, _ in self.versions(output)}
+        start = len(self.files._strip_protocol(output)) + 1
+        return {name[start:]: self.files.cat_file(name) for name in self.files.find(output)}
 
 
 def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> list[str]:
@@ -195,11 +184,10 @@ def rows_that_differ(files: Mapping[str, bytes], dump: Mapping[str, pa.Table]) -
 
 
 class Undisturbed(NamedTuple):
-    """A run that nothing befell: its files, when the first was there, how many changes it made."""
+    """A run that nothing befell: its files, and how long it took."""
 
     files: Mapping[str, bytes]
-    first: float
-    changes: int
+    seconds: float
 
 
 @dataclass
@@ -209,12 +197,10 @@ class Run:
     Attributes:
         cycle: What it belongs to.
         restarts: How often it may go on after the death of a worker; None for its default.
-        progress: Files that were written, changed or replaced since its start.
     """
 
     cycle: "Cycle"
     restarts: int | None = None
-    progress: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Start it."""
@@ -237,9 +223,7 @@ class Run:
             "TMPDIR": str(temporary),
             **store.environment(self.cycle.name),
         }
-        self._before = store.versions(self.cycle.output)
         self.log = self.cycle.folder / f"command-{len(self.cycle.sessions):02d}.log"
-        self.started = time.monotonic()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "bertscore_beam", "score", *map(str, words)],
@@ -251,19 +235,11 @@ class Run:
             )
         self.cycle.sessions.append(self.process.pid)
 
-    def is_over(self) -> bool:
-        """Tell whether the command has ended; look at what it has done."""
-        self.progress |= self.cycle.store.versions(self.cycle.output) - self._before
-        return self.process.poll() is not None
-
-    def wait(self, seconds: float, progress: float = math.inf) -> bool:
-        """Wait until so much is done, or for so long; False if the command ended before."""
-        deadline = time.monotonic() + seconds
-        while not (over := self.is_over()):
-            if len(self.progress) >= progress or time.monotonic() > deadline:
-                break
-            time.sleep(0.03)
-        return not over
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long; False if the command ended before."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.process.returncode is None
 
     def strike(self, fault: str, chance: random.Random) -> bool:
         """Do something to it; False if whom it was meant for had ended."""
@@ -281,7 +257,7 @@ class Run:
         if fault == "kill group":
             return any([processes.send(process, signal.SIGKILL) for process in members])
         victims = processes.workers_among(members) if fault.endswith("worker") else [main]
-        if not victims or self.is_over():
+        if not victims or self.process.poll() is not None:
             return False
         victim = chance.choice(victims)
         if fault.startswith("kill"):
@@ -322,18 +298,16 @@ class Cycle:
 
     def undisturbed(self) -> Undisturbed:
         """Run the command once with nothing done to it."""
-        run = Run(self)
-        run.wait(60, progress=1)
-        first = time.monotonic() - run.started
+        started, run = time.monotonic(), Run(self)
         run.wait(LIMIT_SECONDS)
-        files = self.store.contents(self.output)
+        seconds, files = time.monotonic() - started, self.store.contents(self.output)
         wrong = rows_that_differ(files, self.soak.dump)
         if run.process.returncode != _DONE or wrong:
             raise RuntimeError(
                 f"an undisturbed run failed: {wrong or run.process.returncode}; {run.log}"
             )
         print(f"undisturbed: {self.mode} on {self.store.name}", flush=True)
-        return Undisturbed(files, first, len(run.progress))
+        return Undisturbed(files, seconds)
 
     def go(self, expected: Undisturbed, most_kills: int) -> None:
         """Go through the cycle; `wrong` says what went wrong, if anything did."""
@@ -356,15 +330,8 @@ class Cycle:
         run = Run(self, self.chance.choice((None, 1000)))
         done: list[str] = []
         while not last and self.kills() < most_kills:
-            # Half of the moments are even over the time until something is written, or a little
-            # more; the others over all that is written.
-            target = self.chance.randint(1, expected.changes)
-            early = self.chance.random() < 0.3
-            seconds = expected.first * self.chance.uniform(0.5, 1.2) if early else LIMIT_SECONDS
-            if not (run.wait(seconds, math.inf if early else len(run.progress) + target)):
-                break
-            fault = self._choose(run)
-            if not run.strike(fault, self.chance):
+            is_there = run.wait(self.chance.uniform(0, expected.seconds))
+            if not (is_there and run.strike(fault := self._choose(run), self.chance)):
                 break
             self.struck[fault] += 1
             done.append(fault)
@@ -482,15 +449,10 @@ class Soak:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON has it."""
-        counts = Counter(
-            (cycle.mode, cycle.store.name, fault)
-            for cycle in self.cycles
-            for fault in cycle.struck.elements()
-        )
         return {
             "seed": self.seed,
             "kills": self.kills(),
-            "faults": {" ".join(where): count for where, count in sorted(counts.items())},
+            "faults": sum((cycle.struck for cycle in self.cycles), Counter()),
             "cycles": len(self.cycles),
             "resumes": sum(len(cycle.sessions) - 1 for cycle in self.cycles),
             "violations": self.wrong(),
@@ -513,7 +475,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--modes", nargs="+", choices=NUM_WORKERS, default=list(NUM_WORKERS))
     parser.add_argument("--stores", nargs="+", choices=["local", "s3"], default=["local", "s3"])
     parser.add_argument("--jobs", type=int, default=2, help="cycles at a time (2)")
-    parser.add_argument("--json", type=Path, help="also write the result to this file")
     parser.add_argument("--folder", type=Path, help="for everything; default: a temporary one")
     given = parser.parse_args(arguments)
     root = Path(tempfile.mkdtemp(prefix="bertscore-soak-", dir=given.folder))
@@ -524,10 +485,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stores[-1].files.mkdir("s3://soak")
         soak = Soak(root, stores, given.modes, given.seed)
         soak.run(given.kills, given.minutes, given.jobs)
-    result = json.dumps(soak.to_dict(), indent=1)
-    print(result)
-    if given.json is not None:
-        given.json.write_text(result + "\n")
+    print(json.dumps(soak.to_dict(), indent=1))
     if soak.wrong():
         print(f"Everything is kept in {root}; --seed {given.seed}.", file=sys.stderr)
         return 1

@@ -3,12 +3,7 @@
 import logging
 from typing import Any
 
-from transformers import (
-    CONFIG_MAPPING,
-    MODEL_FOR_CAUSAL_LM_MAPPING,
-    MODEL_FOR_MASKED_LM_MAPPING,
-    AutoConfig,
-)
+import transformers
 
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.model.resolve import ModelFiles
@@ -42,13 +37,13 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
             the configuration states under other names.
     """
     # A known architecture runs transformers' own code, unless the user trusts that of the model.
-    known = files.model_type in CONFIG_MAPPING
+    known = files.model_type in transformers.CONFIG_MAPPING
     if "auto_map" in files.config and not known and not trust_remote_code:
         raise own_code_error(
             files, f"model_type {files.model_type!r}; expected an architecture that it knows"
         )
     try:
-        architecture = AutoConfig.from_pretrained(
+        architecture = transformers.AutoConfig.from_pretrained(
             files.folder, local_files_only=True, trust_remote_code=trust_remote_code
         )
     except Exception as error:
@@ -99,8 +94,8 @@ def reads_left_to_right(architecture: Any) -> bool:
     # EmbeddingGemma has the architecture of a decoder, and this switch.
     both_ways = getattr(architecture, "use_bidirectional_attention", None) in (True, "all")
     return (
-        kind in MODEL_FOR_CAUSAL_LM_MAPPING
-        and kind not in MODEL_FOR_MASKED_LM_MAPPING
+        kind in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+        and kind not in transformers.MODEL_FOR_MASKED_LM_MAPPING
         and architecture.model_type not in _READ_BOTH_WAYS
         and not both_ways
     )

@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from bertscore_core.errors import InputError, check_package
 from bertscore_core.stats.intervals import carriers, check_confidence
-from bertscore_core.stats.sums import Sums, effective_number
+from bertscore_core.stats.sums import Doubles, Sums, effective_number
 from bertscore_core.tokens import summed_by_key
 
 # Resample paired differences: random sign flips, and the bootstrap.
@@ -60,8 +60,6 @@ from bertscore_core.tokens import summed_by_key
 # References:
 #     B. Phipson, G. K. Smyth, "Permutation p-values should never be zero" (2010). P. Koehn,
 #     "Statistical significance tests for machine translation evaluation" (2004).
-
-Doubles = npt.NDArray[np.float64]
 
 RESAMPLES = 9_999
 """Sign flips, and bootstrap samples: the error of a p value of .05 is .002."""

@@ -10,15 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError, check_package
+from bertscore_core.stats import sums
 from bertscore_core.stats.intervals import mean_intervals
-from bertscore_core.stats.sums import (
-    MEASURES,
-    Doubles,
-    GroupedRows,
-    ScoreStatistics,
-    Sums,
-    statistics_by_group,
-)
 from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 
 if TYPE_CHECKING:
@@ -54,11 +47,11 @@ class ScoresSummary:
     scored: int
     truncated: int
     empty: int
-    statistics: ScoreStatistics
+    statistics: sums.ScoreStatistics
     confidence: float
 
     @property
-    def table(self) -> Doubles:
+    def table(self) -> sums.Doubles:
         """Mean, standard error, ends of the interval, and three quantiles of the raw scores.
 
         Shape (3, 7): precision, recall and F1; NaN where there are too few pairs.
@@ -79,7 +72,9 @@ class ScoresSummary:
         return f"<p>{self._counts()}</p>{_html(['', *_COLUMNS], self._rows())}"
 
     def _rows(self) -> list[list[str]]:
-        return [[name, *map(_number, row)] for name, row in zip(MEASURES, self.table, strict=True)]
+        return [
+            [name, *map(_number, row)] for name, row in zip(sums.MEASURES, self.table, strict=True)
+        ]
 
     def _counts(self) -> str:
         return (
@@ -190,8 +185,8 @@ class Scores:
     def scored(self) -> BoolArray:
         """Pairs whose precision and recall are not NaN in any layer. Shape (N,)."""
         # One layer has shape (N,), several have (L + 1, N).
-        sums = np.atleast_2d(self.raw_precision + self.raw_recall)
-        scored: BoolArray = ~np.logical_or.reduce(np.isnan(sums), axis=0)
+        totals = np.atleast_2d(self.raw_precision + self.raw_recall)
+        scored: BoolArray = ~np.logical_or.reduce(np.isnan(totals), axis=0)
         return scored
 
     @property
@@ -207,7 +202,7 @@ class Scores:
         NaN without scored pairs. With all layers at once they are arrays of shape (L + 1,).
         """
         scored = self.scored
-        return MeanScores(*(_mean(getattr(self, name)[..., scored]) for name in MEASURES))
+        return MeanScores(*(_mean(getattr(self, name)[..., scored]) for name in sums.MEASURES))
 
     def summary(self, confidence: float = 0.95) -> ScoresSummary:
         """Return means with their errors and intervals, quantiles and counts; it prints as a table.
@@ -218,12 +213,12 @@ class Scores:
             InputError: The scores are of several layers, or the confidence is not between 0 and 1.
         """
         self._check_one_layer("summary()")
-        (statistics,) = statistics_by_group(
-            GroupedRows(
+        (statistics,) = sums.statistics_by_group(
+            sums.GroupedRows(
                 groups=np.zeros(len(self), dtype=np.int64),
                 number=1,
-                scores=np.stack([getattr(self, name) for name in MEASURES], axis=-1),
-                raw=np.stack([getattr(self, f"raw_{name}") for name in MEASURES], axis=-1),
+                scores=np.stack([getattr(self, name) for name in sums.MEASURES], axis=-1),
+                raw=np.stack([getattr(self, f"raw_{name}") for name in sums.MEASURES], axis=-1),
                 truncated=self.truncated,
                 reasons={},
                 reused=None,
@@ -255,7 +250,7 @@ class Scores:
         if not len(self):
             return "Scores(0 pairs)"
         layers = f" of {len(self.f1)} layers" if self.f1.ndim > 1 else ""
-        means = [f"{n}={np.mean(v):.4f}" for n, v in zip(MEASURES, self.mean(), strict=True)]
+        means = [f"{n}={np.mean(v):.4f}" for n, v in zip(sums.MEASURES, self.mean(), strict=True)]
         # What the means do not show.
         notes = {
             "truncated": self.truncated.sum(),
@@ -270,7 +265,7 @@ class Scores:
         if self.f1.ndim > 1 or not len(self):
             return line
         marks = ("truncated", "empty_candidate", "empty_reference")
-        columns = [*MEASURES, "candidate_tokens", "reference_tokens", *marks]
+        columns = [*sums.MEASURES, "candidate_tokens", "reference_tokens", *marks]
         rows = [
             [str(pair), *(_cell(getattr(self, name)[pair]) for name in columns)]
             for pair in range(min(len(self), SHOWN_PAIRS))
@@ -304,7 +299,7 @@ def cancelling(precision: FloatArray, recall: FloatArray, f1: FloatArray) -> Boo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSummary(Sums):
+class ScoreSummary(sums.Sums):
     """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
 
     Attributes:
@@ -365,8 +360,10 @@ class ScoreSummary(Sums):
         Then the number of rows that `cancelling` names, and mean F1 without them; None if they were
         not counted.
         """
-        sums = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        means = {name: value / self.scored if self.scored else None for name, value in sums.items()}
+        totals = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        means = {
+            name: value / self.scored if self.scored else None for name, value in totals.items()
+        }
         without = None
         if self.cancelling_f1 is not None and (others := self.scored - (self.cancelling or 0)):
             without = (self.f1 - self.cancelling_f1) / others

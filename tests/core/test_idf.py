@@ -9,25 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_core import (
-    DocumentFrequencies,
-    IdfError,
-    IdfTable,
-    TokenizedTexts,
-    TokenWeights,
-    specification,
-)
+from bertscore_core import IdfError, TokenizedTexts, idf, specification
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 60), max_size=8), max_size=30)
 
 
-def frequencies(documents: list[list[int]]) -> DocumentFrequencies:
-    return DocumentFrequencies.from_tokens(TokenizedTexts.from_rows(documents))
+def frequencies(documents: list[list[int]]) -> idf.DocumentFrequencies:
+    return idf.DocumentFrequencies.from_tokens(TokenizedTexts.from_rows(documents))
 
 
-def table(documents: list[list[int]], **changes) -> IdfTable:
+def table(documents: list[list[int]], **changes) -> idf.IdfTable:
     values = {"tokenizer": "t", "max_length": 8, "corpus": "c"} | changes
-    return IdfTable(frequencies=frequencies(documents), **values)
+    return idf.IdfTable(frequencies=frequencies(documents), **values)
 
 
 @given(documents=DOCUMENTS)
@@ -43,8 +36,8 @@ def test_merging_pieces_in_any_order_equals_counting_once(documents, cuts, seed)
     edges = sorted({0, len(documents), *(min(cut, len(documents)) for cut in cuts)})
     pieces = [documents[a:b] for a, b in pairwise(edges)]
     seed.shuffle(pieces)
-    merged = DocumentFrequencies.merge(map(frequencies, pieces))
-    added = sum(map(frequencies, pieces), DocumentFrequencies.zero())
+    merged = idf.DocumentFrequencies.merge(map(frequencies, pieces))
+    added = sum(map(frequencies, pieces), idf.DocumentFrequencies.zero())
     assert merged == frequencies(documents) == added
 
 
@@ -61,11 +54,11 @@ def test_weights_are_those_of_the_specification(documents):
 def test_without_idf_only_the_given_ids_weigh_nothing(zeros):
     ids = np.arange(12, dtype=np.int32)
     expected = specification.plain_weights(ids.tolist(), zeros)
-    assert TokenWeights.uniform(zeros).of(ids).tolist() == expected.tolist()
+    assert idf.TokenWeights.uniform(zeros).of(ids).tolist() == expected.tolist()
 
 
 def test_mapping_without_default_refuses_unknown_ids():
-    weights = TokenWeights.from_mapping({4: 0.5}, default=None)
+    weights = idf.TokenWeights.from_mapping({4: 0.5}, default=None)
     assert weights.of(np.array([4], dtype=np.int32)).tolist() == [0.5]
     for token_id in (3, 5):
         with pytest.raises(IdfError, match=f"1 token ids have no weight, such as {token_id}"):
@@ -75,7 +68,7 @@ def test_mapping_without_default_refuses_unknown_ids():
 @given(documents=DOCUMENTS, max_length=st.none() | st.integers(3, 512))
 def test_saved_table_comes_back_equal(documents, max_length):
     saved = table(documents, max_length=max_length)
-    loaded = IdfTable.from_bytes(saved.to_bytes())
+    loaded = idf.IdfTable.from_bytes(saved.to_bytes())
     assert loaded.frequencies == saved.frequencies
     assert (loaded.tokenizer, loaded.max_length, loaded.corpus) == ("t", max_length, "c")
     assert loaded.fingerprint == saved.fingerprint
@@ -92,7 +85,7 @@ def test_fingerprint_follows_what_moves_a_weight_and_nothing_else():
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 no archive", table([[1]]).to_bytes()[:-40]])
 def test_damaged_table_is_named(data):
     with pytest.raises(IdfError, match=r"nightly\.npz is not an idf table"):
-        IdfTable.from_bytes(data, source="nightly.npz")
+        idf.IdfTable.from_bytes(data, source="nightly.npz")
 
 
 def test_table_of_another_tokenizer_is_refused():
@@ -116,8 +109,11 @@ def forged(*, ids=(3, 7), counts=(1, 2), **head):
 
 
 def test_table_with_nothing_replaced_is_read():
-    loaded = IdfTable.from_bytes(forged())
+    loaded = idf.IdfTable.from_bytes(forged())
     assert loaded.frequencies.ids.tolist() == [3, 7]
+
+
+NO_NUMBER = "a number of documents or rows, or the length, is no valid number"
 
 
 @pytest.mark.parametrize(
@@ -132,13 +128,10 @@ def test_table_with_nothing_replaced_is_read():
         ({"ids": (-1, 3)}, "ids that do not ascend"),
         ({"ids": (3, 1 << 40)}, "ids that do not ascend from 0 to less than 16777216"),
         ({"ids": np.zeros(17_000_000, np.int64)}, "ids unpacks to more than"),
-        ({"num_documents": -2}, "a number of documents or rows, or the length, is no valid number"),
-        (
-            {"num_documents": True},
-            "a number of documents or rows, or the length, is no valid number",
-        ),
-        ({"max_length": "8"}, "a number of documents or rows, or the length, is no valid number"),
-        ({"max_length": 0}, "a number of documents or rows, or the length, is no valid number"),
+        ({"num_documents": -2}, NO_NUMBER),
+        ({"num_documents": True}, NO_NUMBER),
+        ({"max_length": "8"}, NO_NUMBER),
+        ({"max_length": 0}, NO_NUMBER),
         ({"counted": {"key_columns": [], "rows": -1}}, "a number of documents or rows"),
         ({"corpus": None}, "the tokenizer, the corpus or a column is no text"),
         ({"counted": {"key_columns": [5]}}, "the tokenizer, the corpus or a column is no text"),
@@ -147,5 +140,5 @@ def test_table_with_nothing_replaced_is_read():
 )
 def test_forged_table_is_refused_when_it_is_read(changes, message):
     with pytest.raises(IdfError, match=rf"forged\.npz is not an idf table .*{message}") as caught:
-        IdfTable.from_bytes(forged(**changes), source="forged.npz")
+        idf.IdfTable.from_bytes(forged(**changes), source="forged.npz")
     assert len(str(caught.value)) < 500

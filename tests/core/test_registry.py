@@ -5,34 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertscore_core import (
-    EMBEDDED_MODEL,
-    ConfigError,
-    UnknownLanguageError,
-    UnknownModelError,
-    find_baseline,
-    get_model_spec,
-    known_languages,
-    known_models,
-    model_for_language,
-    published_baselines,
-)
-from bertscore_core.registry import (
-    TunedLayer,
-    canonical_name,
-    find_layer,
-    format_layers,
-    parse_layers,
-    with_layers,
-)
+from bertscore_core import errors, find_baseline, published_baselines, registry
 
 
 @pytest.mark.filterwarnings("ignore")  # its imports
 def test_layers_languages_and_baselines_are_those_of_the_reference():
     reference = pytest.importorskip("bert_score.utils", reason="extra test")
-    layers = {spec.name: spec.num_layers for spec in known_models() if spec.num_layers is not None}
-    assert layers == {**reference.model2layers, EMBEDDED_MODEL: 6}
-    assert all(reference.lang2model[name] == model for name, model in known_languages().items())
+    specs, languages = registry.known_models(), registry.known_languages()
+    layers = {spec.name: spec.num_layers for spec in specs if spec.num_layers is not None}
+    assert layers == {**reference.model2layers, registry.EMBEDDED_MODEL: 6}
+    assert all(reference.lang2model[name] == model for name, model in languages.items())
     root = Path(reference.__file__).with_name("rescale_baseline")
     files = {
         path.relative_to(root).with_suffix("").as_posix(): path for path in root.rglob("*.tsv")
@@ -44,15 +26,15 @@ def test_layers_languages_and_baselines_are_those_of_the_reference():
 
 
 def test_every_model_of_the_reference_and_the_embedded_one_is_there():
-    names = [spec.name for spec in known_models()]
+    names = [spec.name for spec in registry.known_models()]
     assert len(names) == len(set(names)) == 188
-    assert sum(spec.num_layers is not None for spec in known_models()) == 141
-    assert EMBEDDED_MODEL in names
+    assert sum(spec.num_layers is not None for spec in registry.known_models()) == 141
+    assert registry.EMBEDDED_MODEL in names
 
 
 def test_unknown_model_names_the_nearest():
-    with pytest.raises(UnknownModelError, match="near it: roberta-large"):
-        get_model_spec("roberta-lage")
+    with pytest.raises(errors.UnknownModelError, match="near it: roberta-large"):
+        registry.get_model_spec("roberta-lage")
 
 
 @pytest.mark.parametrize(
@@ -67,14 +49,14 @@ def test_unknown_model_names_the_nearest():
     ],
 )
 def test_default_models(language, model):
-    assert model_for_language(language) == model
+    assert registry.model_for_language(language) == model
 
 
 @pytest.mark.parametrize("language", ["english", "en-us", "xx", ""])
 def test_unknown_language_is_an_error_that_lists_the_known(language):
-    with pytest.raises(UnknownLanguageError, match=r"Known: af, an, ar, .*, zh\."):
-        model_for_language(language)
-    assert language not in known_languages()
+    with pytest.raises(errors.UnknownLanguageError, match=r"Known: af, an, ar, .*, zh\."):
+        registry.model_for_language(language)
+    assert language not in registry.known_languages()
 
 
 @pytest.mark.parametrize(
@@ -87,19 +69,22 @@ def test_unknown_language_is_an_error_that_lists_the_known(language):
     ],
 )
 def test_names_with_a_later_organisation_are_the_old_ones(name, canonical):
-    assert canonical_name(name) == canonical
+    assert registry.canonical_name(name) == canonical
 
 
 # The file of layers that `tune` writes and `score --registry` reads.
 
-ROBERTA = TunedLayer(
+ROBERTA = registry.TunedLayer(
     model="FacebookAI/roberta-large", weights="aa", num_layers=18, source={"statistic": "pearson"}
 )
-OWN = TunedLayer(model="mine", weights="bb", num_layers=3)
+OWN = registry.TunedLayer(model="mine", weights="bb", num_layers=3)
 
 
 def test_rows_are_read_as_they_were_written():
-    assert parse_layers(format_layers([OWN, ROBERTA]), "the file") == [OWN, ROBERTA]
+    assert registry.parse_layers(registry.format_layers([OWN, ROBERTA]), "the file") == [
+        OWN,
+        ROBERTA,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,21 +102,21 @@ def test_rows_are_read_as_they_were_written():
     ],
 )
 def test_another_file_is_refused(data):
-    with pytest.raises(ConfigError, match=r"x\.json is no file of layers"):
-        parse_layers(data, "x.json")
+    with pytest.raises(errors.ConfigError, match=r"x\.json is no file of layers"):
+        registry.parse_layers(data, "x.json")
 
 
 def test_a_new_row_replaces_the_old_one_of_the_same_weights():
-    new = TunedLayer(model="roberta-large", weights="aa", num_layers=17)
-    assert with_layers([ROBERTA, OWN], [new]) == [new, OWN]
+    new = registry.TunedLayer(model="roberta-large", weights="aa", num_layers=17)
+    assert registry.with_layers([ROBERTA, OWN], [new]) == [new, OWN]
 
 
 def test_a_model_is_found_by_any_of_its_names():
-    assert find_layer([OWN, ROBERTA], "roberta-large", "aa", "x") is ROBERTA
+    assert registry.find_layer([OWN, ROBERTA], "roberta-large", "aa", "x") is ROBERTA
 
 
 def test_a_layer_of_other_weights_or_another_model_is_never_taken():
-    with pytest.raises(ConfigError, match=r"other weights: got bb; expected cc"):
-        find_layer([OWN], "mine", "cc", "x")
-    with pytest.raises(ConfigError, match=r"no layer for yours: got rows for mine"):
-        find_layer([OWN], "yours", "bb", "x")
+    with pytest.raises(errors.ConfigError, match=r"other weights: got bb; expected cc"):
+        registry.find_layer([OWN], "mine", "cc", "x")
+    with pytest.raises(errors.ConfigError, match=r"no layer for yours: got rows for mine"):
+        registry.find_layer([OWN], "yours", "bb", "x")

@@ -7,15 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from bertscore_core import (
-    Baseline,
-    BertScorer,
-    ConfigError,
-    InputError,
-    ScorerConfig,
-    explain,
-    explanations,
-)
+from bertscore_core import Baseline, BertScorer, ScorerConfig, errors, explain, explanations
 from bertscore_core.config import settle_tokenizer
 from bertscore_core.tokenizer import readable_tokens
 from tests.support.read_html import Reader
@@ -81,7 +73,7 @@ def test_sums_are_the_scores_with_idf_and_rescaling():
     assert found.scores.f1 == pytest.approx((found.raw.f1 - 0.3) / 0.7, abs=1e-6)
     assert len(set(found.pairs[0].candidate.weights.tolist())) > 2
     # Without a table the references of the call are counted, as by `score`.
-    with pytest.raises(InputError, match="holds something that is no text"):
+    with pytest.raises(errors.InputError, match="holds something that is no text"):
         explain(scorer, "a cat", [None])
     alone = explain(scorer, "a cat", ["a cat", "a dog"])
     assert alone.scores.f1 == scorer.score(["a cat"], [["a cat", "a dog"]]).f1[0]
@@ -140,17 +132,19 @@ def test_a_text_without_tokens_has_no_matches(tiny_scorer, monkeypatch):
     assert set(pair.reference.matches.tolist()) == {explanations.NO_MATCH}
     assert np.isnan(pair.reference.similarities).all()
     assert "(no tokens)" in explanations.fragment(found)
-    with pytest.raises(InputError, match="nothing to draw"):
+    with pytest.raises(errors.InputError, match="nothing to draw"):
         explanations.picture(found)
 
 
 def test_what_cannot_be_explained_is_refused(scorer, tiny_scorer, monkeypatch):
-    with pytest.raises(InputError, match="empty list of references"):
+    with pytest.raises(errors.InputError, match="empty list of references"):
         explain(scorer, "a", [])
-    with pytest.raises(ConfigError, match="expected one layer"):
+    with pytest.raises(errors.ConfigError, match="expected one layer"):
         explain(tiny_scorer(backend="torch", all_layers=True), "a", "b")
     monkeypatch.setattr(explanations.explanation, "MOST_SIMILARITIES", 20)
-    with pytest.raises(InputError, match="got 5 tokens in the candidate and 7 in a reference"):
+    with pytest.raises(
+        errors.InputError, match="got 5 tokens in the candidate and 7 in a reference"
+    ):
         explain(scorer, "a b c", ["a", "a b c d e"])
 
 

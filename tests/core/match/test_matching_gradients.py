@@ -18,6 +18,10 @@ class Batch:
     reference: torch.Tensor
     weights: tuple[torch.Tensor, torch.Tensor]
 
+    @property
+    def sides(self):
+        return self.candidate, self.reference
+
     def scores(self, candidate, reference):
         unit = normalize(candidate, dim=-1), normalize(reference, dim=-1)
         return greedy_match(*unit, *LENGTHS, *self.weights)
@@ -37,16 +41,12 @@ def batch():
 
 
 def test_gradients_are_those_of_the_scores(batch):
-    assert torch.autograd.gradcheck(batch.scores, (batch.candidate, batch.reference))
-    assert all(scores.dtype == torch.float64 for scores in batch.scores(*batch_sides(batch)))
-
-
-def batch_sides(batch):
-    return batch.candidate, batch.reference
+    assert torch.autograd.gradcheck(batch.scores, batch.sides)
+    assert all(scores.dtype == torch.float64 for scores in batch.scores(*batch.sides))
 
 
 def test_padding_and_other_tokens_get_no_gradient(batch):
-    precision, _, _ = batch.scores(*batch_sides(batch))
+    precision, _, _ = batch.scores(*batch.sides)
     precision.sum().backward()
     for row, length in enumerate(LENGTHS[0].tolist()):
         moved = batch.candidate.grad[row].abs().sum(dim=1) > 0
@@ -58,11 +58,11 @@ def test_padding_and_other_tokens_get_no_gradient(batch):
 
 def test_a_pair_without_weights_leaves_the_gradients_of_others_alone(batch):
     batch.weights[0][2] = 0.0
-    scores = batch.scores(*batch_sides(batch))
+    scores = batch.scores(*batch.sides)
     assert scores.precision[2].isnan()
     assert scores.f1[2] == 0
     scores.f1.mean().backward()
-    for side in batch_sides(batch):
+    for side in batch.sides:
         assert side.grad.isfinite().all()
         assert not side.grad[2].any()
         assert side.grad[:2].any()
@@ -70,9 +70,8 @@ def test_a_pair_without_weights_leaves_the_gradients_of_others_alone(batch):
 
 def test_scores_with_and_without_gradients_are_the_same_bits(batch):
     batch.weights[0][2] = 0.0
-    sides = [side.detach().float() for side in batch_sides(batch)]
-    weights = [side.float() for side in batch.weights]
-    batch.weights = tuple(weights)
+    sides = [side.detach().float() for side in batch.sides]
+    batch.weights = tuple(side.float() for side in batch.weights)
     plain = batch.scores(*sides)
     followed = batch.scores(*(side.requires_grad_() for side in sides))
     for bare, tracked in zip(plain, followed, strict=True):

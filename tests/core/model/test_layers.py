@@ -3,17 +3,8 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import nn
-from transformers import (
-    AutoModel,
-    EsmConfig,
-    M2M100Config,
-    MegatronBertConfig,
-    ModernBertConfig,
-    RobertaPreLayerNormConfig,
-    UMT5Config,
-    XLMRobertaXLConfig,
-)
 
 from bertscore_core import ConfigError
 from bertscore_core.model import EncoderOptions, find_final_norm, resolve_model
@@ -38,17 +29,19 @@ SMALL = {
 }
 # What no tiny family has: (configuration, name of the norm behind the last layer or None).
 OTHERS = {
-    "modernbert": (ModernBertConfig(**SMALL), "final_norm"),
-    "megatron": (MegatronBertConfig(**SMALL), "encoder.ln"),
-    "xlm_roberta_xl": (XLMRobertaXLConfig(**SMALL), "encoder.LayerNorm"),
-    "esm": (EsmConfig(**SMALL), "encoder.emb_layer_norm_after"),
-    "roberta_prelayernorm": (RobertaPreLayerNormConfig(**SMALL), "LayerNorm"),
+    "modernbert": (transformers.ModernBertConfig(**SMALL), "final_norm"),
+    "megatron": (transformers.MegatronBertConfig(**SMALL), "encoder.ln"),
+    "xlm_roberta_xl": (transformers.XLMRobertaXLConfig(**SMALL), "encoder.LayerNorm"),
+    "esm": (transformers.EsmConfig(**SMALL), "encoder.emb_layer_norm_after"),
+    "roberta_prelayernorm": (transformers.RobertaPreLayerNormConfig(**SMALL), "LayerNorm"),
     "umt5": (
-        UMT5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=48, num_layers=LAYERS, num_heads=4),
+        transformers.UMT5Config(
+            vocab_size=50, d_model=32, d_kv=8, d_ff=48, num_layers=LAYERS, num_heads=4
+        ),
         "final_layer_norm",
     ),
     "m2m": (
-        M2M100Config(
+        transformers.M2M100Config(
             vocab_size=50,
             d_model=32,
             encoder_layers=LAYERS,
@@ -120,7 +113,7 @@ def test_hidden_states_differ_only_where_a_norm_follows(tiny_folder, family):
 def test_the_norm_is_found_where_other_architectures_keep_it(name):
     config, norm = OTHERS[name]
     torch.manual_seed(0)
-    model = AutoModel.from_config(config).eval()
+    model = transformers.AutoModel.from_config(config).eval()
     model = getattr(model, "encoder", model) if hasattr(model, "decoder") else model
     with torch.no_grad():  # fresh norms change no direction, or hardly
         for parameter in model.parameters():
@@ -138,7 +131,7 @@ def test_a_stack_without_a_known_norm_is_refused(tiny_folder):
         def forward(self, hidden):
             return hidden * torch.arange(1.0, 1 + hidden.shape[-1])
 
-    model = AutoModel.from_pretrained(tiny_folder("bert")).eval()
+    model = transformers.AutoModel.from_pretrained(tiny_folder("bert")).eval()
     forward = model.forward
 
     def changed(*args, **kwargs):

@@ -8,14 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer, CLIPConfig, EncoderDecoderConfig
 
-from bertscore_core import (
-    BertScorer,
-    ConfigError,
-    ModelLoadError,
-    ScorerConfig,
-    UnknownModelError,
-    settle,
-)
+from bertscore_core import BertScorer, ScorerConfig, errors, settle
 from bertscore_core.model import resolve_model
 from bertscore_core.tokenizer import load_tokenizer
 from tests.support.encoders import cache_model
@@ -30,7 +23,7 @@ def test_untuned_model_asks_for_a_layer(tiny_folder, tmp_path, monkeypatch):
     """As for any model of the registry, the hub's cache is looked into."""
     name = "intfloat/multilingual-e5-small"
     cache_model(tiny_folder("e5_small"), name, tmp_path, monkeypatch)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(errors.ConfigError) as caught:
         settle(ScorerConfig(model=name))
     assert f"no layer has been tuned for {name}: got no num_layers; expected 0" in str(caught.value)
     assert f"--models {name} --registry layers.json --output tuned`" in str(caught.value)
@@ -42,7 +35,7 @@ def test_untuned_model_asks_for_a_layer(tiny_folder, tmp_path, monkeypatch):
 def test_own_code_names_the_same_model_without(changed_model, tmp_path, monkeypatch):
     name = "Alibaba-NLP/gte-multilingual-base"
     cache_model(changed_model("gte", **OWN_CODE, model_type="new"), name, tmp_path, monkeypatch)
-    with pytest.raises(ModelLoadError, match="alibaba-nlp-community/gte-multilingual-base"):
+    with pytest.raises(errors.ModelLoadError, match="alibaba-nlp-community/gte-multilingual-base"):
         settle(ScorerConfig(model=name, num_layers=1))
 
 
@@ -106,7 +99,7 @@ class TestSentenceTransformers:
         kind = "sentence_transformers.models.StaticEmbedding"
         modules = [{"idx": 0, "path": "0_StaticEmbedding", "type": kind}]
         (tmp_path / "modules.json").write_text(json.dumps(modules))
-        with pytest.raises(UnknownModelError, match="first module is StaticEmbedding"):
+        with pytest.raises(errors.UnknownModelError, match="first module is StaticEmbedding"):
             resolve_model(str(tmp_path))
 
 
@@ -121,13 +114,15 @@ class TestRefusals:
             CLIPConfig().save_pretrained(folder)
         else:
             EncoderDecoderConfig.from_encoder_decoder_configs(bert, bert).save_pretrained(folder)
-        with pytest.raises(ModelLoadError, match=f"no text encoder: got model_type '{kind}'"):
+        with pytest.raises(
+            errors.ModelLoadError, match=f"no text encoder: got model_type '{kind}'"
+        ):
             settle(ScorerConfig(model=str(folder), num_layers=1))
 
     def test_own_code_under_a_known_name_with_other_weights(self, changed_model):
         """As jina-embeddings-v2 has, which says that it is BERT."""
         folder = changed_model("nomic", **OWN_CODE, model_type="bert")
-        with pytest.raises(ModelLoadError, match=r"code of its own, .*among the weights"):
+        with pytest.raises(errors.ModelLoadError, match=r"code of its own, .*among the weights"):
             BertScorer(ScorerConfig(model=str(folder), num_layers=1, device="cpu"))
 
     @pytest.mark.parametrize(
@@ -141,7 +136,7 @@ class TestRefusals:
     def test_sizes_that_would_be_passed_over(self, changed_model, stated, message):
         """As in Nomic's files, under the names of their own code."""
         folder = changed_model("nomic", **OWN_CODE, **stated)
-        with pytest.raises(ModelLoadError, match=message):
+        with pytest.raises(errors.ModelLoadError, match=message):
             settle(ScorerConfig(model=str(folder), num_layers=1))
 
 
