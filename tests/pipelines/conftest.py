@@ -17,7 +17,7 @@ def tiny_jobs(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tests.support.jobs.MODEL", model)
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.process)])
 def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return an output folder on each kind of file system."""
     if request.param == "s3":

@@ -75,9 +75,10 @@ def _note(what: str, marker: str) -> None:
         _offences.append(f"a quick test {what}: mark it with pytest.mark.{marker}")
 
 
-def _note_process(event: str, _: object) -> None:
-    if event in _PROCESS_EVENTS:
-        _note("starts a process", "process")
+def _note_process(event: str, given: tuple[Any, ...]) -> None:
+    is_server = event == "socket.bind" and isinstance(given[1], tuple)  # not a socket in a folder
+    if is_server or event in _PROCESS_EVENTS:
+        _note("starts a process or a server", "process")
 
 
 def _watch(owner: type, name: str, what: str, marker: str) -> None:

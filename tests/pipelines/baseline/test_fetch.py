@@ -52,6 +52,7 @@ def index_of(folder):
     return index
 
 
+@pytest.mark.process
 def test_file_is_read_once_and_another_that_cannot_be_read_is_noted(folder):
     good, bad = crawl_files(2, pages=5)
     with web_server({"/f0000": good, "/f0001": bad[:-50]}, {"/f0000": ["503"]}) as web:
@@ -97,6 +98,7 @@ def test_sentences_come_in_pieces_and_the_same_file_in_two_languages_is_two(
     assert index.files("en", ["a"])[files[0].sentences].rows == {"en": 20}
 
 
+@pytest.mark.process
 def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, monkeypatch):
     with web_server({"/f0000": crawl_files(1, pages=5)[0]}) as web:
         files = [files_of(1, f"{web.url}/", codes)[0] for codes in (("en",), ("de", "en"))]

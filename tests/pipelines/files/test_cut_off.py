@@ -87,6 +87,7 @@ def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch):
         expand_inputs(["gs://bucket/in/*"])
 
 
+@pytest.mark.process
 def test_s3_is_listed_page_by_page(monkeypatch):
     with s3_bucket() as url:
         files = fsspec.filesystem("s3")

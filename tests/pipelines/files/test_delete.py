@@ -14,6 +14,9 @@ NAMES = ("a.json", "b [0-9]*.json", "c ü.json", "sub/d.json")
 STAYS = "b 1.json"
 
 
+pytestmark = pytest.mark.process
+
+
 @pytest.fixture(scope="module")
 def store():
     faults: list[Faults] = []
