@@ -29,6 +29,7 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in (README, *sorted((ROOT / "docs").glob("*.md")))
 }
+TROUBLES, SIGNATURE = PAGES["docs/troubleshooting-and-signature.md"].split("## Read a signature\n")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 STEP = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
@@ -274,12 +275,10 @@ def test_every_column_of_the_job_is_explained():
 
 
 def test_the_signature_shown_parses():
-    line = next(
-        line for line in PAGES["docs/signature.md"].splitlines() if line.startswith("bertscore|")
-    )
+    line = next(line for line in SIGNATURE.splitlines() if line.startswith("bertscore|"))
     assert Signature.parse(line).model == "all-MiniLM-L6-v2"
     fields = {field.partition(":")[0] for field in line.split("|")[1:]}
-    table = set(re.findall(r"`(\w+)`", PAGES["docs/signature.md"]))
+    table = set(re.findall(r"`(\w+)`", SIGNATURE))
     assert fields <= table
 
 
@@ -298,7 +297,7 @@ def sources() -> list[str]:
     return found
 
 
-MESSAGES = re.findall(r"^\| `([^`]+)` \| .+ \|$", PAGES["docs/troubleshooting.md"], re.M)
+MESSAGES = re.findall(r"^\| `([^`]+)` \| .+ \|$", TROUBLES, re.M)
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -309,6 +308,6 @@ def test_every_message_quoted_is_in_the_sources(message, sources):
 
 
 def test_every_row_of_troubleshooting_quotes_a_message():
-    rows = re.findall(r"^\| (.+?) \|", PAGES["docs/troubleshooting.md"], re.M)
+    rows = re.findall(r"^\| (.+?) \|", TROUBLES, re.M)
     assert len(MESSAGES) >= 40
     assert {row for row in rows if not row.startswith("`")} == {"message", "---"}
