@@ -12,6 +12,7 @@ results are appended to a file, a line each.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,9 +60,10 @@ def page() -> str:
     lines = [
         "# Promises, and how they are proven",
         "",
-        "This page lists what README.md and the other pages promise, and the tests that fail if a promise breaks.",
-        "Each was tried once: the code was broken on purpose, and the tests failed. `python -m tests.promises` makes",
-        "this page from `tests/promises.toml`; `--try` breaks the code again.",
+        "What README.md and the other pages promise, and the tests that fail if a promise breaks.",
+        "Each was tried once: the code was broken on purpose, and the tests failed.",
+        "`python -m tests.promises` makes this page from `tests/promises.toml`; `--try` breaks the",
+        "code again.",
         "",
         "| where | last seen to pass | on |",
         "| --- | --- | --- |",
@@ -71,13 +73,13 @@ def page() -> str:
         lines.append(f"| {layer['what']} | {layer.get('commit', NEVER)} | {on} |")
     for name in dict.fromkeys(promise.page for promise in promises):
         link = os.path.relpath(ROOT / name, PAGE.parent)
-        lines += ["", f"## [{name}]({link})", "", "| promise | tests | where |", "| --- | --- | --- |"]
+        lines += ["", f"## [{name}]({link})", "", "| promise | tests | where |", "| - | - | - |"]
         for promise in promises:
             if promise.page == name:
                 tests = "<br>".join(f"`{test.removeprefix('tests/')}`" for test in promise.tests)
                 where = seen[promise.layer]
                 ran = where["what"] if "date" in where else NEVER
-                text = " ".join(promise.text.split()).replace("|", "\\|")
+                text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", " ".join(promise.text.split()))
                 lines.append(f"| {text} | {tests or NEVER} | {ran} |")
     return "\n".join(lines) + "\n"
 
@@ -121,7 +123,7 @@ def main() -> None:
             with given.results.open("a") as file:
                 file.write(json.dumps(result) + "\n")
             fail = result["fails"]
-            print(f"{sum(fail.values())} of {len(fail)} fail: {promise.text}", flush=True)  # noqa: T201
+            print(f"{sum(fail.values())} of {len(fail)} fail: {promise.text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ FOREIGN_FLAGS = {
     "--worker_pool",  # the entry point of the image
     "--extra-index-url",  # pip
     "--first-contact",  # tests.benchmarks.gpu
+    "--try",  # tests.promises
     "--flink_job_server_jar",  # pytest
 }  # fmt: skip
 
