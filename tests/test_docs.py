@@ -89,7 +89,7 @@ def checkout(tmp_path_factory) -> tuple[Path, str]:
 
 def test_the_readme_is_short():
     lines = PAGES["README.md"].splitlines()
-    assert len(lines) <= 150
+    assert len(lines) <= 130
     assert [line for line in lines if len(line) > 120] == []
 
 
