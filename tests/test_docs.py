@@ -218,7 +218,10 @@ def known_flags() -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_flag_named_exists(page):
-    code = " ".join(re.findall(r"`([^`\n]+)`", PAGES[page]) + blocks(page, "sh"))
+    text = PAGES[page]
+    if page == "docs/coming-from.md":  # whose first columns have flags of other programs
+        text = re.sub(r"^\|[^|]+", "", text, flags=re.M)
+    code = " ".join(re.findall(r"`([^`\n]+)`", text) + blocks(page, "sh"))
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code))
     assert named - known_flags() == set()
 
