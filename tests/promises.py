@@ -13,14 +13,11 @@ import argparse
 import json
 import os
 import re
-import subprocess
-import sys
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.small_faults import ROOT, Fault, copy_tree, place_of
+from tests.small_faults import ROOT, Fault, broken_tree, run_tests
 
 LIST = Path(__file__).with_suffix(".toml")
 PAGE = ROOT / "docs" / "promises.md"
@@ -84,24 +81,14 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def broken(promise: Promise) -> dict[str, object]:
+def broken(promise: Promise) -> dict[str, bool]:
     """Break what a promise says, in a copy of the tree, and return which of its tests fail."""
-    place = place_of(Fault("", promise.right, promise.wrong), ROOT)
-    with tempfile.TemporaryDirectory(prefix="promise-") as folder:
-        copy_tree(Path(folder))
-        path = Path(folder) / place.relative_to(ROOT)
-        path.write_text(path.read_text().replace(promise.right, promise.wrong))
-        own = os.pathsep.join((folder, f"{folder}/pipelines"))
-        fail = {test: _fails(Path(folder), own, test) for test in promise.tests}
-    return {"text": promise.text, "page": promise.page, "fails": fail}
+    with broken_tree(Fault("", promise.right, promise.wrong)) as tree:
+        return {test: _fails(tree, test) for test in promise.tests}
 
 
-def _fails(folder: Path, own: str, test: str) -> bool:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": own, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [*command, test], cwd=folder, env=environment, capture_output=True, text=True
-    )
+def _fails(tree: Path, test: str) -> bool:
+    done = run_tests(tree, "-n", "0", test)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"pytest cannot run {test}: got status {done.returncode}: {done.stdout}")
     return done.returncode == 1
@@ -119,10 +106,10 @@ def main() -> None:
     for promise in read_promises()[1]:
         named = not given.texts or any(text in promise.text for text in given.texts)
         if named and promise.right:
-            result = broken(promise)
+            fail = broken(promise)
+            result = {"text": promise.text, "page": promise.page, "fails": fail}
             with given.results.open("a") as file:
                 file.write(json.dumps(result) + "\n")
-            fail = result["fails"]
             print(f"{sum(fail.values())} of {len(fail)} fail: {promise.text}", flush=True)
 
 

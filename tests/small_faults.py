@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -88,6 +90,29 @@ def copy_tree(target: Path) -> None:
     (target / ".venv").symlink_to(ROOT / ".venv")
 
 
+@contextmanager
+def broken_tree(fault: Fault) -> Iterator[Path]:
+    """Make a copy of the tree with a fault in it."""
+    place = place_of(fault, ROOT).relative_to(ROOT)
+    with tempfile.TemporaryDirectory(prefix="fault-") as folder:
+        tree = Path(folder)
+        copy_tree(tree)
+        (tree / place).write_text((tree / place).read_text().replace(fault.right, fault.wrong))
+        yield tree
+
+
+def run_tests(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run tests of a copy of the tree, on its own code, up to the first that fails."""
+    own = os.pathsep.join(map(str, (tree, tree / "pipelines")))
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": own, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+
 def finds(tree: Path, layers: list[str], room: str, arguments: list[str]) -> tuple[str, str]:
     """Return the first test that fails in a tree, and its layer; "" for both if none does.
 
@@ -103,16 +128,8 @@ def finds(tree: Path, layers: list[str], room: str, arguments: list[str]) -> tup
 
 def _fails(tree: Path, layer: str, arguments: list[str]) -> str:
     # The list's own test fails with every fault: it looks for the right code.
-    arguments = ["--ignore", "tests/test_small_faults.py", *arguments]
-    own = os.pathsep.join(map(str, (tree, tree / "pipelines")))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    found = subprocess.run(
-        [*command, "-m", LAYERS[layer], *arguments],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": own, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
+    left_out = ("--ignore", "tests/test_small_faults.py")
+    found = run_tests(tree, "-m", LAYERS[layer], *left_out, *arguments)
     lines = [line for line in found.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if found.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return ""
@@ -129,18 +146,17 @@ def main() -> None:
     given = parser.parse_args()
     lines = given.results.read_text().splitlines() if given.results.exists() else []
     known = {tuple(line["fault"]): line for line in map(json.loads, lines)}
-    places = {fault: place_of(fault, ROOT) for fault in FAULTS if fault.room in given.rooms}
-    for fault, place in places.items():
+    chosen = [fault for fault in FAULTS if fault.room in given.rooms]
+    for fault in chosen:
+        place_of(fault, ROOT)  # all of them can be placed, before any is tried
+    for fault in chosen:
         tried = known.get(fault, {"tried": [], "test": ""})
         layers = [one for one in given.layers if one not in tried["tried"]]
         if tried["test"] or not layers:
             continue
-        with tempfile.TemporaryDirectory(prefix="fault-") as folder:
-            copy_tree(Path(folder))
-            path = Path(folder) / place.relative_to(ROOT)
-            path.write_text(path.read_text().replace(fault.right, fault.wrong))
+        with broken_tree(fault) as tree:
             started = time.perf_counter()
-            layer, test = finds(Path(folder), layers, fault.room, given.pytest)
+            layer, test = finds(tree, layers, fault.room, given.pytest)
         done = [*tried["tried"], *layers]
         line = {"fault": fault, "tried": done, "layer": layer, "test": test}
         known[fault] = line
