@@ -179,7 +179,7 @@ def upstream_hash(
 # that do are listed under "Scores" in CHANGELOG.md, and here.
 
 SCORE_CHANGES: dict[str, tuple[str, ...]] = {
-    "version": ("0.1.0",),
+    "version": ("0.1.0", "0.2.0"),
     "torch": (),
     "transformers": (),
     "openvino": (),

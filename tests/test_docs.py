@@ -53,11 +53,6 @@ def blocks(page: str, *run_options: str) -> list[str]:
     return [code for language, code in BLOCK.findall(PAGES[page]) if language in run_options]
 
 
-def examples(page: str) -> list[tuple[str, str]]:
-    """Pair the Python blocks of a page with what they print: a text block next to them, or ""."""
-    return EXAMPLE.findall(PAGES[page])
-
-
 def commands(page: str) -> Iterator[list[str]]:
     """Yield the arguments of every `bertscore-beam` of a page's shell blocks."""
     return chain.from_iterable(map(commands_in, blocks(page, "sh")))
@@ -70,7 +65,13 @@ def commands_in(code: str) -> Iterator[list[str]]:
             yield words[words.index("bertscore-beam") + 1 :]
 
 
-PYTHON_PAGES = [page for page in PAGES if examples(page)]
+LIBRARY, TRAINING = PAGES["docs/library-and-training.md"].split("## In training\n")
+EXAMPLES = {page: EXAMPLE.findall(text) for page, text in PAGES.items()} | {
+    "docs/library-and-training.md": EXAMPLE.findall(LIBRARY),
+    "training": EXAMPLE.findall(TRAINING),
+}
+"""The Python blocks of a page, each with what it prints: a text block next to it, or ""."""
+
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
@@ -106,17 +107,18 @@ def test_a_page_opens_with_what_the_reader_gets(page):
     assert first[0] not in "|`#-"
 
 
-# The page on training trains a model.
-LONG = pytest.param("docs/training.md", marks=pytest.mark.long)
+LONG = pytest.param("training", marks=pytest.mark.long)  # it trains a model
 
 
-@pytest.mark.parametrize("page", [LONG if page in LONG.values else page for page in PYTHON_PAGES])
+@pytest.mark.parametrize(
+    "page", [LONG if name in LONG.values else name for name, found in EXAMPLES.items() if found]
+)
 @pytest.mark.model
 def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
     """The blocks of a page share their names, as they do for a reader who follows it."""
     names = {"__name__": "example"}
     with chdir(checkout[0]):
-        for code, expected in examples(page):
+        for code, expected in EXAMPLES[page]:
             capfd.readouterr()
             exec(compile(code, page, "exec"), names)  # noqa: S102 - our own text
             printed = capfd.readouterr()
@@ -130,7 +132,7 @@ def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
 
 
 def test_most_python_examples_show_what_they_print():
-    shown = [printed for page in PYTHON_PAGES for _, printed in examples(page)]
+    shown = [printed for found in EXAMPLES.values() for _, printed in found]
     assert len(shown) >= 12
     assert shown.count("") <= 1
 

@@ -24,8 +24,10 @@ pytestmark = [pytest.mark.model, pytest.mark.job]
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """A copy of what was made."""
+def folder(tmp_path, monkeypatch):
+    """A copy of what was made, for a program that scores as that version did."""
+    versions = {"bertscore-beam": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0"}
+    monkeypatch.setattr("bertscore_core.config.version", versions.__getitem__)
     return Path(shutil.copytree(EARLIER, tmp_path / "earlier"))
 
 
@@ -79,7 +81,7 @@ def test_the_missing_part_of_an_output_folder_is_made_again_with_the_same_scores
 def test_scores_are_reused(folder, capsys):
     words = score(folder, "--reuse", str(folder / "scores"))
     words[words.index("--output") + 1] = str(folder / "tonight")
-    run(capsys, *words)
+    assert run(capsys, *words)["summary"]["reused"] > 0
     for name in PARTS:
         made = pq.read_table(folder / "tonight" / name).column("bertscore_f1")
         assert made == pq.read_table(EARLIER / "scores" / name).column("bertscore_f1")
@@ -92,3 +94,12 @@ def test_scores_are_rescaled_with_a_table(folder, capsys):
     words[words.index("--idf") + 1] = "none"
     shown = run(capsys, *words)
     assert "baseline:none" not in shown["summary"]["signature"]
+
+
+def test_scores_of_a_version_that_scored_otherwise_are_not_taken_over(folder, capsys, monkeypatch):
+    monkeypatch.undo()
+    assert cli.main(score(folder)) == cli.UNUSABLE
+    assert "version: '0.1.0' there" in capsys.readouterr().err
+    words = score(folder, "--reuse", str(folder / "scores"))
+    words[words.index("--output") + 1] = str(folder / "tonight")
+    assert run(capsys, *words)["summary"]["reused"] == 0

@@ -45,7 +45,7 @@ def recipe(page, package, folder):
 
 
 def test_evaluates_own_bertscore_runs_on_the_drop_in(tmp_path):
-    code, printed = recipe("library.md", "evaluate", tmp_path)
+    code, printed = recipe("library-and-training.md", "evaluate", tmp_path)
     done = run(code, tmp_path, HF_EVALUATE_OFFLINE="1")
     if "Couldn't find a module script" in done.stderr:
         pytest.skip("evaluate.load('bertscore') has not put its module into the cache (HF_HOME)")

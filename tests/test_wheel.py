@@ -1,4 +1,4 @@
-"""The package as a user has it: a wheel, without the checkout, in a folder with foreign modules.
+"""The package as a user has it: built and installed, without the checkout, beside foreign modules.
 
 Many repositories have folders called `pipelines`, `tests` and `configs`. No process of a command
 may take modules from there: the modules of this folder leave a note, and raise.
@@ -9,11 +9,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.metadata import Metadata
+
+from tests.small_faults import copy_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("pipelines", "tests", "configs")
@@ -30,16 +36,22 @@ pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Build the wheel from a copy of the sources: a build leaves files beside them."""
+def sdist(tmp_path_factory) -> Path:
+    """Build the source archive from a copy of the checkout: a build leaves files beside it."""
     sources = tmp_path_factory.mktemp("sources")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, sources)
-    for name in ("bertscore_core", "pipelines"):
-        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(ROOT / name, sources / name, ignore=ignore)
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", sources / "dist", sources)
-    (made,) = (sources / "dist").glob("*.whl")
+    copy_tree(sources)
+    code = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
+    run([sys.executable, "-c", code], cwd=sources)
+    (made,) = (sources / "dist").iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory) -> Path:
+    """Build the wheel from the source archive, as pip does where there is no wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sdist)
+    (made,) = folder.iterdir()
     return made
 
 
@@ -56,11 +68,15 @@ def installed(wheel, tmp_path_factory) -> Path:
     return folder / "bin"
 
 
-def pip(*words: object) -> None:
-    """Run pip; if it fails, the error has its output."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+def run(command: list[str], **how: Any) -> str:
+    """Run a command; if it fails, the error has its output."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **how)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def pip(*words: object) -> None:
+    run([sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)])
 
 
 def make_foreign(folder: Path, *shadows: str) -> Path:
@@ -81,13 +97,9 @@ def foreign(tmp_path_factory) -> Path:
 def run_in(folder: Path, *command: object) -> str:
     """Run a command in a folder, and check that none of its processes took modules from there."""
     environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
-    done = subprocess.run(
-        [*map(str, command)],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    printed = run([*map(str, command)], cwd=folder, env=environment)
     assert not (folder / "imported").exists()
-    return done.stdout
+    return printed
 
 
 def readme_commands() -> list[list[str]]:
@@ -97,6 +109,18 @@ def readme_commands() -> list[list[str]]:
     lines = re.findall(r"^\s*(?:\$\(BIN\)/)?bertscore-beam (.+)$", text, re.M)
     assert len(lines) >= 2
     return [[word.strip("'") for word in line.split()] for line in lines]
+
+
+def test_the_source_archive_says_what_it_is_and_holds_no_tests(sdist):
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        (about,) = (name for name in archive.getnames() if name.count("/") == 1 and "PKG-" in name)
+        metadata = Metadata.from_email(archive.extractfile(about).read(), validate=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert str(metadata.version) == project["version"]
+    assert metadata.description == (ROOT / "README.md").read_text()
+    assert {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"} <= names
+    assert not [name for name in names if name.startswith(("tests", "configs", "docs", "build"))]
 
 
 def test_wheel_holds_both_packages_whole_and_nothing_else(wheel):

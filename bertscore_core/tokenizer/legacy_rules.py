@@ -19,7 +19,7 @@ XLM                       lowercasing before everything else, character by chara
 ProphetNet                `[X_SEP]` is text
 ========================  ======================================================================
 
-`docs/library.md` names what is not supported.
+`docs/library-and-training.md` names what is not supported.
 """
 
 import hashlib
