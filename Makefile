@@ -59,7 +59,7 @@ test: $(VENV)/.test-stamp
 	$(PYTEST) $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS)
 
 quick: $(VENV)/.test-stamp
-	$(PYTEST) $(PYTEST_SPREAD) -m "not (model or job or process or long)" $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_SPREAD) --hypothesis-profile quick -m "not (model or job or process or long)" $(PYTEST_ARGS)
 
 engines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.support.get_chromium
