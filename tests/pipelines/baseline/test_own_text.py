@@ -1,4 +1,4 @@
-"""The page about a baseline of one's own text: its commands, on 2,000 made-up sentences."""
+"""The section about a baseline of one's own text: its commands, on 2,000 made-up sentences."""
 
 import shlex
 import subprocess
@@ -15,7 +15,8 @@ from tests.support.crawl_texts import sentences
 from tests.support.crawls import description
 from tests.support.dumps import read_output
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "baseline-from-your-own-text.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "baselines.md"
+OWN_TEXT = "## From sentences of your own\n"
 NOT_RUN = "## Compare it with the published one"
 TABLE = "en/all-MiniLM-L6-v2.json"
 
@@ -23,14 +24,14 @@ pytestmark = [pytest.mark.job, pytest.mark.long]
 
 
 def commands():
-    """Yield the words of each command before the part that says it is not run."""
-    page, not_run = PAGE.read_text(encoding="utf-8").split(NOT_RUN)
+    """Yield each command of the section, which ends where the page says that it is not run."""
+    section, not_run = PAGE.read_text(encoding="utf-8").split(OWN_TEXT)[1].split(NOT_RUN)
     assert not_run.lstrip().startswith("Not run here.")
-    for block in page.split("```sh\n")[1:]:
+    for block in section.split("```sh\n")[1:]:
         yield from block.partition("```")[0].replace("\\\n", " ").splitlines()
 
 
-def test_the_commands_of_the_page_do_what_it_says(tmp_path, capsys):
+def test_the_commands_of_the_section_do_what_it_says(tmp_path, capsys):
     (tmp_path / "news.txt").write_text("\n".join(sentences("en", 2_000, 8)) + "\n")
     texts = sentences("en", 2_200, 8)[2_000:]
     pairs = pa.table({"candidate": texts[:100], "reference": texts[100:]})
