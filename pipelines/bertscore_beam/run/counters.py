@@ -1,4 +1,4 @@
-"""Beam counters and distributions of the jobs; docs/running-elsewhere.md explains each of them.
+"""Beam counters and distributions of the jobs; docs/output.md explains each of them.
 
 A child of the pool has no Beam: it collects what is counted, and the launcher adds it to Beam's.
 """

@@ -20,7 +20,7 @@ from tests.support.tolerances import INVARIANCE_ATOL
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "running-elsewhere.md"
+PAGE = ROOT / "docs" / "machines-and-speed.md"
 MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 
 MORTAL = """

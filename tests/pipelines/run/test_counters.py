@@ -18,7 +18,7 @@ from tests.support.jobs import add_score_pipeline, job_options, prepare_score, s
 pytestmark = pytest.mark.job
 
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "running-elsewhere.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "output.md"
 ROWS = {
     "candidate": ["a cat sat", None, "", "the dog barked for a very long time"] * 5,
     "reference": ["the cat sat", "a", "it rains", "a dog barked"] * 5,
