@@ -77,7 +77,7 @@ def page() -> str:
                 where = seen[promise.layer]
                 ran = where["what"] if "date" in where else NEVER
                 text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", " ".join(promise.text.split()))
-                lines.append(f"| {text} | {tests or NEVER} | {ran} |")
+                lines.append(f"| {text} | {tests or where['what']} | {ran} |")
     return "\n".join(lines) + "\n"
 
 
