@@ -1,5 +1,7 @@
 """Documents of other collections, Parquet or JSON lines, are read as pages."""
 
+import codecs
+import math
 from collections import Counter
 
 import pyarrow as pa
@@ -10,7 +12,11 @@ from bertscore_beam.crawl import CrawlFileError, Page, check_given, crawl_files,
 from bertscore_core import InputError
 from tests.support.text_files import to_jsonl, write_text
 
-ROWS = [{"id": n, "text": f"One.\nText {n} é.", "url": f"https://h{n}.example/a"} for n in range(9)]
+# Python's json module writes NaN for a number that is missing.
+ROWS = [
+    {"id": n or math.nan, "text": f"One.\nText {n} é.", "url": f"https://h{n}.example/a"}
+    for n in range(9)
+]
 
 
 def read(path):
@@ -47,7 +53,7 @@ def write(path, rows):
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=4)
     else:
-        write_text(path, to_jsonl(rows))
+        write_text(path, codecs.BOM_UTF8 + to_jsonl(rows))
     return path
 
 
