@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import math
 import re
 import resource
 import signal
@@ -190,7 +191,7 @@ def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("attempts", 0), ("timeout", 0.0), ("pause", -1.0)),
+        *(("attempts", 0), ("timeout", 0.0), ("timeout", math.inf), ("pause", -1.0)),
         *(("contact", text) for text in ("a\r\nX-Evil: 1", "bücher")),
     ],
 )
