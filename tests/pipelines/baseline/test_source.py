@@ -84,6 +84,16 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, 
     assert "Trying again will not help" in said
 
 
+def test_as_many_files_may_fail_as_the_share_says(tmp_path, refused):
+    for number in range(22):
+        (tmp_path / f"{number}.txt").write_bytes(b"" if number < 15 else GOOD)
+    share = 15 / 22  # times 22 it is a little less than 15
+    assert share * 22 < 15
+    status, said = refused(tmp_path, pairs=1, max_reject_fraction=share)
+    assert status == DONE
+    assert "files could not be read: en 15" in said
+
+
 def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused):
     pq.write_table(pa.table({"text": [["One."]]}), tmp_path / "wrong.parquet")
     status, said = refused(tmp_path / "wrong.parquet")
