@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_beam.cli.main import main
+from bertscore_beam.crawl import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text
-from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
+from tests.support.wet import CRAWL, wet_bytes, write_crawl
 
 LANGUAGES = ("en", "de")
 TABLES = tuple(
@@ -20,11 +21,11 @@ def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
     """Make WET files of pages in the languages and in one that is not asked for."""
     generator = random.Random(seed)
 
-    def made(file: int, page: int) -> WetPage:
+    def made(file: int, page: int) -> Page:
         language = generator.choice((*LANGUAGES, "fr"))
         url = f"https://www.host{generator.randrange(200)}.example/{file}/{page}"
         text = page_text(language, 10, 1000 * file + page)
-        return WetPage(url=url, text=text, languages=(HEADER_CODES[language],))
+        return Page(url=url, text=text, languages=(HEADER_CODES[language],))
 
     return [wet_bytes([made(file, page) for page in range(pages)]) for file in range(number)]
 

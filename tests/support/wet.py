@@ -5,30 +5,16 @@ import gzip
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bertscore_beam.crawl import Page
 
 CRAWL = "CC-MAIN-2026-30"
 DATE = b"2026-07-14T06:21:11Z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WetPage:
-    """A page to be written.
-
-    Attributes:
-        url: Its address.
-        text: Its text.
-        languages: ISO 639-3 codes; with none there is no language header.
-    """
-
-    url: str
-    text: str
-    languages: tuple[str, ...] = ()
-
-
-def some_pages(number: int) -> list[WetPage]:
+def some_pages(number: int) -> list[Page]:
     """Return short pages, all different, some with no text, no language or another script."""
     kinds = [
         (("eng",), "The ferry leaves at noon.\nPage {} was written by hand.\n"),
@@ -38,7 +24,7 @@ def some_pages(number: int) -> list[WetPage]:
         (("fra",), ""),
     ]
     return [
-        WetPage(
+        Page(
             url=f"https://site-{i % 7}.example/page/{i}",
             languages=kinds[i % len(kinds)][0],
             text=kinds[i % len(kinds)][1].format(i),
@@ -104,13 +90,13 @@ def member(content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
 
-def wet_bytes(pages: Sequence[WetPage], **how: Any) -> bytes:
+def wet_bytes(pages: Sequence[Page], **how: Any) -> bytes:
     """Return a WET file, made as `wet_members` says."""
     return b"".join(wet_members(pages, **how))
 
 
 def wet_members(
-    pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
+    pages: Sequence[Page], *, members: str = "each", line_end: bytes = b"\r\n"
 ) -> list[bytes]:
     """Return the members (without gzip: the records) of which `wet_bytes` makes a file.
 

@@ -14,34 +14,22 @@ from tests.support.wet import CRAWL
 SOON = ("--fetch-pause", "0.01", "--fetch-timeout", "0.5")
 
 
-def test_each_fault_that_passes_costs_a_retry(tmp_path, crawl, model, names, tables):
-    several = (
-        ["503", "stall", "stall"],
-        ["429 Retry-After: 1"],
-        ["close early", "close early", "503", "503"],
-        ["reset", "429 Retry-After: 1", "reset", "reset"],
-    )
-    faults = {f"/{name}": of_file for name, of_file in zip(names, several, strict=True)}
-    with web_server(crawl, faults) as web:
-        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON) == DONE
-    assert_same(tmp_path / "out", tables, ".tsv", ".png")
-    assert description(tmp_path / "out")["source"]["retries"] == 12
-
-
 def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
     tmp_path, crawl, model, names, tables, capsys
 ):
     output = tmp_path / "out"
     flags = (*SOON, "--fetch-attempts", 2)
-    with web_server(crawl, {f"/{names[0]}": ["503"] * 2, f"/{names[3]}": ["404"]}) as web:
+    faults = {names[0]: ["503"] * 2, names[1]: ["close early"], names[3]: ["404"]}
+    with web_server(crawl, {f"/{name}": of_file for name, of_file in faults.items()}) as web:
         assert run_baseline(f"{web.url}/", output, model, *flags) == BROKEN
         said = capsys.readouterr().err
         assert not list(output.glob("*/*.tsv"))
         assert "could not be read, more than --max-reject-fraction 0.01 allows" in said
         assert run_baseline(f"{web.url}/", output, model, *flags) == DONE
         paths = [request.path for request in web.requests]
-    assert_same(output, tables, ".tsv")
-    assert paths.count(f"/{names[1]}") == 1  # what was read is not read again
+    assert_same(output, tables, ".tsv", ".png")
+    assert paths.count(f"/{names[1]}") == 2  # what was read is not read again
+    assert description(output)["source"]["retries"] == 1
     assert not list((output / "_failed").rglob("*.json"))
 
 

@@ -17,7 +17,7 @@ from bertscore_beam.baseline import BaselineOptions, SourceFiles, begin_baseline
 from bertscore_beam.cli.main import main
 from bertscore_beam.files import TEMPORARY_PREFIX
 from bertscore_beam.options import read_options
-from bertscore_beam.run import DONE, UNUSABLE, FolderLostError, OutputFolder, RunLock, Runner
+from bertscore_beam.run import DONE, UNUSABLE, OutputFolder, RunLock, Runner
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,
@@ -27,7 +27,7 @@ from tests.support.crawls import (
     read_tables,
     run_baseline,
 )
-from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
+from tests.support.lost_folder import assert_nothing_changes_after_loss
 from tests.support.processes import kill_session
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
@@ -225,39 +225,21 @@ def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, m
     assert "other files" in capsys.readouterr().err
 
 
-@pytest.fixture
-def plan_of(crawl, model, output):
-    """Return what plans a run on the folder, whose source has other files by now."""
-
-    def plan(**changes):
-        options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
-        options = replace(options, **changes)
-        files = SourceFiles(names=(), paths={}, digest="another")
-        return replace(prepare_baseline(options, Runner.of(options)), files={"en": files})
-
-    return plan
-
-
-def begin(plan, output, run):
-    begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), run)), print)
-
-
-@pytest.mark.parametrize("changes", [{}, {"overwrite": True}, {"overwrite": True, "seed": 4}])
-def test_start_of_a_baseline_that_lost_its_folder_changes_nothing(output, plan_of, changes):
-    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    plan = plan_of(**changes)
-    before = files_below(output)
-    with pytest.raises(FolderLostError):
-        begin(plan, output, "another")
-    assert files_below(output) == before
-
-
+@pytest.mark.parametrize(
+    ("changes", "looks"),  # as many as there are writes and deletions
+    [({}, 4), ({"overwrite": True}, 6), ({"overwrite": True, "seed": 4}, 6)],
+)
 def test_start_of_a_baseline_changes_nothing_after_it_loses_its_folder(
-    output, plan_of, monkeypatch
+    output, crawl, model, monkeypatch, changes, looks
 ):
-    plan = plan_of(overwrite=True)
-    looks = assert_nothing_changes_after_loss(
-        monkeypatch, output, lambda: begin(plan, output, "mine")
-    )
-    assert not list(output.rglob("*.tsv"))
-    assert looks == 6  # as many as there are writes and deletions
+    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
+    options = replace(options, **changes)
+    other_files = {"en": SourceFiles(names=(), paths={}, digest="another")}
+    plan = replace(prepare_baseline(options, Runner.of(options)), files=other_files)
+
+    def begin():
+        begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), "mine")), print)
+
+    assert assert_nothing_changes_after_loss(monkeypatch, output, begin) == looks
+    assert bool(list(output.rglob("*.tsv"))) == (not changes)

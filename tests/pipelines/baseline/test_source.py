@@ -10,11 +10,12 @@ import pytest
 
 from bertscore_beam.baseline import extract
 from bertscore_beam.cli.main import main
+from bertscore_beam.crawl import Page
 from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
 from tests.support.crawl_texts import page_text, sentences
 from tests.support.crawls import description, run_given
 from tests.support.text_files import to_jsonl, write_text
-from tests.support.wet import WetPage, wet_bytes
+from tests.support.wet import wet_bytes
 
 
 def test_text_and_parquet_give_the_same_table(tmp_path, model):
@@ -35,7 +36,7 @@ def test_documents_give_the_table_of_the_same_pages_of_a_crawl(tmp_path, model, 
     monkeypatch.setattr(extract, "_PAGES", 7)
     hosts = [f"https://www.host{page % 13}.example/{page}" for page in range(60)]
     texts = [page_text("de" if page % 9 == 0 else "en", 10, page) for page in range(60)]
-    pages = [WetPage(url=url, text=text) for url, text in zip(hosts, texts, strict=True)]
+    pages = [Page(url=url, text=text, languages=()) for url, text in zip(hosts, texts, strict=True)]
     rows = [{"url": page.url, "text": page.text} for page in pages]
     (tmp_path / "a.wet.gz").write_bytes(wet_bytes(pages))
     write_text(tmp_path / "en" / "a.jsonl.zst", to_jsonl(rows[:40] + rows[:10]))
