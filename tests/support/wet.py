@@ -1,9 +1,6 @@
 """WET files as Common Crawl publishes them, made up; the same bytes every time."""
 
-import base64
 import gzip
-import hashlib
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,36 +36,32 @@ def record(
     url: str = "https://site.example/",
     languages: Sequence[str] = (),
     line_end: bytes = b"\r\n",
-    version: bytes = b"WARC/1.0",
     change: Mapping[bytes, bytes | None] | None = None,
     after: bytes | None = None,
 ) -> bytes:
-    """Return one conversion record, not compressed, with every header a real one has.
+    """Return one conversion record, not compressed, with headers as a real one has.
 
     Args:
         block: The content.
         url: Where it was found.
         languages: ISO 639-3 codes; with none there is no language header.
         line_end: Between headers and behind the block.
-        version: The first line.
         change: Headers with another value, None to leave one out.
         after: What comes behind the block, by default two line ends.
     """
-    digest = base64.b32encode(hashlib.sha1(block, usedforsecurity=False).digest())
     headers: dict[bytes, bytes | None] = {
         b"WARC-Type": b"conversion",
         b"WARC-Target-URI": url.encode(),
         b"WARC-Date": DATE,
-        b"WARC-Record-ID": _record_id(b"conversion" + url.encode()),
-        b"WARC-Refers-To": _record_id(b"response" + url.encode()),
-        b"WARC-Block-Digest": b"sha1:" + digest,
+        b"WARC-Record-ID": b"<urn:uuid:0c5a1cc5-3b0a-5f0e-8d1c-5b1f3a0c9a77>",
+        b"WARC-Block-Digest": b"sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
         b"WARC-Identified-Content-Language": ",".join(languages).encode() or None,
         b"Content-Type": b"text/plain",
         b"Content-Length": str(len(block)).encode(),
         **(change or {}),
     }
     lines = [b"%s: %s" % (name, value) for name, value in headers.items() if value is not None]
-    head = line_end.join([version, *lines, b"", b""])
+    head = line_end.join([b"WARC/1.0", *lines, b"", b""])
     return head + block + (2 * line_end if after is None else after)
 
 
@@ -79,7 +72,6 @@ def warcinfo(line_end: bytes = b"\r\n") -> bytes:
         b"WARC-Type": b"warcinfo",
         b"WARC-Filename": b"MADE-UP.warc.wet.gz",
         b"WARC-Target-URI": None,
-        b"WARC-Refers-To": None,
         b"Content-Type": b"application/warc-fields",
     }
     return record(block, line_end=line_end, change=change)
@@ -138,7 +130,3 @@ def write_crawl(root: Path, files: Sequence[bytes]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-
-
-def _record_id(name: bytes) -> bytes:
-    return f"<urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name.decode())}>".encode()

@@ -102,7 +102,7 @@ BROKEN = {
     ),
     "endless headers": record(b"secret", change={b"X": b"x" * (crawl.MAX_HEAD_BYTES + 300_000)}),
     "no end of the headers": b"WARC/1.0\r\nWARC-Type: conversion\r\n",
-    "another version": record(b"secret", version=b"WARC/2.0"),
+    "another version": record(b"secret").replace(b"WARC/1.0", b"WARC/2.0", 1),
     "no record": b"<!DOCTYPE html><html></html>",
 }
 
