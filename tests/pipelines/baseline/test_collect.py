@@ -18,7 +18,7 @@ def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
     tmp_path, crawl, model, names, tables, capsys
 ):
     output = tmp_path / "out"
-    flags = (*SOON, "--fetch-attempts", 2)
+    flags = (*SOON, "--fetch-attempts", 2, "--downloads", 1, "--contact", "mailto:me@a.example")
     faults = {names[0]: ["503"] * 2, names[1]: ["close early"], names[3]: ["404"]}
     with web_server(crawl, {f"/{name}": of_file for name, of_file in faults.items()}) as web:
         assert run_baseline(f"{web.url}/", output, model, *flags) == BROKEN
@@ -26,9 +26,13 @@ def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
         assert not list(output.glob("*/*.tsv"))
         assert "could not be read, more than --max-reject-fraction 0.01 allows" in said
         assert run_baseline(f"{web.url}/", output, model, *flags) == DONE
+        assert web.most_at_once == 1
         paths = [request.path for request in web.requests]
+        agents = {request.headers["user-agent"] for request in web.requests}
     assert_same(output, tables, ".tsv", ".png")
-    assert paths.count(f"/{names[1]}") == 2  # what was read is not read again
+    assert all("mailto:me@a.example" in agent for agent in agents)
+    # What was read is not read again.
+    assert [paths.count(f"/{name}") for name in names] == [3, 2, 1, 2]
     assert description(output)["source"]["retries"] == 1
     assert not list((output / "_failed").rglob("*.json"))
 

@@ -113,18 +113,6 @@ def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, monkeypatch):
     assert not index.has("de", "f0000")
 
 
-def test_files_of_the_web_are_each_fetched_once_and_politely(tmp_path, crawl, model, tables):
-    with web_server(crawl) as web:
-        flags = ("--fetch-pause", "0.01", "--downloads", 1, "--contact", "mailto:me@a.example")
-        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == DONE
-        assert web.most_at_once == 1
-        agents = {request.headers["user-agent"] for request in web.requests}
-        paths = [request.path for request in web.requests]
-    assert all("mailto:me@a.example" in agent for agent in agents)
-    assert len(paths) == len(set(paths)) == 1 + 4  # each file once, whole
-    assert read_tables(tmp_path / "out") == tables
-
-
 @pytest.mark.long
 def test_three_workers_never_ask_for_more_files_at_once_than_the_cap(tmp_path, model):
     root = make_crawl(tmp_path / "crawl", 9, pages=8)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -35,31 +34,28 @@ from tests.support.wet import CRAWL, listing_bytes
 
 @pytest.mark.long
 def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl, model, tables):
-    output = tmp_path / "out"
+    output, program = tmp_path / "out", [sys.executable, "-m", "bertscore_beam"]
     waits = {f"/{path.relative_to(crawl)}": ["wait 1"] for path in crawl.rglob("*.wet.gz")}
     with web_server(crawl, waits) as web:
         for landmark in ("_manifest/lock.json", "_sentences/*.pq", "_sample/*.npy"):
-            kill_at(landmark, f"{web.url}/", output, model)
+            process = subprocess.Popen(
+                [*program, *baseline(f"{web.url}/", output, model)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                while process.poll() is None and not list(output.glob(landmark)):
+                    time.sleep(0.005)  # the run needs the processor, too
+            finally:
+                kill_session(process.pid)
+                process.wait()
+            assert not (output / "_SUCCESS").exists() or process.returncode == 0
         assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
         paths = [request.path for request in web.requests if request.path.endswith(".wet.gz")]
     assert_same(output, tables, ".tsv", ".png")
     assert len(paths) <= 4 + 3  # each file once, but for those that were under way
     assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
-
-
-def kill_at(landmark, crawl, output, model):
-    command = [str(Path(sys.executable).with_name("bertscore-beam"))]
-    command += baseline(crawl, output, model)
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        while process.poll() is None and not list(output.glob(landmark)):
-            time.sleep(0.005)  # the run needs the processor, too
-    finally:
-        kill_session(process.pid)
-        process.wait()
-    assert not (output / "_SUCCESS").exists() or process.returncode == 0
 
 
 def times_of(files):
