@@ -60,13 +60,6 @@ def change_json(path: Path, **changes) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def pickle_weights(folder: Path, mark: Path) -> None:
-    """Replace a model's weights by the same ones, pickled, with something that makes a file."""
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    torch.save({**weights, "trap": MakesAFile(mark)}, folder / "pytorch_model.bin")
-
-
 def test_the_trap_springs_when_it_is_trusted(tmp_path):
     """The tests below can fail."""
     pickle.loads(pickle.dumps(MakesAFile(tmp_path / "mark")))  # noqa: S301
@@ -84,7 +77,10 @@ def test_the_trap_springs_when_it_is_trusted(tmp_path):
     ids=["unasked", "beside a broken safe file", "allowed, and read as weights alone"],
 )
 def test_pickled_weights_run_nothing(model_folder, tmp_path, safe, allowed, words):
-    pickle_weights(model_folder, tmp_path / "mark")
+    weights = load_file(model_folder / "model.safetensors")
+    (model_folder / "model.safetensors").unlink()
+    trapped = {**weights, "trap": MakesAFile(tmp_path / "mark")}
+    torch.save(trapped, model_folder / "pytorch_model.bin")
     if safe is not None:
         (model_folder / "model.safetensors").write_bytes(safe)
     with pytest.raises(ModelLoadError, match=words):
