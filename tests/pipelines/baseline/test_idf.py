@@ -25,8 +25,7 @@ def made(tmp_path_factory, model):
     folder = tmp_path_factory.mktemp("idf")
     (folder / "made.txt").write_text("\n".join(sentences("en", 300, 5)))
     for more in ({}, {"idf": True}):
-        made = run_given(model, folder / "out", folder / "made.txt", pairs=150, **more)
-        assert made == DONE
+        assert run_given(model, folder / "out", folder / "made.txt", pairs=150, **more) == DONE
     return folder / "out"
 
 

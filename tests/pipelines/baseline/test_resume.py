@@ -84,15 +84,14 @@ def test_model_added_later_needs_no_crawl(tmp_path, output, model, tiny_folder, 
     np.testing.assert_allclose(rows[1, 2], alone.f1.mean(), atol=1e-5)
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
 def test_output_around_the_folder_of_another_run_is_refused(
-    tmp_path, crawl, finished, model, capsys, overwrite
+    tmp_path, crawl, finished, model, capsys
 ):
     shutil.copytree(finished, tmp_path / "all" / "july")
     before = read_tables(tmp_path / "all" / "july")
-    more = ["--overwrite"] * overwrite
-    assert run_baseline(crawl, tmp_path / "all", model, *more) == UNUSABLE
-    assert "holds the folders of other runs: got 'july' below it" in capsys.readouterr().err
+    for more in ((), ("--overwrite",)):
+        assert run_baseline(crawl, tmp_path / "all", model, *more) == UNUSABLE
+        assert "holds the folders of other runs: got 'july' below it" in capsys.readouterr().err
     assert read_tables(tmp_path / "all" / "july") == before
 
 

@@ -69,7 +69,9 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, 
     assert "Trying again will not help" in said
 
 
-def test_as_many_files_may_fail_as_the_share_says(tmp_path, refused):
+def test_as_many_files_may_fail_as_the_share_says_and_a_table_of_one_pair_is_made(
+    tmp_path, refused
+):
     for number in range(22):
         (tmp_path / f"{number}.txt").write_bytes(b"" if number < 15 else GOOD)
     share = 15 / 22  # times 22 it is a little less than 15
@@ -77,6 +79,8 @@ def test_as_many_files_may_fail_as_the_share_says(tmp_path, refused):
     status, said = refused(tmp_path, pairs=1, max_reject_fraction=share)
     assert status == DONE
     assert "files could not be read: en 15" in said
+    assert "got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
+    assert [check["passed"] for check in description(tmp_path / "out")["checks"]] == [None] * 3
 
 
 def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused):
@@ -95,14 +99,6 @@ def test_link_that_leads_nowhere_is_named(tmp_path, refused):
     assert status == UNUSABLE
     assert "gone.txt" in said
     assert "Repair the link, or remove it" in said
-
-
-def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, refused):
-    (tmp_path / "few.txt").write_bytes(GOOD)
-    status, said = refused(tmp_path / "few.txt", pairs=1)
-    assert status == DONE
-    assert "got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
-    assert [check["passed"] for check in description(tmp_path / "out")["checks"]] == [None] * 3
 
 
 def test_other_sentences_are_refused_or_overwrite(tmp_path, model, capsys):

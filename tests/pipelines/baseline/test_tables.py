@@ -12,7 +12,7 @@ from bertscore_beam.baseline import CHECKS, FEW_PAIRS, check_moments, draw_distr
 from bertscore_beam.crawl import FILTER_VERSION
 from bertscore_core.stats import Moments
 from tests.support.baseline_tables import moments
-from tests.support.crawls import description
+from tests.support.crawls import NAMES, description
 from tests.support.wet import CRAWL
 
 
@@ -108,13 +108,13 @@ def test_a_name_is_not_read_as_a_formula_and_a_long_one_is_written_smaller(title
     assert (image[:60, [0, -1]] == 255).all() or len(title) > len(LONG)  # it fits
 
 
-def test_description_says_where_it_comes_from(finished, names):
+def test_description_says_where_it_comes_from(finished):
     said = description(finished)
     source, sample, layer = said["source"], said["sample"], said["layers"][1]["f1"]
     assert (said["pairs"], said["pairs_wanted"]) == (120, 120)
     assert source["name"] == CRAWL
-    assert source["files_listed"] == len(names) == 4
-    assert {file["file"] for file in source["files"]} <= set(names)
+    assert source["files_listed"] == len(NAMES) == 4
+    assert {file["file"] for file in source["files"]} <= set(NAMES)
     assert all(len(file["sha256"]) == 64 and file["rows"] for file in source["files"])
     assert source["records"] > 4
     assert source["records_broken"] == 0

@@ -76,14 +76,6 @@ def test_a_pair_says_the_hosts_of_its_sentences():
         assert row["same_host"] == (row["candidate"][0] == row["reference"][0])
 
 
-def test_a_pair_of_unknown_hosts_says_so():
-    table = sentences_table(list("abcd"))
-    unknown = table.set_column(2, "host", pa.nulls(4, pa.uint64()))
-    pairs, _ = crawl.pair_neighbours(unknown)
-    assert pairs_of(pairs) == pairs_of(crawl.pair_neighbours(table)[0])
-    assert [column.null_count for column in pairs.columns] == [0, 0, 2, 2, 2]
-
-
 @pytest.mark.parametrize(
     ("pairs", "bits"),
     [(1, 0), (255, 0), (256, 1), (8_192, 6), (262_144, 6), (10**6, 7), (10**7, 10), (10**9, 10)],
