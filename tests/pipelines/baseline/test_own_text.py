@@ -1,6 +1,5 @@
 """The page about a baseline of one's own text: its commands, on 2,000 made-up sentences."""
 
-import re
 import shlex
 import subprocess
 from contextlib import chdir
@@ -24,16 +23,21 @@ TABLE = "en/all-MiniLM-L6-v2.json"
 pytestmark = [pytest.mark.job, pytest.mark.long]
 
 
+def commands():
+    """Yield the words of each command before the part that says it is not run."""
+    page, not_run = PAGE.read_text(encoding="utf-8").split(NOT_RUN)
+    assert not_run.lstrip().startswith("Not run here.")
+    for block in page.split("```sh\n")[1:]:
+        yield from block.partition("```")[0].replace("\\\n", " ").splitlines()
+
+
 def test_the_commands_of_the_page_do_what_it_says(tmp_path, capsys):
     (tmp_path / "news.txt").write_text("\n".join(sentences("en", 2_000, 8)) + "\n")
     texts = sentences("en", 2_200, 8)[2_000:]
     pairs = pa.table({"candidate": texts[:100], "reference": texts[100:]})
     pq.write_table(pairs, tmp_path / "pairs.parquet")
-    page, not_run = PAGE.read_text(encoding="utf-8").split(NOT_RUN)
-    assert not_run.lstrip().startswith("Not run here.")
-    code = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S)).replace("\\\n", " ")
     with chdir(tmp_path):
-        for line in code.splitlines():
+        for line in commands():
             if line.startswith("bertscore-beam "):
                 assert main(shlex.split(line)[1:]) == DONE
             else:
