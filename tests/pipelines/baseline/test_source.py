@@ -118,16 +118,18 @@ def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path,
     folder = tmp_path / "texts"
     for number in (1, 2):
         (folder / str(number)).mkdir(parents=True)
-        (folder / str(number) / "s.txt").write_text("\n".join(sentences("en", 200, number)))
+        texts = [*sentences("en", 200, number), "[SEP]", "[CLS]"]
+        (folder / str(number) / "s.txt").write_text("\n".join(texts))
     words = f"baseline --output {tmp_path}/out --models {model} --pairs 1000 --device cpu"
     words += f" --sentences EN={folder}/1/s.txt en={folder}/2 de={folder}/1/s.txt"
     assert main(words.split()) == DONE
     result = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
-    assert [said["sample"]["sentences"] for said in result] == [400, 200]
+    assert [said["sample"]["sentences"] for said in result] == [402, 202]
+    assert result[0]["pairs_without_tokens"] == 201 - result[0]["pairs"] in (1, 2)
     said = capsys.readouterr().err
     assert "another crawl" not in said
     assert said.count("the sample was too small") == 1
-    assert "en 400 in 2 files, de 200 in 1 files; expected 2,000 of each language" in said
+    assert "en 402 in 2 files, de 202 in 1 files; expected 2,000 of each language" in said
 
 
 def test_limits_of_words_hold_for_given_sentences_and_tell_runs_apart(tmp_path, model, capsys):
