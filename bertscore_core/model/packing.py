@@ -227,12 +227,11 @@ class Packing:
     """How texts of an encoder are laid end to end.
 
     Attributes:
-        first: Position of a text's first token.
-        pad_id: Token id that has the position before the first; None if there is no such rule.
+        pad_id: Token id that does not count, and the position before that of a text's first token;
+            None if positions count from 0 and every token counts.
         fills: Whether batches are filled up to a multiple of 64 tokens.
     """
 
-    first: int
     pad_id: int | None
     fills: bool
 
@@ -241,10 +240,8 @@ class Packing:
         """Return the rules of an architecture that can be packed."""
         # On a CPU shapes need not repeat, and what fills a batch takes time.
         fills = device.type == "cuda"
-        if POSITIONS[architecture.model_type] == FROM_ZERO:
-            return cls(first=0, pad_id=None, fills=fills)
-        pad_id = int(architecture.pad_token_id)
-        return cls(first=pad_id + 1, pad_id=pad_id, fills=fills)
+        from_zero = POSITIONS[architecture.model_type] == FROM_ZERO
+        return cls(pad_id=None if from_zero else int(architecture.pad_token_id), fills=fills)
 
     def lay_out(
         self, ids: TokenIds, lengths: IntArray, *, filler: int
@@ -258,8 +255,8 @@ class Packing:
         size = -(-tokens // _STEP) * _STEP if self.fills else tokens
         rows = np.full((2, size), filler, dtype=np.int64)
         rows[0, :tokens] = ids
+        rows[1] = 0  # also of what fills the row up, which no text sees
         rows[1, :tokens] = self._positions(ids, lengths)
-        rows[1, tokens:] = self.first
         return rows, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
     def _positions(self, ids: TokenIds, lengths: IntArray) -> IntArray:

@@ -281,8 +281,8 @@ def test_a_plan_packs_on_a_gpu_alone_and_its_signature_says_so(folder, changes, 
 def test_positions_are_those_of_the_families():
     texts = some_texts([3, 4])
     ids = np.array([5, 1, 7, 8, 9, 1, 1], dtype=np.int32)
-    zero = model.Packing(first=0, pad_id=None, fills=True)
-    after = model.Packing(first=2, pad_id=1, fills=False)
+    zero = model.Packing(pad_id=None, fills=True)
+    after = model.Packing(pad_id=1, fills=False)
     rows, ends = zero.lay_out(ids, texts.lengths, filler=6)
     assert rows.tolist() == [[5, 1, 7, 8, 9, 1, 1, *[6] * 57], [0, 1, 2, 0, 1, 2, 3, *[0] * 57]]
     assert (ends.tolist(), ends.dtype) == ([0, 3, 7], np.int32)
