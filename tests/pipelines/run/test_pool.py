@@ -149,13 +149,14 @@ def test_child_works_on_several_elements_at_once_with_one_opened_step(tmp_path):
     assert sum((counts for _, counts in done), Counter()) == {"met": 6}
 
 
-def test_a_death_costs_all_elements_in_the_hands_of_the_child(tmp_path, caplog):
-    elements = [f"meet-and-die {number}" for number in range(3)]
+def test_a_death_costs_all_elements_in_the_hands_of_the_child_and_no_other(tmp_path, caplog):
+    elements = [f"meet-and-die {number}" for number in range(6)]
     results, made = run(tmp_path, elements, processes=1, at_once=3)
-    assert results == [["0"], ["1"], ["2"]]
+    assert results == [[str(number)] for number in range(6)]
     assert made.restarts == 1
-    assert set(begun(tmp_path).values()) == {2}
-    for element in elements:
+    counts = [begun(tmp_path)[f"begun {element}"] for element in elements]
+    assert counts == [2, 2, 2, 1, 1, 1]
+    for element in elements[:3]:
         assert f"element {element}" in caplog.text
 
 
