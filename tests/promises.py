@@ -58,7 +58,8 @@ def page() -> str:
         "# Promises, and how they are proven",
         "",
         "What README.md and the other pages promise, and the tests that fail if a promise breaks.",
-        "Each was tried once: the code was broken on purpose, and the tests failed.",
+        "Each was tried once: the code was broken on purpose, and the tests failed. They are part of",
+        "`make test`.",
         "`python -m tests.promises` makes this page from `tests/promises.toml`; `--try` breaks the",
         "code again.",
         "",
@@ -70,14 +71,12 @@ def page() -> str:
         lines.append(f"| {layer['what']} | {layer.get('commit', NEVER)} | {on} |")
     for name in dict.fromkeys(promise.page for promise in promises):
         link = os.path.relpath(ROOT / name, PAGE.parent)
-        lines += ["", f"## [{name}]({link})", "", "| promise | tests | where |", "| - | - | - |"]
+        lines += ["", f"## [{name}]({link})", "", "| promise | tests |", "| - | - |"]
         for promise in promises:
             if promise.page == name:
                 tests = "<br>".join(f"`{test.removeprefix('tests/')}`" for test in promise.tests)
-                where = seen[promise.layer]
-                ran = where["what"] if "date" in where else NEVER
                 text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", " ".join(promise.text.split()))
-                lines.append(f"| {text} | {tests or where['what']} | {ran} |")
+                lines.append(f"| {text} | {tests or seen[promise.layer]['what']} |")
     return "\n".join(lines) + "\n"
 
 

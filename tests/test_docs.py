@@ -65,11 +65,7 @@ def commands_in(code: str) -> Iterator[list[str]]:
             yield words[words.index("bertscore-beam") + 1 :]
 
 
-LIBRARY, TRAINING = PAGES["docs/library-and-training.md"].split("## In training\n")
-EXAMPLES = {page: EXAMPLE.findall(text) for page, text in PAGES.items()} | {
-    "docs/library-and-training.md": EXAMPLE.findall(LIBRARY),
-    "training": EXAMPLE.findall(TRAINING),
-}
+EXAMPLES = {page: EXAMPLE.findall(text) for page, text in PAGES.items() if EXAMPLE.search(text)}
 """The Python blocks of a page, each with what it prints: a text block next to it, or ""."""
 
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
@@ -107,12 +103,7 @@ def test_a_page_opens_with_what_the_reader_gets(page):
     assert first[0] not in "|`#-"
 
 
-LONG = pytest.param("training", marks=pytest.mark.long)  # it trains a model
-
-
-@pytest.mark.parametrize(
-    "page", [LONG if name in LONG.values else name for name, found in EXAMPLES.items() if found]
-)
+@pytest.mark.parametrize("page", EXAMPLES)
 @pytest.mark.model
 def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
     """The blocks of a page share their names, as they do for a reader who follows it."""
@@ -166,9 +157,11 @@ def test_the_tutorial_runs_as_it_stands(checkout, capsys):
             capsys.readouterr()
             statuses.append(cli.main(command))
             printed = capsys.readouterr().out
-            assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), (
-                printed
-            )
+            also = blocks("docs/compare.md", "text")[:1] if command[0] == "compare" else []
+            for shown in (expected, *also):
+                assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS), (
+                    printed
+                )
     assert statuses == [0, 0, 0, 4, 0, 0]
 
 

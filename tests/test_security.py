@@ -60,13 +60,6 @@ def change_json(path: Path, **changes) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def pickle_weights(folder: Path, mark: Path) -> None:
-    """Replace a model's weights by the same ones, pickled, with something that makes a file."""
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    torch.save({**weights, "trap": MakesAFile(mark)}, folder / "pytorch_model.bin")
-
-
 def test_the_trap_springs_when_it_is_trusted(tmp_path):
     """The tests below can fail."""
     pickle.loads(pickle.dumps(MakesAFile(tmp_path / "mark")))  # noqa: S301
@@ -84,7 +77,10 @@ def test_the_trap_springs_when_it_is_trusted(tmp_path):
     ids=["unasked", "beside a broken safe file", "allowed, and read as weights alone"],
 )
 def test_pickled_weights_run_nothing(model_folder, tmp_path, safe, allowed, words):
-    pickle_weights(model_folder, tmp_path / "mark")
+    weights = load_file(model_folder / "model.safetensors")
+    (model_folder / "model.safetensors").unlink()
+    trapped = {**weights, "trap": MakesAFile(tmp_path / "mark")}
+    torch.save(trapped, model_folder / "pytorch_model.bin")
     if safe is not None:
         (model_folder / "model.safetensors").write_bytes(safe)
     with pytest.raises(ModelLoadError, match=words):
@@ -220,18 +216,6 @@ def score(dump: Path, output: Path, temporary: Path) -> subprocess.CompletedProc
     )
 
 
-@pytest.fixture(scope="module")
-def canary_run(tmp_path_factory):
-    """Score the canaries once to the end, and once into a folder where a part cannot be written."""
-    folder = tmp_path_factory.mktemp("canary")
-    write_canaries(folder / "dump")
-    whole = score(folder / "dump", folder / "out", folder / "tmp")
-    (folder / "broken").mkdir()
-    (folder / "broken" / "a-rows.parquet").write_bytes(b"in the way")
-    broken = score(folder / "dump", folder / "broken", folder / "broken-tmp")
-    return folder, whole, broken
-
-
 def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
@@ -249,8 +233,14 @@ def everything_in(path: Path) -> bytes:
 
 @pytest.mark.long
 @pytest.mark.process
-def test_texts_appear_in_parts_and_nowhere_else(canary_run):
-    folder, whole, broken = canary_run
+def test_texts_appear_in_parts_alone_and_new_files_have_the_permissions_of_new_files(tmp_path):
+    """In a run to the end, and in one into a folder where a part cannot be written."""
+    folder = tmp_path
+    write_canaries(folder / "dump")
+    whole = score(folder / "dump", folder / "out", folder / "tmp")
+    (folder / "broken").mkdir()
+    (folder / "broken" / "a-rows.parquet").write_bytes(b"in the way")
+    broken = score(folder / "dump", folder / "broken", folder / "broken-tmp")
     said = whole.stdout + whole.stderr + broken.stdout + broken.stderr
     assert CANARY.encode() not in said
     assert whole.returncode == cli.BROKEN  # a split could not be read
@@ -266,55 +256,33 @@ def test_texts_appear_in_parts_and_nowhere_else(canary_run):
     }
     assert len(names) >= 4  # the canary is there to be found
     assert (folder / "out" / "_summary.json") in written
-
-
-@pytest.mark.long
-@pytest.mark.process
-def test_new_files_have_the_permissions_of_new_files(canary_run):
-    folder, _, _ = canary_run
-    made = list((folder / "out").rglob("*"))
+    made = (folder / "out").rglob("*")
     modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in made}
     assert modes == {(False, 0o640), (True, 0o750)}
 
 
 @pytest.mark.job
-def test_passwords_are_not_repeated(tmp_path, capfd):
-    """In an address, in its query, and in an option for Beam."""
-    with s3_bucket() as bucket:
-        dump = write_dump(tmp_path / "dump", [6])
-        fsspec.filesystem("s3").put(str(dump / "shard-000.parquet"), f"{bucket}/a.parquet")
-        address = over_http(f"{bucket}/a.parquet") + f"?X-Amz-Signature={SECRET}"
-        flags = ["--input", address, "--output", str(tmp_path / "out"), "--device", "cpu"]
-        flags += ["--", f"--s3_secret_access_key={SECRET}"]
-        assert cli.main(["score", *flags]) == cli.DONE
-        wrong = address.replace("a.parquet", "gone.parquet").replace("//", f"//me:{SECRET}@")
-        flags[1], flags[3] = wrong, str(tmp_path / "other")
-        assert cli.main(["score", *flags]) != cli.DONE
-    said = capfd.readouterr()
-    assert SECRET not in said.out + said.err
-    assert "***" in said.err
-    run = json.loads((tmp_path / "out" / "_run.json").read_text())
-    assert "X-Amz-Signature=***" in run["options"]["input"][0]
-    written = files_below(tmp_path / "out")
-    assert [path for path in written if SECRET.encode() in everything_in(path)] == []
-
-
-@pytest.mark.job
 def test_passwords_of_addresses_are_in_no_name_record_or_log(tmp_path, capfd):
-    """Of two hosts, so that their names become names of folders; and one file that fails."""
+    """Of two hosts, so that their names become names of folders; one file fails, one is gone."""
     with s3_bucket() as bucket:
         dump = write_dump(tmp_path / "dump", [6])
         for name in ("a", "bad"):
             fsspec.filesystem("s3").put(str(dump / "shard-000.parquet"), f"{bucket}/{name}.parquet")
         fsspec.filesystem("s3").pipe_file(f"{bucket}/bad.parquet", b"PAR1 not PAR1")
         address = over_http(f"{bucket}/a.parquet").replace("//", f"//me:{SECRET}@{SECRET}@")
-        other = address.replace("127.0.0.1", "localhost")
+        other = address.replace("127.0.0.1", "localhost") + f"?X-Amz-Signature={SECRET}"
         bad = over_http(f"{bucket}/bad.parquet").replace("//", f"//me:{SECRET}@") + f"?pwd={SECRET}"
         flags = ["--input", address, other, bad, "--output", str(tmp_path / "out")]
         flags += ["--device", "cpu", "--max-reject-fraction", "1"]
+        flags += ["--", f"--s3_secret_access_key={SECRET}"]
         assert cli.main(["score", *flags]) == cli.DONE
+        gone = ["--input", other.replace("a.parquet", "gone.parquet"), "--output", f"{tmp_path}/no"]
+        assert cli.main(["score", *gone, "--device", "cpu"]) != cli.DONE
     said = capfd.readouterr()
     assert SECRET not in said.out + said.err
+    assert re.search(r"\*\*\*.*gone\.parquet", said.err)
+    run = json.loads((tmp_path / "out" / "_run.json").read_text())
+    assert "X-Amz-Signature=***" in run["options"]["input"][1]
     parts = [
         path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("part-*.parquet")
     ]

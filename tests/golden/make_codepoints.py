@@ -11,6 +11,7 @@ Run it in the project's environment, with Python 3.11::
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import groupby
@@ -22,15 +23,9 @@ from tokenizers import normalizers, pre_tokenizers
 TARGET = Path(__file__).resolve().parents[2] / "bertscore_core" / "data" / "codepoints.csv"
 UNICODE = "14.0.0"
 # As in BERT's own tokenization.py: CJK blocks, not scripts.
-IDEOGRAPHS = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B820, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
+IDEOGRAPH = re.compile(
+    "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f"
+    "\U0002b740-\U0002b81f\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f]"
 )
 
 
@@ -39,7 +34,7 @@ def slow_treatment(code: int) -> str:
     category = unicodedata.category(chr(code))
     if category.startswith("C") and chr(code) not in "\t\n\r":
         return "drop"
-    if any(first <= code <= last for first, last in IDEOGRAPHS):
+    if IDEOGRAPH.match(chr(code)):
         return "ideograph"
     if category == "Mn":
         return "accent"

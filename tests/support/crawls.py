@@ -7,24 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_beam.cli.main import main
+from bertscore_beam.crawl import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text
-from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
+from tests.support.wet import CRAWL, wet_bytes, wet_name, write_crawl
 
 LANGUAGES = ("en", "de")
 TABLES = tuple(
     f"{language}/bert.{kind}" for language in LANGUAGES for kind in ("tsv", "json", "png")
 )
+NAMES = [wet_name(number) for number in range(4)]
+"""Names of the files of a crawl, if no other number of them is asked for."""
 
 
 def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
     """Make WET files of pages in the languages and in one that is not asked for."""
     generator = random.Random(seed)
 
-    def made(file: int, page: int) -> WetPage:
+    def made(file: int, page: int) -> Page:
         language = generator.choice((*LANGUAGES, "fr"))
         url = f"https://www.host{generator.randrange(200)}.example/{file}/{page}"
         text = page_text(language, 10, 1000 * file + page)
-        return WetPage(url=url, text=text, languages=(HEADER_CODES[language],))
+        return Page(url=url, text=text, languages=(HEADER_CODES[language],))
 
     return [wet_bytes([made(file, page) for page in range(pages)]) for file in range(number)]
 
@@ -62,13 +65,11 @@ def assert_same(output: Path, tables: Mapping[str, bytes], *kinds: str) -> None:
 
 def run_given(model: object, output: object, *files: object, **changes: object) -> int:
     """Run the command on files of English sentences, and return its status."""
-    flags = {"pairs": 300, "seed": 1, "device": "cpu"} | changes
-    words = []
-    for name, value in flags.items():
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     sources = [f"en={file}" for file in files]
-    command = ["baseline", "--sentences", *sources, "--output", output, "--models", model, *words]
-    return main([str(word) for word in command])
+    words = ["baseline", "--sentences", *sources, "--output", output, "--models", model]
+    for name, value in ({"pairs": 300, "seed": 1, "device": "cpu"} | changes).items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
+    return main([str(word) for word in words])
 
 
 def description(output: Path, table: str = "en/bert.json") -> dict[str, Any]:

@@ -1,34 +1,17 @@
 """WET files as Common Crawl publishes them, made up; the same bytes every time."""
 
-import base64
 import gzip
-import hashlib
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bertscore_beam.crawl import Page
 
 CRAWL = "CC-MAIN-2026-30"
 DATE = b"2026-07-14T06:21:11Z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WetPage:
-    """A page to be written.
-
-    Attributes:
-        url: Its address.
-        text: Its text.
-        languages: ISO 639-3 codes; with none there is no language header.
-    """
-
-    url: str
-    text: str
-    languages: tuple[str, ...] = ()
-
-
-def some_pages(number: int) -> list[WetPage]:
+def some_pages(number: int) -> list[Page]:
     """Return short pages, all different, some with no text, no language or another script."""
     kinds = [
         (("eng",), "The ferry leaves at noon.\nPage {} was written by hand.\n"),
@@ -38,7 +21,7 @@ def some_pages(number: int) -> list[WetPage]:
         (("fra",), ""),
     ]
     return [
-        WetPage(
+        Page(
             url=f"https://site-{i % 7}.example/page/{i}",
             languages=kinds[i % len(kinds)][0],
             text=kinds[i % len(kinds)][1].format(i),
@@ -53,36 +36,32 @@ def record(
     url: str = "https://site.example/",
     languages: Sequence[str] = (),
     line_end: bytes = b"\r\n",
-    version: bytes = b"WARC/1.0",
     change: Mapping[bytes, bytes | None] | None = None,
     after: bytes | None = None,
 ) -> bytes:
-    """Return one conversion record, not compressed, with every header a real one has.
+    """Return one conversion record, not compressed, with headers as a real one has.
 
     Args:
         block: The content.
         url: Where it was found.
         languages: ISO 639-3 codes; with none there is no language header.
         line_end: Between headers and behind the block.
-        version: The first line.
         change: Headers with another value, None to leave one out.
         after: What comes behind the block, by default two line ends.
     """
-    digest = base64.b32encode(hashlib.sha1(block, usedforsecurity=False).digest())
     headers: dict[bytes, bytes | None] = {
         b"WARC-Type": b"conversion",
         b"WARC-Target-URI": url.encode(),
         b"WARC-Date": DATE,
-        b"WARC-Record-ID": _record_id(b"conversion" + url.encode()),
-        b"WARC-Refers-To": _record_id(b"response" + url.encode()),
-        b"WARC-Block-Digest": b"sha1:" + digest,
+        b"WARC-Record-ID": b"<urn:uuid:0c5a1cc5-3b0a-5f0e-8d1c-5b1f3a0c9a77>",
+        b"WARC-Block-Digest": b"sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
         b"WARC-Identified-Content-Language": ",".join(languages).encode() or None,
         b"Content-Type": b"text/plain",
         b"Content-Length": str(len(block)).encode(),
         **(change or {}),
     }
     lines = [b"%s: %s" % (name, value) for name, value in headers.items() if value is not None]
-    head = line_end.join([version, *lines, b"", b""])
+    head = line_end.join([b"WARC/1.0", *lines, b"", b""])
     return head + block + (2 * line_end if after is None else after)
 
 
@@ -93,7 +72,6 @@ def warcinfo(line_end: bytes = b"\r\n") -> bytes:
         b"WARC-Type": b"warcinfo",
         b"WARC-Filename": b"MADE-UP.warc.wet.gz",
         b"WARC-Target-URI": None,
-        b"WARC-Refers-To": None,
         b"Content-Type": b"application/warc-fields",
     }
     return record(block, line_end=line_end, change=change)
@@ -104,13 +82,13 @@ def member(content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
 
-def wet_bytes(pages: Sequence[WetPage], **how: Any) -> bytes:
+def wet_bytes(pages: Sequence[Page], **how: Any) -> bytes:
     """Return a WET file, made as `wet_members` says."""
     return b"".join(wet_members(pages, **how))
 
 
 def wet_members(
-    pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
+    pages: Sequence[Page], *, members: str = "each", line_end: bytes = b"\r\n"
 ) -> list[bytes]:
     """Return the members (without gzip: the records) of which `wet_bytes` makes a file.
 
@@ -152,7 +130,3 @@ def write_crawl(root: Path, files: Sequence[bytes]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-
-
-def _record_id(name: bytes) -> bytes:
-    return f"<urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name.decode())}>".encode()

@@ -109,7 +109,7 @@ def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
         if not record.fits(job.options):
             return None
         sample = read_sample(job.folder, language)
-    except (FileNotFoundError, ValueError, TypeError):
+    except (FileNotFoundError, EOFError, ValueError, TypeError):
         return None
     return record if sample_digest(sample) == record.digest else None
 
@@ -148,7 +148,8 @@ def _read_files(
     notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
     read = {failed_path(file.label) for file in lacking} - set(map(failed_path, failed))
     job.folder.delete(*sorted(notes & read))
-    if len(failed) > job.options.max_reject_fraction * len(asked):
+    # A product would be rounded: 29 of 100 are not more than 0.29.
+    if len(failed) / len(asked) > job.options.max_reject_fraction:
         raise _too_many_failed(job, failed, len(asked))
 
 

@@ -1,5 +1,6 @@
 """List the files of a crawl, or those that the user names, and read given sentences."""
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -11,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,6 +20,7 @@ from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, RECORDS, Page
 from bertscore_beam.dump import input_names, values_as_text
+from bertscore_beam.dump.text import parse_line
 from bertscore_beam.files import Trouble, absolute, mask_credentials, open_source, search
 from bertscore_core.errors import ConfigError, InputError
 
@@ -354,9 +355,6 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
     while line := stream.readline(2 * MAX_PAGE_BYTES):  # of a longer one no piece is JSON
         if line.isspace():
             continue
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            row = None
+        row = parse_line(line.removeprefix(codecs.BOM_UTF8))
         row = row if isinstance(row, dict) else {}
         yield row.get(TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)

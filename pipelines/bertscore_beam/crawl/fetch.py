@@ -175,6 +175,8 @@ add a contact."""
 
 LONGEST_PAUSE = 120.0
 """Seconds between two attempts at most, unless the server asks for more."""
+MOST_SECONDS = 2_000_000.0
+"""Longest timeout or pause, 23 days: a socket counts milliseconds in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +203,13 @@ class FetchPolicy:
     contact: str | None = None
 
     def __post_init__(self) -> None:
-        sound = self.attempts >= 1 and self.timeout > 0 and self.pause >= 0
+        times = 0 < self.timeout <= MOST_SECONDS and 0 <= self.pause <= MOST_SECONDS
         agent = self.user_agent
-        if not (sound and agent.isascii() and agent.isprintable()):
+        if not (self.attempts >= 1 and times and agent.isascii() and agent.isprintable()):
             raise ConfigError(
                 f"files cannot be fetched like this: got {self}; expected attempts of at least 1, "
-                "a timeout above 0, a pause of at least 0 and a contact in printable ASCII."
+                "a timeout above 0, a pause of at least 0 and a contact in printable ASCII; no "
+                f"time above {MOST_SECONDS:,.0f} seconds."
             )
 
     @property

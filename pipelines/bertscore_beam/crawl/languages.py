@@ -121,7 +121,7 @@ def check_installed(*, pages: bool = True) -> None:
 
 
 def check_tag(code: str) -> str:
-    """Return a language's code in lower case, whether or not the language can be detected.
+    """Return a language's code in lower case with hyphens, whether or not it can be detected.
 
     Raises:
         ConfigError: it is not the code of a language.
@@ -133,7 +133,7 @@ def check_tag(code: str) -> str:
             f"unknown language {code!r}: expected a code such as en, de or zh-tw. Write "
             "--sentences CODE=PATH."
         )
-    return code.lower()
+    return code.lower().replace("_", "-")
 
 
 def check_language(code: str) -> str:

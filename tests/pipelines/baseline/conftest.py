@@ -8,7 +8,6 @@ import pytest
 from bertscore_beam.baseline import baseline_tables, draw_distributions
 from bertscore_beam.run import DONE, OutputFolder, hold
 from tests.support.crawls import make_crawl, read_tables, run_baseline
-from tests.support.wet import wet_name
 
 _drawn: dict[tuple[bytes, str], bytes] = {}
 
@@ -46,12 +45,6 @@ def namesake(model, tmp_path_factory):
 @pytest.fixture(scope="session")
 def crawl(tmp_path_factory):
     return make_crawl(tmp_path_factory.mktemp("crawl"))
-
-
-@pytest.fixture(scope="session")
-def names():
-    """Return the names of the crawl's files."""
-    return [wet_name(number) for number in range(4)]
 
 
 @pytest.fixture(scope="session")

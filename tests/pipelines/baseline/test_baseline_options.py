@@ -62,29 +62,28 @@ def options(tmp_path, **changes):
     return BaselineOptions(output=str(tmp_path / "out"), **values | changes)
 
 
-@pytest.mark.parametrize("where", ["beam", "beam_scoring"])
-def test_baselines_on_remote_workers_need_a_device_too(tmp_path, where):
-    chosen = options(tmp_path, dtype="float16", **{where: FLINK})
-    with pytest.raises(ConfigError, match="float16 needs to know the workers' device"):
-        prepare_baseline(chosen, Runner.of(chosen))
-    device = options(tmp_path, dtype="float16", device="cuda", **{where: FLINK})
-    (model,) = prepare_baseline(device, Runner.of(device)).models
-    assert model.config.device == "cuda"
+NO_DEVICE = "float16 needs to know the workers' device"
 
 
 @pytest.mark.parametrize(
-    ("flag", "words"),
+    ("changes", "words"),
     [
-        ("--no_wait_until_finish", "cannot run detached"),
-        ("--runner=DaskRunner", "runner 'dask' cannot be used"),
-        ("--direct_num_workers=many", "Beam's options cannot be used"),
+        ({"beam": FLINK, "dtype": "float16"}, NO_DEVICE),
+        ({"beam_scoring": FLINK, "dtype": "float16"}, NO_DEVICE),
+        ({"beam_scoring": ("--no_wait_until_finish",)}, "cannot run detached"),
+        ({"beam_scoring": ("--runner=DaskRunner",)}, "runner 'dask' cannot be used"),
+        ({"beam_scoring": ("--direct_num_workers=many",)}, "Beam's options cannot be used"),
     ],
 )
-def test_options_for_scoring_alone_are_checked_before_any_work(tmp_path, flag, words):
-    chosen = options(tmp_path, beam_scoring=(flag,))
+def test_where_pairs_are_scored_is_checked_before_any_work(tmp_path, changes, words):
+    chosen = options(tmp_path, **changes)
     with pytest.raises(ConfigError, match=words):
         prepare_baseline(chosen, Runner.of(chosen))
     assert not (tmp_path / "out").exists()
+    if words == NO_DEVICE:
+        device = options(tmp_path, device="cuda", **changes)
+        (model,) = prepare_baseline(device, Runner.of(device)).models
+        assert model.config.device == "cuda"
 
 
 def test_without_a_model_each_language_gets_the_one_that_score_takes(tmp_path):

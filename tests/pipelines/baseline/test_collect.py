@@ -6,7 +6,7 @@ import shutil
 from bertscore_beam.cli.main import main
 from bertscore_beam.run import BROKEN, DONE
 from tests.support.crawl_texts import sentences
-from tests.support.crawls import assert_same, description, run_baseline
+from tests.support.crawls import NAMES, assert_same, description, run_baseline
 from tests.support.text_files import to_jsonl, write_text
 from tests.support.web import web_server
 from tests.support.wet import CRAWL
@@ -14,71 +14,58 @@ from tests.support.wet import CRAWL
 SOON = ("--fetch-pause", "0.01", "--fetch-timeout", "0.5")
 
 
-def test_each_fault_that_passes_costs_a_retry(tmp_path, crawl, model, names, tables):
-    several = (
-        ["503", "stall", "stall"],
-        ["429 Retry-After: 1"],
-        ["close early", "close early", "503", "503"],
-        ["reset", "429 Retry-After: 1", "reset", "reset"],
-    )
-    faults = {f"/{name}": of_file for name, of_file in zip(names, several, strict=True)}
-    with web_server(crawl, faults) as web:
-        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON) == DONE
-    assert_same(tmp_path / "out", tables, ".tsv", ".png")
-    assert description(tmp_path / "out")["source"]["retries"] == 12
-
-
 def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
-    tmp_path, crawl, model, names, tables, capsys
+    tmp_path, crawl, model, tables, capsys
 ):
     output = tmp_path / "out"
-    flags = (*SOON, "--fetch-attempts", 2)
-    with web_server(crawl, {f"/{names[0]}": ["503"] * 2, f"/{names[3]}": ["404"]}) as web:
+    flags = (*SOON, "--fetch-attempts", 2, "--downloads", 1, "--contact", "mailto:me@a.example")
+    faults = {NAMES[0]: ["503"] * 2, NAMES[1]: ["close early"], NAMES[3]: ["404"]}
+    with web_server(crawl, {f"/{name}": of_file for name, of_file in faults.items()}) as web:
         assert run_baseline(f"{web.url}/", output, model, *flags) == BROKEN
         said = capsys.readouterr().err
         assert not list(output.glob("*/*.tsv"))
         assert "could not be read, more than --max-reject-fraction 0.01 allows" in said
         assert run_baseline(f"{web.url}/", output, model, *flags) == DONE
+        assert web.most_at_once == 1
         paths = [request.path for request in web.requests]
-    assert_same(output, tables, ".tsv")
-    assert paths.count(f"/{names[1]}") == 1  # what was read is not read again
+        agents = {request.headers["user-agent"] for request in web.requests}
+    assert_same(output, tables, ".tsv", ".png")
+    assert all("mailto:me@a.example" in agent for agent in agents)
+    # What was read is not read again.
+    assert [paths.count(f"/{name}") for name in NAMES] == [3, 2, 1, 2]
+    assert description(output)["source"]["retries"] == 1
     assert not list((output / "_failed").rglob("*.json"))
 
 
-def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, capsys):
+def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, capsys):
     cut = shutil.copytree(crawl, tmp_path / "crawl")
-    file = cut / names[0]
+    file = cut / NAMES[0]
     file.write_bytes(file.read_bytes()[:-1000])
     output = tmp_path / "out"
     allowed = ("--max-reject-fraction", 0.5, "--first-files", 4)
     assert run_baseline(cut, output, model, *allowed) == DONE
     assert "files could not be read: en 1, de 1; see _failed/." in capsys.readouterr().err
     failed = description(output)["source"]["failed"]
-    assert [note["file"] for note in failed] == [names[0]]
+    assert [note["file"] for note in failed] == [NAMES[0]]
     assert "Compressed file ended" in failed[0]["reason"]
     assert len(description(output)["source"]["files"]) == 3
     # Repaired, it is read by the next run, which takes the sample again.
-    shutil.copy(crawl / names[0], file)
+    shutil.copy(crawl / NAMES[0], file)
     assert run_baseline(cut, output, model, "--first-files", 4) == DONE
     assert description(output)["source"]["failed"] == []
     assert len(description(output)["source"]["files"]) == 4
 
 
-def test_broken_documents_fail_their_file_by_name_or_are_said(tmp_path, model, capsys):
+def test_broken_documents_are_left_out_and_said(tmp_path, model, capsys):
     texts = sentences("en", 100, 1)
     rows = [{"text": text, "url": f"https://h{n}.example/"} for n, text in enumerate(texts)]
-    for broken, status in ((2, BROKEN), (1, DONE)):
-        file = write_text(tmp_path / f"{broken}.jsonl", to_jsonl([*rows, *[{}] * broken]))
-        words = f"baseline --documents en={file} --output {tmp_path}/{broken} --models {model}"
-        assert main([*words.split(), "--pairs", "20"]) == status
-        said = capsys.readouterr().err
-        if status == BROKEN:
-            assert "2.jsonl: CrawlFileError: the file holds too few documents: got 2 of 102" in said
-            assert not list((tmp_path / "2").glob("*/*.tsv"))
-    assert "records could not be read and were left out: en 1 of 101." in said
-    source = description(tmp_path / "1")["source"]
+    file = write_text(tmp_path / "a.jsonl", to_jsonl([*rows, {}]))
+    words = f"baseline --documents en={file} --output {tmp_path}/out --models {model} --pairs 20"
+    assert main(words.split()) == DONE
+    assert "records could not be read and were left out: en 1 of 101." in capsys.readouterr().err
+    source = description(tmp_path / "out")["source"]
     assert (source["records"], source["records_broken"]) == (101, 1)
-    summary = json.loads((tmp_path / "1" / "_summary.json").read_text())
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
     assert summary["languages"]["en"]["records_broken"] == 1
 
 

@@ -33,14 +33,34 @@ def made(tmp_path):
     return lambda number, **changes: write_made(tmp_path / str(number), moments(number, **changes))
 
 
-def test_samples_of_one_distribution_agree_within_error(made, capsys):
-    (result,) = compared(capsys, made(1), made(2))
-    assert result["verdict"] == "agree within error"
-    assert result["pairs"] == [2000, 2000]
-    wanted = np.hypot(moments(1).standard_errors, moments(2).standard_errors)
+OTHER_TEXT = "differ by more than the sampling error: other text"
+UNKNOWN = "no standard errors are known"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_large", "verdict"),
+    [
+        ({}, {}, False, "agree within error$"),
+        ({}, {"shift": 0.01}, False, OTHER_TEXT),
+        ({}, {"shift": -0.05}, True, f"{OTHER_TEXT}.*by more than 0.03"),
+        # An error that a description leaves open is not taken for none.
+        *((one, {"pairs": 1}, True, UNKNOWN) for one in ({}, {"pairs": 1})),
+    ],
+)
+def test_differences_are_judged_by_the_errors_of_both(
+    made, capsys, first, second, is_large, verdict
+):
+    (result,) = compared(capsys, made(1, **first), made(2, **second))
+    assert re.match(verdict, result["verdict"])
+    assert result["is_large"] == is_large
+    samples = (moments(1, **first), moments(2, **second))
+    assert result["pairs"] == [sample.num_pairs for sample in samples]
+    wanted = np.hypot(*(sample.standard_errors for sample in samples))
     for layer, errors in zip(result["layers"], wanted, strict=True):
-        assert layer["errors"] == pytest.approx(errors)
-        assert layer["in_errors"] == pytest.approx(layer["differences"] / errors)
+        is_known = np.isfinite(errors).all()
+        assert layer["errors"] == (pytest.approx(errors) if is_known else [None] * 3)
+        ratios = pytest.approx(layer["differences"] / errors)
+        assert layer["in_errors"] == (ratios if is_known else [None] * 3)
 
 
 def test_errors_that_do_not_allow_for_hosts_are_said(made, capsys):
@@ -60,16 +80,6 @@ def test_errors_that_do_not_allow_for_hosts_are_said(made, capsys):
     assert result["verdict"] == "the same numbers"
 
 
-@pytest.mark.parametrize(
-    ("shift", "is_large", "words"),
-    [(0.01, False, "other text"), (-0.05, True, "other text.*by more than 0.03")],
-)
-def test_other_text_differs_more_than_sampling_error(made, capsys, shift, is_large, words):
-    (result,) = compared(capsys, made(1), made(2, shift=shift))
-    assert re.match(f"differ by more than the sampling error: {words}", result["verdict"])
-    assert result["is_large"] == is_large
-
-
 def test_errors_of_one_table_are_used_when_the_other_has_none(made):
     known = read_table(str(made(1)))
     unknown = Table(name="b", rows=known.rows + 1e-5, errors=np.full(known.rows.shape, np.nan))
@@ -77,13 +87,6 @@ def test_errors_of_one_table_are_used_when_the_other_has_none(made):
         errors = np.array([layer["errors"] for layer in result["layers"]])
         assert errors == pytest.approx(moments(1).standard_errors)
         assert result["verdict"] == "agree within error"
-
-
-@pytest.mark.parametrize("pairs", [1, 2000])
-def test_an_error_that_a_description_leaves_open_is_not_taken_for_none(made, capsys, pairs):
-    (result,) = compared(capsys, made(1, pairs=pairs), made(2, pairs=1))
-    assert result["layers"][0]["errors"] == result["layers"][0]["in_errors"] == [None] * 3
-    assert result["verdict"].startswith("no standard errors are known")
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12))

@@ -98,12 +98,10 @@ def test_sentences_come_in_pieces_and_the_same_file_in_two_languages_is_two(
     assert index.files("en", ["a"])[files[0].sentences].rows == {"en": 20}
 
 
-@pytest.mark.process
-def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, monkeypatch):
-    with web_server({"/f0000": crawl_files(1, pages=5)[0]}) as web:
-        files = [files_of(1, f"{web.url}/", codes)[0] for codes in (("en",), ("de", "en"))]
-        for file in files:
-            read(folder, file)
+def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, tmp_path, monkeypatch):
+    (tmp_path / "f0000").write_bytes(crawl_files(1, pages=5)[0])
+    files = [files_of(1, f"{tmp_path}/", codes)[0] for codes in (("en",), ("de", "en"))]
+    assert read(folder, *files) == ["f0000", "f0000"]
     index = index_of(folder)
     assert index.paths("en", ["f0000"]) == [min(file.sentences for file in files)]
     folder.delete(files[1].sentences)
@@ -111,18 +109,6 @@ def test_index_forgets_what_is_gone_and_counts_a_file_once(folder, monkeypatch):
     index.refresh()
     assert index.paths("en", ["f0000"]) == [files[0].sentences]
     assert not index.has("de", "f0000")
-
-
-def test_files_of_the_web_are_each_fetched_once_and_politely(tmp_path, crawl, model, tables):
-    with web_server(crawl) as web:
-        flags = ("--fetch-pause", "0.01", "--downloads", 1, "--contact", "mailto:me@a.example")
-        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == DONE
-        assert web.most_at_once == 1
-        agents = {request.headers["user-agent"] for request in web.requests}
-        paths = [request.path for request in web.requests]
-    assert all("mailto:me@a.example" in agent for agent in agents)
-    assert len(paths) == len(set(paths)) == 1 + 4  # each file once, whole
-    assert read_tables(tmp_path / "out") == tables
 
 
 @pytest.mark.long

@@ -25,49 +25,28 @@ def made(tmp_path_factory, model):
     folder = tmp_path_factory.mktemp("idf")
     (folder / "made.txt").write_text("\n".join(sentences("en", 300, 5)))
     for more in ({}, {"idf": True}):
-        made = run_given(model, folder / "out", folder / "made.txt", pairs=150, **more)
-        assert made == DONE
+        assert run_given(model, folder / "out", folder / "made.txt", pairs=150, **more) == DONE
     return folder / "out"
 
 
-@pytest.fixture(scope="module")
-def weighing(model):
-    """Return a scorer with idf weights, at every layer."""
+def test_weights_are_counted_over_the_pairs_which_both_tables_share(made, model):
+    pairs = pa.concat_tables(map(pq.read_table, (made / "_pairs" / "en").glob("*.parquet")))
+    sides = [pairs[name].to_pylist() for name in ("candidate", "reference")]
     config = ScorerConfig(
         model=str(model), idf=True, all_layers=True, layer_semantics="cut", device="cpu"
     )
-    return BertScorer(config)
-
-
-def paired(made):
-    return pa.concat_tables(map(pq.read_table, (made / "_pairs" / "en").glob("*.parquet")))
-
-
-def weights(made):
-    return IdfTable.from_bytes((made / "_idf" / "en" / "bert.idf.npz").read_bytes())
-
-
-def test_weights_are_counted_over_the_pairs_which_both_tables_share(made, weighing):
-    pairs = paired(made)
-    texts = [*pairs["candidate"].to_pylist(), *pairs["reference"].to_pylist()]
-    result = weights(made)
-    assert result.frequencies == weighing.count_idf(texts).frequencies
-    assert result.frequencies.num_documents == 300
-    signatures = [Signature.parse(description(made, name)["signature"]) for name in (TABLE, PLAIN)]
-    assert [first.idf for first in signatures] == [result.fingerprint, "none"]
-    assert len({description(made, name)["sample"]["pairs_digest"] for name in (TABLE, PLAIN)}) == 1
-
-
-def test_means_are_those_of_weighted_scores(made, weighing):
-    pairs = paired(made)
-    sides = (pairs[name].to_pylist() for name in ("candidate", "reference"))
-    scored = weighing.score(*sides, idf=weights(made)).f1.mean(axis=1)
-    means = {
-        table: np.array([layer["f1"]["mean"] for layer in description(made, table)["layers"]])
-        for table in (TABLE, PLAIN)
-    }
-    assert means[TABLE] == pytest.approx(scored, abs=1e-5)
-    assert np.abs(means[TABLE] - means[PLAIN]).max() > 1e-3
+    scorer = BertScorer(config)
+    weights = IdfTable.from_bytes((made / "_idf" / "en" / "bert.idf.npz").read_bytes())
+    assert weights.frequencies == scorer.count_idf([*sides[0], *sides[1]]).frequencies
+    assert weights.frequencies.num_documents == 300
+    said = [description(made, name) for name in (TABLE, PLAIN)]
+    signatures = [Signature.parse(one["signature"]) for one in said]
+    assert [first.idf for first in signatures] == [weights.fingerprint, "none"]
+    assert len({one["sample"]["pairs_digest"] for one in said}) == 1
+    weighted, plain = (np.array([layer["f1"]["mean"] for layer in one["layers"]]) for one in said)
+    scored = scorer.score(*sides, idf=weights).f1.mean(axis=1)
+    assert weighted == pytest.approx(scored, abs=1e-5)
+    assert np.abs(weighted - plain).max() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from bertscore_beam.baseline import sum_scores
 from bertscore_beam.crawl import HOST_COLUMNS
@@ -59,12 +58,6 @@ def test_dry_run_writes_nothing(tmp_path, crawl, model, capsys):
     assert run_baseline(crawl, tmp_path / "out", model, "--dry-run") == DONE
     assert "files listed: en 4, de 4" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.long
-def test_two_processes_make_the_same_tables(tmp_path, crawl, model, tables):
-    assert run_baseline(crawl, tmp_path / "out", model, "--workers", 2) == DONE
-    assert read_tables(tmp_path / "out") == tables
 
 
 def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, tables):

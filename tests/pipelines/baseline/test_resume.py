@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from bertscore_beam.baseline import BaselineOptions, SourceFiles, begin_baseline
 from bertscore_beam.cli.main import main
 from bertscore_beam.files import TEMPORARY_PREFIX
 from bertscore_beam.options import read_options
-from bertscore_beam.run import DONE, UNUSABLE, FolderLostError, OutputFolder, RunLock, Runner
+from bertscore_beam.run import DONE, UNUSABLE, OutputFolder, RunLock, Runner
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,
@@ -27,7 +26,7 @@ from tests.support.crawls import (
     read_tables,
     run_baseline,
 )
-from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
+from tests.support.lost_folder import assert_nothing_changes_after_loss
 from tests.support.processes import kill_session
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
@@ -35,31 +34,28 @@ from tests.support.wet import CRAWL, listing_bytes
 
 @pytest.mark.long
 def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl, model, tables):
-    output = tmp_path / "out"
+    output, program = tmp_path / "out", [sys.executable, "-m", "bertscore_beam"]
     waits = {f"/{path.relative_to(crawl)}": ["wait 1"] for path in crawl.rglob("*.wet.gz")}
     with web_server(crawl, waits) as web:
         for landmark in ("_manifest/lock.json", "_sentences/*.pq", "_sample/*.npy"):
-            kill_at(landmark, f"{web.url}/", output, model)
+            process = subprocess.Popen(
+                [*program, *baseline(f"{web.url}/", output, model)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                while process.poll() is None and not list(output.glob(landmark)):
+                    time.sleep(0.005)  # the run needs the processor, too
+            finally:
+                kill_session(process.pid)
+                process.wait()
+            assert not (output / "_SUCCESS").exists() or process.returncode == 0
         assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
         paths = [request.path for request in web.requests if request.path.endswith(".wet.gz")]
     assert_same(output, tables, ".tsv", ".png")
     assert len(paths) <= 4 + 3  # each file once, but for those that were under way
     assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
-
-
-def kill_at(landmark, crawl, output, model):
-    command = [str(Path(sys.executable).with_name("bertscore-beam"))]
-    command += baseline(crawl, output, model)
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        while process.poll() is None and not list(output.glob(landmark)):
-            time.sleep(0.005)  # the run needs the processor, too
-    finally:
-        kill_session(process.pid)
-        process.wait()
-    assert not (output / "_SUCCESS").exists() or process.returncode == 0
 
 
 def times_of(files):
@@ -88,15 +84,14 @@ def test_model_added_later_needs_no_crawl(tmp_path, output, model, tiny_folder, 
     np.testing.assert_allclose(rows[1, 2], alone.f1.mean(), atol=1e-5)
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
 def test_output_around_the_folder_of_another_run_is_refused(
-    tmp_path, crawl, finished, model, capsys, overwrite
+    tmp_path, crawl, finished, model, capsys
 ):
     shutil.copytree(finished, tmp_path / "all" / "july")
     before = read_tables(tmp_path / "all" / "july")
-    more = ["--overwrite"] * overwrite
-    assert run_baseline(crawl, tmp_path / "all", model, *more) == UNUSABLE
-    assert "holds the folders of other runs: got 'july' below it" in capsys.readouterr().err
+    for more in ((), ("--overwrite",)):
+        assert run_baseline(crawl, tmp_path / "all", model, *more) == UNUSABLE
+        assert "holds the folders of other runs: got 'july' below it" in capsys.readouterr().err
     assert read_tables(tmp_path / "all" / "july") == before
 
 
@@ -195,6 +190,7 @@ def test_overwriting_starts_again_and_leaves_no_earlier_table(output, crawl, mod
 
 def test_overwriting_with_equal_settings_continues(output, crawl, model, tables):
     (output / "en" / "bert.tsv").unlink()
+    (output / "_sample" / "en.npy").write_bytes(b"")  # taken again
     before = times_of((output / "_moments").rglob("*.npz"))
     assert run_baseline(crawl, output, model, "--overwrite") == DONE
     assert read_tables(output) == tables
@@ -224,39 +220,21 @@ def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, m
     assert "other files" in capsys.readouterr().err
 
 
-@pytest.fixture
-def plan_of(crawl, model, output):
-    """Return what plans a run on the folder, whose source has other files by now."""
-
-    def plan(**changes):
-        options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
-        options = replace(options, **changes)
-        files = SourceFiles(names=(), paths={}, digest="another")
-        return replace(prepare_baseline(options, Runner.of(options)), files={"en": files})
-
-    return plan
-
-
-def begin(plan, output, run):
-    begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), run)), print)
-
-
-@pytest.mark.parametrize("changes", [{}, {"overwrite": True}, {"overwrite": True, "seed": 4}])
-def test_start_of_a_baseline_that_lost_its_folder_changes_nothing(output, plan_of, changes):
-    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
-    plan = plan_of(**changes)
-    before = files_below(output)
-    with pytest.raises(FolderLostError):
-        begin(plan, output, "another")
-    assert files_below(output) == before
-
-
+@pytest.mark.parametrize(
+    ("changes", "looks"),  # as many as there are writes and deletions
+    [({}, 4), ({"overwrite": True}, 6), ({"overwrite": True, "seed": 4}, 6)],
+)
 def test_start_of_a_baseline_changes_nothing_after_it_loses_its_folder(
-    output, plan_of, monkeypatch
+    output, crawl, model, monkeypatch, changes, looks
 ):
-    plan = plan_of(overwrite=True)
-    looks = assert_nothing_changes_after_loss(
-        monkeypatch, output, lambda: begin(plan, output, "mine")
-    )
-    assert not list(output.rglob("*.tsv"))
-    assert looks == 6  # as many as there are writes and deletions
+    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    options = read_options(BaselineOptions, baseline(crawl, output, model)[1:], "baseline")
+    options = replace(options, **changes)
+    other_files = {"en": SourceFiles(names=(), paths={}, digest="another")}
+    plan = replace(prepare_baseline(options, Runner.of(options)), files=other_files)
+
+    def begin():
+        begin_baseline(plan, OutputFolder(str(output), RunLock(str(output), "mine")), print)
+
+    assert assert_nothing_changes_after_loss(monkeypatch, output, begin) == looks
+    assert bool(list(output.rglob("*.tsv"))) == (not changes)

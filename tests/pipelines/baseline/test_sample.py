@@ -78,7 +78,8 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
             for part in record.parts
         ]
         pairs = [pair for table in tables for pair in pairs_of(table)]
-        unknown = {table["candidate_host"].null_count == len(table) for table in tables}
+        of_hosts = (*crawl.HOST_COLUMNS, "same_host")
+        unknown = {table[name].null_count == len(table) for table in tables for name in of_hosts}
         assert unknown == {code != "en"}
         chosen = whole[code].filter(
             pa.array(crawl.is_sampled(whole[code]["priority"].to_numpy(), sample))

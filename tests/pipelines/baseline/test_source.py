@@ -1,8 +1,6 @@
 """Baselines from sentences that somebody has."""
 
-import gzip
 import re
-import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,32 +8,19 @@ import pytest
 
 from bertscore_beam.baseline import extract
 from bertscore_beam.cli.main import main
+from bertscore_beam.crawl import Page
 from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
 from tests.support.crawl_texts import page_text, sentences
 from tests.support.crawls import description, run_given
 from tests.support.text_files import to_jsonl, write_text
-from tests.support.wet import WetPage, wet_bytes
-
-
-def test_text_and_parquet_give_the_same_table(tmp_path, model):
-    texts = sentences("en", 700, 1)
-    plain, zipped, table = (tmp_path / name for name in ("a.txt", "b.txt.gz", "c.parquet"))
-    plain.write_text("\n".join([*texts, "", *texts[:50]]))
-    zipped.write_bytes(gzip.compress("\r\n".join(texts[::-1]).encode()))
-    pq.write_table(pa.table({"text": [*texts, None]}), table)
-    result = set()
-    for file in (plain, zipped, table):
-        output = tmp_path / f"of-{file.name}"
-        assert run_given(model, output, file) == DONE
-        result.add((output / "en" / "bert.tsv").read_bytes())
-    assert len(result) == 1
+from tests.support.wet import wet_bytes
 
 
 def test_documents_give_the_table_of_the_same_pages_of_a_crawl(tmp_path, model, monkeypatch):
     monkeypatch.setattr(extract, "_PAGES", 7)
     hosts = [f"https://www.host{page % 13}.example/{page}" for page in range(60)]
     texts = [page_text("de" if page % 9 == 0 else "en", 10, page) for page in range(60)]
-    pages = [WetPage(url=url, text=text) for url, text in zip(hosts, texts, strict=True)]
+    pages = [Page(url=url, text=text, languages=()) for url, text in zip(hosts, texts, strict=True)]
     rows = [{"url": page.url, "text": page.text} for page in pages]
     (tmp_path / "a.wet.gz").write_bytes(wet_bytes(pages))
     write_text(tmp_path / "en" / "a.jsonl.zst", to_jsonl(rows[:40] + rows[:10]))
@@ -84,6 +69,20 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, 
     assert "Trying again will not help" in said
 
 
+def test_as_many_files_may_fail_as_the_share_says_and_a_table_of_one_pair_is_made(
+    tmp_path, refused
+):
+    for number in range(22):
+        (tmp_path / f"{number}.txt").write_bytes(b"" if number < 15 else GOOD)
+    share = 15 / 22  # times 22 it is a little less than 15
+    assert share * 22 < 15
+    status, said = refused(tmp_path, pairs=1, max_reject_fraction=share)
+    assert status == DONE
+    assert "files could not be read: en 15" in said
+    assert "got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
+    assert [check["passed"] for check in description(tmp_path / "out")["checks"]] == [None] * 3
+
+
 def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused):
     pq.write_table(pa.table({"text": [["One."]]}), tmp_path / "wrong.parquet")
     status, said = refused(tmp_path / "wrong.parquet")
@@ -102,44 +101,35 @@ def test_link_that_leads_nowhere_is_named(tmp_path, refused):
     assert "Repair the link, or remove it" in said
 
 
-def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, refused):
-    (tmp_path / "few.txt").write_bytes(GOOD)
-    status, said = refused(tmp_path / "few.txt", pairs=1)
-    assert status == DONE
-    assert "got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
-    assert [check["passed"] for check in description(tmp_path / "out")["checks"]] == [None] * 3
-
-
 def test_other_sentences_are_refused_or_overwrite(tmp_path, model, capsys):
-    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
-    first.write_text("\n".join(sentences("en", 700, 1)))
-    second.write_text("\n".join(sentences("en", 700, 2)))
-    output = tmp_path / "out"
-    assert run_given(model, output, first) == DONE
-    table = (output / "en" / "bert.tsv").read_bytes()
-    assert run_given(model, output, second) == UNUSABLE
+    file, table = tmp_path / "a.txt", tmp_path / "out" / "en" / "bert.tsv"
+    file.write_text("\n".join(sentences("en", 700, 1)))
+    assert run_given(model, tmp_path / "out", file) == DONE
+    before = table.read_bytes()
+    file.write_text("\n".join(sentences("en", 700, 2)))
+    assert run_given(model, tmp_path / "out", file) == UNUSABLE
     assert "other files" in capsys.readouterr().err
-    assert (output / "en" / "bert.tsv").read_bytes() == table
-    shutil.copy(second, first)
-    assert run_given(model, output, first) == UNUSABLE
-    assert run_given(model, output, first, overwrite=True) == DONE
-    assert (output / "en" / "bert.tsv").read_bytes() != table
+    assert table.read_bytes() == before
+    assert run_given(model, tmp_path / "out", file, overwrite=True) == DONE
+    assert table.read_bytes() != before
 
 
 def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path, model, capsys):
     folder = tmp_path / "texts"
     for number in (1, 2):
         (folder / str(number)).mkdir(parents=True)
-        (folder / str(number) / "s.txt").write_text("\n".join(sentences("en", 200, number)))
+        texts = [*sentences("en", 200, number), "[SEP]", "[CLS]"]
+        (folder / str(number) / "s.txt").write_text("\n".join(texts))
     words = f"baseline --output {tmp_path}/out --models {model} --pairs 1000 --device cpu"
     words += f" --sentences EN={folder}/1/s.txt en={folder}/2 de={folder}/1/s.txt"
     assert main(words.split()) == DONE
     result = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
-    assert [said["sample"]["sentences"] for said in result] == [400, 200]
+    assert [said["sample"]["sentences"] for said in result] == [402, 202]
+    assert result[0]["pairs_without_tokens"] == 201 - result[0]["pairs"] in (1, 2)
     said = capsys.readouterr().err
     assert "another crawl" not in said
     assert said.count("the sample was too small") == 1
-    assert "en 400 in 2 files, de 200 in 1 files; expected 2,000 of each language" in said
+    assert "en 402 in 2 files, de 202 in 1 files; expected 2,000 of each language" in said
 
 
 def test_limits_of_words_hold_for_given_sentences_and_tell_runs_apart(tmp_path, model, capsys):

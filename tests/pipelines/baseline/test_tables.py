@@ -12,7 +12,7 @@ from bertscore_beam.baseline import CHECKS, FEW_PAIRS, check_moments, draw_distr
 from bertscore_beam.crawl import FILTER_VERSION
 from bertscore_core.stats import Moments
 from tests.support.baseline_tables import moments
-from tests.support.crawls import description
+from tests.support.crawls import NAMES, description
 from tests.support.wet import CRAWL
 
 
@@ -98,27 +98,23 @@ def test_so_few_pairs_that_there_is_no_error_can_be_drawn(pairs):
     opened(draw_distributions(few, "t"))
 
 
-@pytest.mark.parametrize("title", ["a_$b$_c^{", "x" * 120, "a\ufffe\x00\x1b[31m\nb"])
-def test_a_name_is_not_read_as_a_formula_and_may_be_long(title):
+LONG = "sentence-transformers/paraphrase-multilingual-mpnet-base-v2, en: 10,000 random pairs"
+
+
+@pytest.mark.parametrize("title", ["a_$b^{$_c", "x" * 120, "a\ufffe\x00\x1b[31m\nb", LONG])
+def test_a_name_is_not_read_as_a_formula_and_a_long_one_is_written_smaller(title):
     image = opened(draw_distributions(moments(0, rows=3, pairs=50), title))
-    assert (image < 128).any()
-
-
-def test_long_names_are_written_smaller_so_that_they_fit():
-    name = "sentence-transformers/paraphrase-multilingual-mpnet-base-v2"
-    png = draw_distributions(moments(0, rows=3, pairs=50), f"{name}, en: 10,000 random pairs")
-    image = opened(png)
-    assert (image[:60, [0, -1]] == 255).all()
     assert (image[:60] < 128).any()
+    assert (image[:60, [0, -1]] == 255).all() or len(title) > len(LONG)  # it fits
 
 
-def test_description_says_where_it_comes_from(finished, names):
+def test_description_says_where_it_comes_from(finished):
     said = description(finished)
     source, sample, layer = said["source"], said["sample"], said["layers"][1]["f1"]
     assert (said["pairs"], said["pairs_wanted"]) == (120, 120)
     assert source["name"] == CRAWL
-    assert source["files_listed"] == len(names) == 4
-    assert {file["file"] for file in source["files"]} <= set(names)
+    assert source["files_listed"] == len(NAMES) == 4
+    assert {file["file"] for file in source["files"]} <= set(NAMES)
     assert all(len(file["sha256"]) == 64 and file["rows"] for file in source["files"])
     assert source["records"] > 4
     assert source["records_broken"] == 0

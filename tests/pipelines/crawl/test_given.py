@@ -45,6 +45,15 @@ def test_a_line_without_end_costs_no_memory_and_is_no_sentence(tmp_path):
     assert "['A cat sat.', 'A dog ran.']" in done.stdout
 
 
+def test_text_and_parquet_give_the_same_sentences_each_once(tmp_path):
+    lines = ["One.", "Two  é.", "", "Three.", "One."]
+    write_text(tmp_path / "a.txt", "\n".join(lines).encode())
+    write_text(tmp_path / "b.txt.gz", "\r\n".join(lines[::-1]).encode())
+    pq.write_table(pa.table({"text": [*lines, None]}), tmp_path / "c.parquet")
+    for file in tmp_path.iterdir():
+        assert read(file) == [["One.", "Three.", "Two é."]]
+
+
 @pytest.mark.parametrize("kind", ["txt", "gz", "parquet"])
 def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(tmp_path, kind):
     lines = ["a" * MAX_LINE, "b" * (MAX_LINE + 1), "c", "", "d" * (5 * MAX_LINE)]

@@ -89,7 +89,7 @@ def test_modules_of_the_crawl_load_without_the_extra_packages():
 
 
 def test_given_sentences_may_be_in_a_language_that_is_not_detected():
-    assert [crawl.check_tag(code) for code in ("en", "bar", "zh-TW")] == ["en", "bar", "zh-tw"]
+    assert [crawl.check_tag(code) for code in ("en", "bar", "zh_TW")] == ["en", "bar", "zh-tw"]
     with pytest.raises(ConfigError, match="unknown language 'german'"):
         crawl.check_tag("german")
 

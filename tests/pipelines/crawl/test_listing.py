@@ -83,49 +83,47 @@ def test_a_list_that_is_none_is_an_error(monkeypatch, content, said):
         crawl.list_crawl(CRAWL, QUICK, web.url)
 
 
-def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path):
-    for name in ("a/1.wet.gz", "a/b/2.wet", "a/3.txt", "a/.4.wet.gz", "a/_5.wet.gz", "c/[6].gz"):
+OF_TEXT = (".txt", ".txt.gz", ".parquet")
+COPIES = [f"{root}/{NAMES[0]}" for root in ("left", "right")]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "how", "names"),
+    [
+        ("a a/*.wet.gz c/[6].gz", {}, ["a/1.wet.gz", "a/b/2.wet", "c/[6].gz"]),
+        ("a/*.t?t", {}, ["3.txt"]),
+        ("d", {"suffixes": OF_TEXT}, ["1.txt", "2.txt.gz", "3.parquet"]),
+        # What is named itself is taken whatever its suffix.
+        ("d/*.md", {"suffixes": OF_TEXT}, ["4.md"]),
+        ("left right", {}, COPIES),  # of one file of a crawl
+    ],
+)
+def test_files_are_found_by_paths_globs_and_folders(tmp_path, patterns, how, names):
+    found = "a/1.wet.gz a/b/2.wet c/[6].gz a/3.txt d/1.txt d/2.txt.gz d/3.parquet d/4.md"
+    passed_over = "a/.4.wet.gz a/_5.wet.gz d/5.wet.gz d/_6.txt"
+    for name in (*found.split(), *passed_over.split(), *COPIES):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
-    got = crawl.list_files_of([f"{tmp_path}/a", f"{tmp_path}/a/*.wet.gz", f"{tmp_path}/c/[6].gz"])
-    names = ["a/1.wet.gz", "a/b/2.wet", "c/[6].gz"]
-    assert list(got.items()) == [(name, f"{tmp_path}/{name}") for name in names]
-    assert list(crawl.list_files_of([f"{tmp_path}/a/*.t?t"])) == ["3.txt"]
+    got = crawl.list_files_of([f"{tmp_path}/{pattern}" for pattern in patterns.split()], **how)
+    assert list(got) == names
+    assert all(path.endswith(f"/{name}") for name, path in got.items())
+
+
+def test_an_address_is_named_without_its_query_and_never_leads_out_of_a_folder():
     address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
     (name,) = crawl.list_files_of([address])
-    assert ".." not in name.split("/")  # which would lead out of the output folder
+    assert ".." not in name.split("/")
     web = crawl.list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
     assert list(web) == ["1.gz", "2.gz"]
     assert web["1.gz"].endswith("?token=s3cret")
-
-
-def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path):
-    for name in ("a.txt", "c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
-        (tmp_path / name).write_bytes(b"x")
-    (tmp_path / "empty").mkdir()
-    suffixes = (".txt", ".txt.gz", ".parquet")
-    got = crawl.list_files_of([str(tmp_path)], suffixes=suffixes)
-    assert list(got) == ["a.txt", "c.txt.gz", "d.parquet"]
-    # What is named itself is taken whatever its suffix.
-    assert list(crawl.list_files_of([f"{tmp_path}/*.md"], suffixes=suffixes)) == ["g.md"]
-    with pytest.raises(InputError, match=r"\*\.txt'.* end in \.txt or \.txt\.gz or \.parquet\."):
-        crawl.list_files_of([f"{tmp_path}/empty"], suffixes=suffixes)
-
-
-def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path):
-    roots = [tmp_path / "left", tmp_path / "right"]
-    for root in roots:
-        write_crawl(root, [b"x"])
-    got = crawl.list_files_of([str(root) for root in roots])
-    assert list(got) == [f"left/{NAMES[0]}", f"right/{NAMES[0]}"]
 
 
 @pytest.mark.parametrize(
     ("patterns", "said"),
     [
         (["{}/nothing-*.gz"], "nothing matches"),
-        (["{}"], r"exists and holds no \*\.wet\.gz or \*\.wet \(1 \.part\)"),
+        (["{}"], r"holds no \*\.wet\.gz or \*\.wet \(1 \.part\).* end in \.wet\.gz or \.wet\."),
         (["{}/here.wet.gz", "{}/missing.wet.gz"], "does not exist"),
         (["https://a.example/*.gz"], "no pattern can be used on the web"),
     ],

@@ -3,13 +3,14 @@ import re
 import tracemalloc
 import zlib
 from collections import Counter
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam import crawl
-from tests.support.wet import WetPage, member, record, some_pages, warcinfo, wet_bytes, wet_members
+from tests.support.wet import member, record, some_pages, warcinfo, wet_bytes, wet_members
 
 LAYOUTS = ("each", "pairs", "one", "none")
 LINE_ENDS = (b"\r\n", b"\n")
@@ -29,17 +30,14 @@ def read(data: bytes) -> tuple[list[crawl.Page], int, str]:
     return pages, counts[crawl.RECORDS], said
 
 
-def expected(pages: list[WetPage]) -> list[crawl.Page]:
-    return [
-        crawl.Page(url=page.url, languages=page.languages, text=page.text.removeprefix("\ufeff"))
-        for page in pages
-    ]
+def expected(pages: list[crawl.Page]) -> list[crawl.Page]:
+    return [replace(page, text=page.text.removeprefix("\ufeff")) for page in pages]
 
 
 @given(
     st.lists(
         st.builds(
-            WetPage,
+            crawl.Page,
             url=st.sampled_from(["https://a.example/", "https://b.example/é"]),
             text=st.text()
             | st.sampled_from(["WARC/1.0\r\n", "\r\n\r\nWARC/1.0", "\n\n\n", "\0", "\ufeffship"]),
@@ -104,7 +102,7 @@ BROKEN = {
     ),
     "endless headers": record(b"secret", change={b"X": b"x" * (crawl.MAX_HEAD_BYTES + 300_000)}),
     "no end of the headers": b"WARC/1.0\r\nWARC-Type: conversion\r\n",
-    "another version": record(b"secret", version=b"WARC/2.0"),
+    "another version": record(b"secret").replace(b"WARC/1.0", b"WARC/2.0", 1),
     "no record": b"<!DOCTYPE html><html></html>",
 }
 

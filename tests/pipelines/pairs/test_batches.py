@@ -37,8 +37,7 @@ def night(tmp_path_factory):
     """Return a folder with a dump, its idf table, and the job's scores of it."""
     folder = tmp_path_factory.mktemp("batches")
     dump = write_dump(folder / "dump", [30])
-    words = ("idf", "--input", str(dump), "--output", str(folder / "idf.npz"))
-    assert cli.main([*words]) == cli.DONE
+    assert cli.main(f"idf --input {dump} --output {folder}/idf.npz".split()) == cli.DONE
     run_job(dump, output=folder / "out", idf=str(folder / "idf.npz"))
     return folder
 
@@ -157,14 +156,10 @@ def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_pat
 
 
 def test_every_option_of_the_job_is_taken_or_refused_by_name():
-    taken = (
-        "model language language_column languages num_layers revision max_length long_text empty"
-    )
-    taken += (
-        " idf idf_group rescale baseline allow_shared_baseline model_memory dtype device backend"
-    )
-    taken += " registry attention max_batch_tokens allow_pickle_weights candidate_column"
-    assert set(batches.OPTIONS) == {*taken.split(), "reference_column"}
+    taken = """model language language_column languages num_layers revision max_length long_text
+    empty idf idf_group rescale baseline allow_shared_baseline model_memory dtype device backend
+    registry attention max_batch_tokens allow_pickle_weights candidate_column reference_column"""
+    assert set(batches.OPTIONS) == set(taken.split())
     for name in {one.name for one in fields(ScoreOptions)} - set(batches.OPTIONS):
         with pytest.raises(ConfigError, match=f"does not take {name!r}"):
             ScoreBatches(**{name: 1})

@@ -8,6 +8,7 @@ from .parsers import (
     Lines as Lines,
     fewer_names as fewer_names,
     infer_schema as infer_schema,
+    parse_line as parse_line,
     parse_refused as parse_refused,
     take_lines as take_lines,
 )
