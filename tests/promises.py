@@ -58,7 +58,7 @@ def page() -> str:
         "# Promises, and how they are proven",
         "",
         "What README.md and the other pages promise, and the tests that fail if a promise breaks.",
-        "Each was tried once: the code was broken on purpose, and the tests failed. They are part of",
+        "Each was tried once: the code was broken on purpose, and the tests failed. They are in",
         "`make test`.",
         "`python -m tests.promises` makes this page from `tests/promises.toml`; `--try` breaks the",
         "code again.",

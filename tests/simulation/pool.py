@@ -231,7 +231,7 @@ class Pool:
         """Pack the records of this run, as `PackRecords` does."""
         results, packing = self._results(), finish.CompressLines()
         written = [one for one in results if isinstance(one, records.PartRecord)]
-        written += [one.record for one in results if isinstance(one, records.ReusedPart)]
+        written += [one.record for one in results if isinstance(one, records.KeptPart)]
         packs: dict[int, Any] = {}
         for record in written:
             ((number, line),) = finish._in_pack(record, records.num_packs(self.spec.goal.parts))

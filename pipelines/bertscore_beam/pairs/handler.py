@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Optional, TypeAlias
 import numpy as np
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 
-from bertscore_beam.dump import OUTPUT_COLUMNS, Text, UnreadableText, columns, language_of
+from bertscore_beam.dump import Text, UnreadableText, columns, language_of
 from bertscore_beam.idf import IdfTables, key_of_all, keys_of_languages
 from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf, settle_pairs
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
@@ -103,6 +103,11 @@ class PairScore(NamedTuple):
     windows: Optional[int]  # noqa: UP045
     error: Optional[str]  # noqa: UP045
     signature: Optional[str]  # noqa: UP045
+
+
+def column_of(name: str) -> str:
+    """Return the job's column that has the values of a field of `PairScore`."""
+    return f"bertscore_{name}"
 
 
 @dataclass(kw_only=True, eq=False)  # no slots: RunInference holds it by a weak reference
@@ -320,6 +325,5 @@ def _pair_scores(
             signature if row in encoded else None for row, signature in enumerate(signatures)
         ],
     }
-    return starmap(
-        PairScore, zip(*(values.get(name, nothing) for name in OUTPUT_COLUMNS), strict=True)
-    )
+    made = (values.get(column_of(name), nothing) for name in PairScore._fields)
+    return starmap(PairScore, zip(*made, strict=True))

@@ -111,9 +111,9 @@ from .resume import (
     comparable as comparable,
     input_of as input_of,
     job_identity as job_identity,
+    keep_part as keep_part,
     language_identity as language_identity,
     may_be_valid as may_be_valid,
-    reuse_part as reuse_part,
     standing_of as standing_of,
     with_known_languages as with_known_languages,
 )
@@ -140,7 +140,7 @@ from .settings import (
 from .summary import (
     SHOWN_FAILURES as SHOWN_FAILURES,
     FailedSplit as FailedSplit,
-    ReusedPart as ReusedPart,
+    KeptPart as KeptPart,
     RunGoal as RunGoal,
     RunTotals as RunTotals,
     SplitResult as SplitResult,

@@ -18,7 +18,7 @@ from bertscore_beam import dump
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import Records, pack_of
 from bertscore_beam.records.settings import RunSettings
-from bertscore_beam.records.summary import ReusedPart, RunTotals
+from bertscore_beam.records.summary import KeptPart, RunTotals
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import SignatureError
 
@@ -259,13 +259,13 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
 # Reuse the part that an earlier run made of a split, after the split has been read.
 
 
-def reuse_part(
+def keep_part(
     folder: OutputFolder,
     record: PartRecord,
     split: dump.Split,
     table: pa.Table,
     digests: dump.RowDigests,
-) -> ReusedPart | None:
+) -> KeptPart | None:
     """Keep a part if its rows are the same; write it again if only other columns have changed.
 
     Returns:
@@ -275,7 +275,7 @@ def reuse_part(
     if digests == record.digests:
         if now != record:
             folder.write(record_path(now.part_name), now.to_json())
-        return ReusedPart(record=now, rewritten=False)
+        return KeptPart(record=now, rewritten=False)
     same_texts = digests.same_texts(record.digests)
     data = _with_scores_of(folder, record, split, table) if same_texts else None
     if data is None:
@@ -284,7 +284,7 @@ def reuse_part(
     # Delete the record first and write it last, so that it is never beside a part of other rows.
     folder.delete(record_path(split.part_name))
     folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
-    return ReusedPart(record=now, rewritten=True)
+    return KeptPart(record=now, rewritten=True)
 
 
 def _with_scores_of(

@@ -27,7 +27,7 @@ class FailedSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReusedPart:
+class KeptPart:
     """A part of an earlier run whose scores are still valid.
 
     Attributes:
@@ -38,8 +38,8 @@ class ReusedPart:
     rewritten: bool
 
 
-SplitResult: TypeAlias = PartRecord | ReusedPart | FailedSplit
-"""What becomes of a split: a part is written, an earlier one is reused, or the split fails."""
+SplitResult: TypeAlias = PartRecord | KeptPart | FailedSplit
+"""What becomes of a split: a part is written, an earlier one is kept, or the split fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

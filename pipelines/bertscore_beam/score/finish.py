@@ -87,7 +87,7 @@ class PackRecords(beam.PTransform):
 
 def _in_pack(result: records.SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
     if not isinstance(result, records.FailedSplit):
-        record = result.record if isinstance(result, records.ReusedPart) else result
+        record = result.record if isinstance(result, records.KeptPart) else result
         yield records.pack_of(record.part_name, packs), record.to_json()
 
 

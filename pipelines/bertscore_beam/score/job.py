@@ -236,7 +236,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource
         # ToScore: the same, and the name of the idf tables.
         | "ReadPending" >> run.ReadPlan(spec.folder.path(records.PENDING_FILE), spec.workers)
         | "WithIdf" >> WithIdf(table, idf.path)
-        # PartRecord, ReusedPart or FailedSplit: the result of each split.
+        # PartRecord, KeptPart or FailedSplit: the result of each split.
         | "ScoreSplits" >> run.RunOnDevice(ScoreSplits(spec), spec.accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)

@@ -142,7 +142,10 @@ def _score_reasons(scores: Scores) -> npt.NDArray[np.object_]:
 
 
 SCHEMA_VERSION = "1"
-"""Version of the names and meanings of the score columns, in every part's metadata."""
+"""Version of the names and meanings of the score columns, in every part's metadata.
+
+A new column leaves it; one that is renamed, or means something else, raises it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,7 @@ class SplitScorer:
         if earlier is not None and records.may_be_valid(split, earlier, *wanted):
             record = earlier
             if record.is_current(split):
-                return _reused(records.ReusedPart(record=record, rewritten=False))
+                return _kept(records.KeptPart(record=record, rewritten=False))
         try:
             with at_work.doing(records.record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
@@ -108,9 +108,9 @@ class SplitScorer:
             return _failed(split, problem)
         digests = dump.RowDigests.of(whole, utc_times=split.utc_times)
         if record is not None:
-            part = records.reuse_part(spec.folder, record, split, rows.table, digests)
+            part = records.keep_part(spec.folder, record, split, rows.table, digests)
             if part is not None:
-                return _reused(part)
+                return _kept(part)
         tables = None if idf is None else idf.load()
         started = time.perf_counter()
         scored = self.score(split, rows, tables)
@@ -207,7 +207,7 @@ def _failed(split: dump.Split, reason: str) -> records.FailedSplit:
     return records.FailedSplit(split=split, reason=reason)
 
 
-def _reused(part: records.ReusedPart) -> records.ReusedPart:
+def _kept(part: records.KeptPart) -> records.KeptPart:
     counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
-    logger.info(event("part_reused", part=part.record.part_name, rewritten=part.rewritten))
+    logger.info(event("part_kept", part=part.record.part_name, rewritten=part.rewritten))
     return part

@@ -4,7 +4,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import SplitReader, SplitRun
-from bertscore_beam.records import EarlierRecords, PartRecord, ReusedPart
+from bertscore_beam.records import EarlierRecords, KeptPart, PartRecord
 from bertscore_beam.score import LoadedScorers, ScoreSplits, SplitScorer, ToScore
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start
@@ -57,7 +57,7 @@ def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkey
     first.close()  # the worker dies
     written = files_below(tmp_path / "out")
     again = list(scorer_of(job).run(ToScore(run)))
-    assert [type(one) for one in again] == 4 * [ReusedPart] + 2 * [PartRecord]
+    assert [type(one) for one in again] == 4 * [KeptPart] + 2 * [PartRecord]
     assert read == list(run.splits)
     assert written.items() <= files_below(tmp_path / "out").items()
 
