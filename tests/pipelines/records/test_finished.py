@@ -9,7 +9,7 @@ import pytest
 
 from bertscore_beam.dump import column_of
 from bertscore_beam.records import folder_date, open_finished, read_columns
-from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job
@@ -52,8 +52,12 @@ def test_columns_of_all_rows_come_in_the_order_of_the_input(out):
 
 
 def test_what_is_no_whole_finished_run_is_refused(out, tmp_path):
-    with pytest.raises(ConfigError, match="is no scoring run"):
-        open_finished(str(tmp_path))
+    (tmp_path / "baseline").mkdir()
+    of_another = json.dumps({"run": "x", "identity": {"command": "baseline"}})
+    (tmp_path / "baseline" / RUN_FILE).write_text(of_another)
+    for name in (".", "baseline"):
+        with pytest.raises(ConfigError, match="is no scoring run"):
+            open_finished(str(tmp_path / name))
     summary = json.loads((out / SUMMARY_FILE).read_text())
     part = sorted(out.glob("a.parquet/*.parquet"))[-1]
     data = part.read_bytes()
