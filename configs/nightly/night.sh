@@ -27,14 +27,16 @@ for try in 1 2 3; do
 done
 [ $status -eq 0 ] || exit $status
 
-# The newest night before this one that has succeeded, and the nights of the trend: all of them,
+# The newest night before this one that has succeeded and was not worse itself: delete the
+# pages/DAY.json of a night that was, to accept its scores. And the nights of the trend: all of them,
 # but only this one if later nights are there, since a page is about the newest night it is given.
 last=
 nights='scores/????-??-??'
 for folder in scores/????-??-??; do
     if [ "$folder" \> "scores/$day" ]; then
         nights=scores/$day
-    elif [ "$folder" != "scores/$day" ] && bertscore-beam check "$folder" > /dev/null 2>&1; then
+    elif [ "$folder" != "scores/$day" ] && ! grep -qs '"passed": false' "pages/${folder#scores/}.json" &&
+        bertscore-beam check "$folder" > /dev/null 2>&1; then
         last=$folder
     fi
 done
@@ -44,13 +46,20 @@ set --
 [ -n "$last" ] && set -- "$last"
 # A link to this very night is no other run.
 [ -d scores/pinned ] && ! [ scores/pinned -ef "scores/$day" ] && set -- "$@" scores/pinned
+compared() {
+    bertscore-beam compare "scores/$day" "$@" --quiet --key $key --by $by --fail-if-drop "$drop"
+}
 if [ $# -gt 0 ]; then      # not on the first night
-    bertscore-beam compare "scores/$day" "$@" --quiet --json \
-        --key $key --by $by --fail-if-drop "$drop" > "pages/$day.json" || status=$?
+    compared "$@" --json > "pages/$day.json" || status=$?
 fi
 [ $status -eq 0 ] || [ $status -eq 4 ] || exit $status
 
-# Also of a night that is worse (4): the page begins with what has changed.
-bertscore-beam report --quiet "$nights" ${last:+--against "$last" --key $key --fail-if-drop "$drop"} \
+# Also of a night that is worse (4): the page begins with what has changed since one run, the newest
+# good night, or the pinned run if this night is worse than that alone.
+against=${1:-}
+if [ $status -eq 4 ] && [ $# -eq 2 ] && compared "$1" > /dev/null 2>&1; then against=$2; fi
+bertscore-beam report --quiet "$nights" \
+    ${against:+--against "$against" --key $key --fail-if-drop "$drop"} \
     --by $by -o "pages/$day.html" || { page=$?; [ $page -eq 4 ] || exit $page; }
+[ $status -eq 0 ] || echo "This night is worse: pages/$day.html shows where." >&2
 exit $status

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[3]
 NIGHT = ROOT / "configs" / "nightly" / "night.sh"
 SYSTEMS = [f"system-{number}" for number in range(10)]
 WORSE = "system-3"
-DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")
-"""In the last night WORSE is worse."""
+DAYS = ("2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23")
+"""In the last two nights WORSE is worse."""
 
 
 def demo_segments():
@@ -65,7 +65,7 @@ def nights(tmp_path_factory):
     shutil.copy(ROOT / "configs" / "demo" / "baseline.csv", table)
     shutil.copy(ROOT / "configs" / "nightly" / "night.yaml", folder)
     for day in DAYS:
-        rows = write_night(folder, day, worse=(WORSE,) if day == DAYS[-1] else ())
+        rows = write_night(folder, day, worse=(WORSE,) if day in DAYS[2:] else ())
     model = ("--model", "all-MiniLM-L6-v2", "--idf-key", "id")
     dump = ("--input", "dumps/2026-11-20", "--output", "idf.npz")
     assert command(folder, "bertscore-beam", "idf", *dump, *model).returncode == 0
@@ -74,7 +74,7 @@ def nights(tmp_path_factory):
 
 def test_a_worse_system_is_found_and_the_others_are_not(nights):
     folder, done, rows = nights
-    assert [one.returncode for one in done] == [0, 0, 4], done
+    assert [one.returncode for one in done] == [0, 0, 4, 4], done
     assert all("f1: " in one.stdout for one in done)
     assert [one.stderr for one in done[:2]] == ["", ""]
     assert WORSE in done[2].stderr
@@ -96,10 +96,10 @@ def test_every_night_has_a_page_which_shows_the_trend(nights):
     pages = {path.stem: path.read_text() for path in (folder / "pages").glob("*.html")}
     assert set(pages) == {*DAYS}
     assert all(words in pages[DAYS[-1]] for words in (*DAYS, WORSE))
-    first, second, last = (pages[day].partition("<nav")[0] for day in DAYS)
+    first, second, *others = (pages[day].partition("<nav")[0] for day in DAYS)
     assert "gate" not in first
     assert "The gate is passed" in second
-    assert "The gate is not passed" in last
+    assert all("The gate is not passed" in page for page in others)
 
 
 def test_rows_that_are_equal_take_the_scores_of_the_night_before(nights):
@@ -107,6 +107,30 @@ def test_rows_that_are_equal_take_the_scores_of_the_night_before(nights):
     summary = json.loads((folder / "scores" / "2026-11-21" / "_summary.json").read_text())
     assert 0 < summary["reused"] < rows == summary["scored"]
     assert summary["groups"]["number"] == len(SYSTEMS)
+
+
+def test_a_night_that_is_worse_is_no_measure_of_the_next_until_it_is_accepted(nights):
+    folder, _, _ = nights
+    page = folder / "pages" / "2026-11-23.html"
+
+    def against():
+        (one,) = json.loads(page.with_suffix(".json").read_text())["comparisons"]
+        return one["against"].rpartition("/")[2]
+
+    assert against() == "2026-11-21"
+    of_worse = folder / "pages" / "2026-11-22.json"
+    of_worse.rename(of_worse.with_suffix(".accepted"))
+    (folder / "scores" / "pinned").symlink_to("2026-11-20")
+    try:
+        # Worse than the pinned run alone: the page is about that.
+        assert command(folder, "sh", NIGHT, "2026-11-23").returncode == 4
+        assert "The gate is not passed" in page.read_text()
+        (folder / "scores" / "pinned").unlink()
+        assert command(folder, "sh", NIGHT, "2026-11-23").returncode == 0
+    finally:
+        of_worse.with_suffix(".accepted").rename(of_worse)
+    assert against() == "2026-11-22"
+    assert "The gate is passed" in page.read_text()
 
 
 def test_a_pinned_run_is_compared_as_well_and_a_night_is_not_repeated(nights):
