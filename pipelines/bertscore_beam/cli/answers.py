@@ -93,7 +93,7 @@ def check(options: CheckOptions) -> int:
     if success is None:
         why = f"got no {run.SUCCESS_FILE} of it; wait for it, or run its command again."
         if gates := folder.read_json(run.SUMMARY_FILE).get("failed_gates"):
-            why = f"it ended without passing {', '.join(gates)}. Its {run.SUMMARY_FILE} has the numbers."
+            why = f"it ended without passing {', '.join(gates)}; see its {run.SUMMARY_FILE}."
         return print_error(f"the run in {shown!r} is not done: {why}", run.BROKEN)
     done = run.Shown("Check", ("",), [(f"{shown} is done",)])
     return report(run.Outcome(shown=(done,), document={"folder": shown}, is_answer=True))
