@@ -315,7 +315,7 @@ def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tm
     assert together == (sole(now, exact), sole(now, coarse, force=True))
     assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
     assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
-    assert (second.whole.counts.up, second.whole.counts.down) == (0, 0)
+    assert (second.whole.counts.up, second.whole.counts.down, second.moved) == (0, 0, ())
     changes = [one.change for one in first.moved]
     assert len(changes) == 20
     assert sum(change > 0 for change in changes) == 10
