@@ -8,7 +8,13 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from bertscore_beam.baseline import CHECKS, FEW_PAIRS, check_moments, draw_distributions
+from bertscore_beam.baseline import (
+    CHECKS,
+    FEW_PAIRS,
+    baseline_tables,
+    check_moments,
+    draw_distributions,
+)
 from bertscore_beam.crawl import FILTER_VERSION
 from bertscore_core.stats import Moments
 from tests.support.baseline_tables import moments
@@ -125,3 +131,8 @@ def test_description_says_where_it_comes_from(finished):
         **{"version": FILTER_VERSION, "detector": "pycld2-0.42", "splitter": "sentencex-1.0.32"},
         **{"unicode": unicodedata.unidata_version, "words": [4, 31]},
     }
+
+
+def test_a_language_of_one_sentence_has_no_pairs():
+    languages = {code: {"sentences": number} for code, number in (("de", 2), ("en", 1), ("fi", 0))}
+    assert baseline_tables.languages_without_pairs(languages) == ["en", "fi"]

@@ -79,11 +79,17 @@ def test_rouge_is_the_best_over_references_and_not_of_other_scripts():
     ]
     np.testing.assert_array_equal(scores, expected)
     assert counts.shape == (len(CANDIDATES), 0)
-    others = ["Они ждут 9", "a ferry", "Übermäßig schön", "ждут ferry at the pier"]
+    others = [
+        "Они ждут 9",
+        "a ferry",
+        "Übermäßig schön",
+        "ждут ferry at the pier",
+        "они ждут ferry",
+    ]
     scores, _ = metrics.metric_of("rougel").rows(
-        others, [["Они 9"], ["Паром"], ["schön"], ["ferry"]]
+        others, [["Они 9"], ["Паром"], ["schön"], ["ferry"], ["они ждут паром ferry"]]
     )
-    assert np.isnan(scores).tolist() == [True, True, False, False]
+    assert np.isnan(scores).tolist() == [True, True, False, False, True]
 
 
 def test_every_metric_has_a_column_a_class_and_signatures():

@@ -270,6 +270,7 @@ def test_extreme_rows_are_found_over_all_parts(tmp_path):
     )
     assert extreme_rows(run, 3, worst=True) == [("b", 2), ("b", 4), ("a", 2)]
     assert extreme_rows(run, 2, worst=False) == [("a", 3), ("b", 3)]
+    assert extreme_rows(run, 1, worst=True) == [("b", 2)]
     assert len(extreme_rows(run, 100, worst=True)) == 12
 
 
