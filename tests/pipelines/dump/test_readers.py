@@ -15,7 +15,7 @@ from tests.support.jobs import run_job
 pytestmark = [pytest.mark.job, pytest.mark.model]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "output.md").read_text(encoding="utf-8")
-LINES = dict(re.findall(r"^\| ([\w ]+) \| `(.*\bOUT\b.*)` \|$", PAGE, re.M))
+LINES = dict(re.findall(r"^- ([\w ]+): `(.*\bOUT\b.*)`$", PAGE, re.M))
 ROWS = 23
 
 
