@@ -85,6 +85,7 @@ def check(options: CheckOptions) -> int:
     with files.before_work(), files.reaching("RUN", options.run):
         folder = run.OutputFolder(files.absolute(options.run))
         found, success = run.read_run(folder), run.successful_run(folder)
+        gates = None if success else folder.read_json(run.SUMMARY_FILE).get("failed_gates")
     if found is None:
         raise ConfigError(
             f"{shown!r} holds no run: got no {run.RUN_FILE}; expected the output folder of `score` "
@@ -92,7 +93,7 @@ def check(options: CheckOptions) -> int:
         )
     if success is None:
         why = f"got no {run.SUCCESS_FILE} of it; wait for it, or run its command again."
-        if gates := folder.read_json(run.SUMMARY_FILE).get("failed_gates"):
+        if gates:
             why = f"it ended without passing {', '.join(gates)}; see its {run.SUMMARY_FILE}."
         return print_error(f"the run in {shown!r} is not done: {why}", run.BROKEN)
     done = run.Shown("Check", ("",), [(f"{shown} is done",)])

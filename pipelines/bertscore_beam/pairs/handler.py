@@ -105,7 +105,7 @@ class PairScore(NamedTuple):
     signature: Optional[str]  # noqa: UP045
 
 
-def column_of(name: str) -> str:
+def score_column(name: str) -> str:
     """Return the job's column that has the values of a field of `PairScore`."""
     return f"bertscore_{name}"
 
@@ -325,5 +325,5 @@ def _pair_scores(
             signature if row in encoded else None for row, signature in enumerate(signatures)
         ],
     }
-    made = (values.get(column_of(name), nothing) for name in PairScore._fields)
+    made = (values.get(score_column(name), nothing) for name in PairScore._fields)
     return starmap(PairScore, zip(*made, strict=True))

@@ -14,7 +14,7 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from bertscore_beam.dump import OUTPUT_COLUMNS, columns
-from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore, column_of
+from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore, score_column
 from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike
 from bertscore_core import ConfigError, InputError, Signature
 
@@ -99,7 +99,7 @@ class ScorePairs(beam.PTransform):
         )
 
 
-_COLUMN_TYPES = {column_of(name): kind for name, kind in get_type_hints(PairScore).items()}
+_COLUMN_TYPES = {score_column(name): kind for name, kind in get_type_hints(PairScore).items()}
 
 
 def _add_scores(result: PredictionResult, names: Sequence[str]) -> Any:
@@ -126,7 +126,7 @@ def _row_with_scores(
 
 
 def _columns_of(score: PairScore, names: Sequence[str]) -> dict[str, Any]:
-    values = {column_of(name): value for name, value in score._asdict().items()}
+    values = {score_column(name): value for name, value in score._asdict().items()}
     return {name: values[name] for name in names}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, RunInference
 
+from bertscore_beam.dump import OUTPUT_COLUMNS
 from bertscore_beam.pairs import BertScoreModelHandler, PairScore, ScorePairs
 from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
 from tests.support.streamed_pairs import BAD, CONFIG, Attributes, library, pairs
@@ -49,6 +50,10 @@ def test_every_value_has_scores_or_a_reason(handler, model, candidate, reference
     assert (odd.inference.f1 is None) == (reason in ("not_text", "invalid_utf8", "null_reference"))
     assert even.inference.error is None
     assert even.inference.f1 == pytest.approx(1, abs=1e-5)
+
+
+def test_a_pair_has_a_value_for_each_column_of_the_job():
+    assert [f"bertscore_{name}" for name in PairScore._fields] == [*OUTPUT_COLUMNS]
 
 
 def test_batch_of_nothing_but_bad_pairs_is_no_error(handler, model):
