@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump import IMPORTS_FOLDER
 from bertscore_beam.dump.text import LINE_COLUMN
 from tests.support.dumps import write_dump
 from tests.support.powers import shut
@@ -79,9 +80,12 @@ def test_what_has_not_changed_is_left_alone(dump, capsys):
 
 def test_a_file_that_goes_bad_leaves_nothing_of_its_former_version(dump, capsys):
     output = run(dump)
+    notes = output / IMPORTS_FOLDER
+    before = {*os.listdir(notes)}
     (dump / "a.jsonl").write_text("[1, 2]\n")
     run(dump, status=cli.TOO_MANY_REJECTS)
     assert parts(output).keys() == {B}
+    assert len(before.intersection(os.listdir(notes))) == 1
     assert not (output / "_SUCCESS").exists()
     assert "does not hold lines of JSON" in capsys.readouterr().err
     run(dump, status=cli.TOO_MANY_REJECTS)  # and stays rejected
