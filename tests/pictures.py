@@ -4,7 +4,7 @@ It needs a Chromium, which `python -m tests.support.get_chromium` gets.
 """
 
 import shutil
-from contextlib import chdir
+from contextlib import ExitStack, chdir
 from pathlib import Path
 
 from bertscore_beam.cli import main as cli
@@ -22,7 +22,9 @@ def main() -> None:
     """Follow docs/start.md in a folder of its own, and keep what it makes."""
     PICTURES.mkdir(exist_ok=True)
     FOLDER.mkdir()
-    with chdir(FOLDER):
+    with ExitStack() as at_the_end:
+        at_the_end.callback(shutil.rmtree, FOLDER)
+        at_the_end.enter_context(chdir(FOLDER))
         Path("configs").symlink_to(ROOT / "configs")
         for language, code, _ in STEP.findall(PAGES["docs/start.md"]):
             if language == "python":
@@ -39,7 +41,6 @@ def main() -> None:
             page.screenshot(path="report.png", clip={"x": 0, "y": 0, "width": 1000, "height": 650})
         for name in ("matrix.svg", "report.png"):
             shutil.copy(name, PICTURES)
-    shutil.rmtree(FOLDER)
 
 
 if __name__ == "__main__":

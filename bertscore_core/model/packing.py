@@ -253,9 +253,8 @@ class Packing:
         """
         tokens = len(ids)
         size = -(-tokens // _STEP) * _STEP if self.fills else tokens
-        rows = np.full((2, size), filler, dtype=np.int64)
-        rows[0, :tokens] = ids
-        rows[1] = 0  # also of what fills the row up, which no text sees
+        rows = np.zeros((2, size), dtype=np.int64)  # no text sees the position of what fills up
+        rows[0, :tokens], rows[0, tokens:] = ids, filler
         rows[1, :tokens] = self._positions(ids, lengths)
         return rows, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
