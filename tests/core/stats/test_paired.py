@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from sacrebleu.significance import _compute_p_value
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest, _bootstrap_resample
 from scipy import stats
 
 from bertscore_core.errors import ConfigError, InputError
@@ -65,15 +66,14 @@ def test_randomization_is_exact_where_all_sign_flips_can_be_made():
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.001, 0.003])
-def test_resampling_is_that_of_scipy_and_sacrebleu_within_its_own_error(mean):
+def test_resampling_is_that_of_scipy_within_its_own_error(mean):
     d = differences(400, seed=3, mean=mean)
     found = compare_paired(d)
     assert found.randomization_p == pytest.approx(flipped(d), abs=0.02)
     drawn = check_bootstrap(found, d, 0.04)
-    # sacreBLEU's p value, of the same kind of samples, around their mean.
     samples = drawn.bootstrap_distribution
-    theirs = _compute_p_value(np.abs(samples - samples.mean()), abs(d.mean()))
-    assert found.bootstrap_p == pytest.approx(theirs, abs=0.02)
+    share = (np.abs(samples - d.mean()) >= abs(d.mean())).mean()
+    assert found.bootstrap_p == pytest.approx(share, abs=0.02)
 
 
 @pytest.fixture
@@ -211,23 +211,106 @@ def test_holm_is_that_of_its_paper():
     assert holm([]) == []
 
 
-@pytest.mark.parametrize("changed", [300, 3_000])
-def test_corpora_of_many_rows_are_compared_as_if_row_by_row(monkeypatch, changed):
+# Five standard errors of the difference of two estimates, from 10,000 swaps and 1,000 samples.
+SWAPS_ATOL, SAMPLES_ATOL, BOUND_ATOL = 0.036, 0.11, 0.15
+
+
+def share_of_hits(sums):
+    return 100 * sums[0] / sums[1]
+
+
+def check_corpora(found, mine, theirs, score):
+    """Compare with swaps and samples of all rows, which are made one by one."""
+    random, rows = np.random.default_rng(1), len(mine)
+
+    def difference(own, other):
+        return score(own.sum(axis=0)) - score(other.sum(axis=0))
+
+    observed, swapped, drawn = difference(mine, theirs), [], []
+    for _ in range(2000):
+        swap = random.random((rows, 1)) < 0.5
+        swapped.append(difference(np.where(swap, theirs, mine), np.where(swap, mine, theirs)))
+    for _ in range(1000):
+        chosen = random.integers(0, rows, rows)
+        drawn.append(difference(mine[chosen], theirs[chosen]))
+    assert found.difference == pytest.approx(observed)
+    beyond = np.abs(swapped) >= abs(observed) - 1e-9
+    assert found.randomization_p == pytest.approx(beyond.mean(), abs=2 * SWAPS_ATOL)
+    beyond = np.abs(drawn - np.mean(drawn)) >= abs(observed) - 1e-9
+    assert found.bootstrap_p == pytest.approx(beyond.mean(), abs=SAMPLES_ATOL)
+    bounds = np.quantile(drawn, [0.025, 0.975])
+    np.testing.assert_allclose(found.interval, bounds, atol=BOUND_ATOL * np.ptp(bounds))
+
+
+@pytest.mark.parametrize(
+    ("changed", "documents"), [(300, 0), (2_500, 0), (2_500, 1), (2_500, 3), (300, 3)]
+)
+def test_corpora_of_many_rows_are_compared_as_if_row_by_row(changed, documents):
     random = np.random.default_rng(5)
-    length = random.integers(5, 30, 3_000)
-    hits = random.binomial(length, 0.4, (2, 3_000))
-    hits[1, changed:] = hits[0, changed:]
+    length = np.append(random.integers(4, 12, 2_500), np.full(documents, 30_000))
+    hits = random.binomial(length, 0.4, (2, len(length)))
+    hits[1, changed:2_500] = hits[0, changed:2_500]
     mine, theirs = (np.stack([own, length], axis=1).astype(float) for own in hits)
+    check_corpora(compare_corpora(mine, theirs, share_of_hits), mine, theirs, share_of_hits)
+
+
+def translations(rows, *, worse):
+    """Return two systems' translations, of which each loses words by chance, and references."""
+    random = np.random.default_rng(2)
+    references = [
+        " ".join(random.choice(list("abcdefghijklmnopqrst"), size)) for size in range(6, 6 + rows)
+    ]
+    lost = (0.3, 0.3 + worse)
+    return [
+        [" ".join(word for word in text.split() if random.random() > share) for text in references]
+        for share in lost
+    ], [references]
+
+
+@pytest.mark.parametrize("metric", [BLEU(), CHRF()], ids=["BLEU", "chrF"])
+@pytest.mark.parametrize("worse", [0, 0.03])
+def test_corpora_are_compared_as_sacrebleu_does_but_for_its_bootstrap_p(metric, worse):
+    (first, second), references = translations(40, worse=worse)
+    counts = [metric._extract_corpus_statistics(own, references) for own in (first, second)]
 
     def score(sums):
-        return 100 * sums[0] / sums[1]
+        return metric._compute_score_from_stats(sums).score
 
-    together = compare_corpora(mine, theirs, score)
-    monkeypatch.setattr("bertscore_core.stats.paired.KEPT", 3_000)
-    by_row = compare_corpora(mine, theirs, score)
-    assert together.difference == by_row.difference
-    # Five standard errors of the difference of two estimates, where p = .5.
-    assert together.randomization_p == pytest.approx(by_row.randomization_p, abs=0.036)
-    assert together.bootstrap_p == pytest.approx(by_row.bootstrap_p, abs=0.11)
-    width = by_row.interval[1] - by_row.interval[0]
-    np.testing.assert_allclose(together.interval, by_row.interval, atol=0.15 * width)
+    found = compare_corpora(*np.asarray(counts, dtype=float), score)
+    named = [("first", first), ("second", second)]
+    of_pair = PairedTest(named, {"metric": metric}, references, "ar", n_samples=2_000)()[1]
+    one, other = next(results for name, results in of_pair.items() if name != "System")
+    assert found.score == pytest.approx(one.score, abs=1e-9)
+    assert found.against_score == pytest.approx(other.score, abs=1e-9)
+    assert found.randomization_p == pytest.approx(other.p_value, abs=2 * SWAPS_ATOL)
+    # The same rows are drawn for both sides.
+    drawn = [[one.score for one in _bootstrap_resample(own, metric)[1]] for own in counts]
+    apart = np.subtract(*drawn)
+    bounds = np.quantile(apart, [0.025, 0.975])
+    np.testing.assert_allclose(found.interval, bounds, atol=BOUND_ATOL * np.ptp(bounds))
+    centred = (np.abs(apart - apart.mean()) >= abs(found.difference)).mean()
+    assert found.bootstrap_p == pytest.approx(centred, abs=SAMPLES_ATOL)
+
+
+def test_tests_of_equal_corpora_reject_as_often_as_they_say(monkeypatch):
+    monkeypatch.setattr(paired, "CORPUS_SWAPS", 1_000)
+    random, nights = np.random.default_rng(3), 500
+    p_values = []
+    for night in range(nights):
+        length, share = random.integers(5, 30, 100), random.beta(4, 4, 100)
+        sides = [np.stack([random.binomial(length, share), length], 1) * 1.0 for _ in range(2)]
+        found = compare_corpora(*sides, share_of_hits, seed=night)
+        p_values.append((found.randomization_p, found.bootstrap_p))
+    rejected = (np.array(p_values) < 0.05).mean(axis=0)
+    # Three standard errors of a share of .05.
+    assert np.abs(rejected - 0.05).max() < 3 * (0.05 * 0.95 / nights) ** 0.5
+
+
+def test_corpora_that_differ_in_one_row_do_not_differ_significantly():
+    mine = np.tile([5.0, 10.0], (200, 1))
+    theirs = mine.copy()
+    theirs[0, 0] = 2
+    found = compare_corpora(mine, theirs, share_of_hits)
+    assert found.randomization_p == 1  # a swap changes the sign alone
+    # A sample lacks the row in 37%, and has it twice or more in 26%.
+    assert found.bootstrap_p > 0.2
