@@ -141,6 +141,8 @@ def assemble(
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
     lengths = encoded.lengths.astype(np.int32)
+    texts = encoded.lengths - encoded.count(settings.tokenizer.textless_ids)
+    unknown = encoded.count(settings.tokenizer.unknown_ids)
     best = _best_in_group(flat[..., 2], starts, counts)
     counted = is_short[sides.candidates] | is_short[sides.references] | empty
     unweighted = weightless.any(axis=(0, 2)) | empty
@@ -160,6 +162,8 @@ def assemble(
         reference_tokens=tokens.reduce_groups(np.add, lengths[pairs.references], starts).astype(
             np.int32
         ),
+        text_tokens=pairs.over_all(np.add, texts).astype(np.int32),
+        unknown_tokens=pairs.over_all(np.add, unknown).astype(np.int32),
         truncated=pairs.over_all(np.logical_or, encoded.truncated) & ~is_too_long,
         too_long=is_too_long,
         windows=_windows(pairs, settings),

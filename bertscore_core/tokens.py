@@ -53,6 +53,11 @@ class TokenizedTexts:
         places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
         return self.ids[places]
 
+    def count(self, ids: Sequence[int]) -> IntArray:
+        """Return how many tokens of each text are one of these. Shape (N,)."""
+        upto = np.concatenate([[0], np.cumsum(np.isin(self.ids, ids))])
+        return np.diff(upto[self.offsets])
+
     @classmethod
     def from_rows(
         cls, rows: Sequence[Sequence[int]], truncated: Sequence[bool] | None = None

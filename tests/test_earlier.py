@@ -16,6 +16,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records import EarlierRun, read_index, rows_file, rows_from_bytes
 from bertscore_beam.run import OutputFolder
+from bertscore_core.stats import NOT_COUNTED
 
 EARLIER = Path(__file__).parent / "earlier"
 PARTS = [f"news.parquet/part-{row:012}.parquet" for row in (0, 3)]
@@ -64,6 +65,9 @@ def test_the_index_of_an_output_folder_finds_its_rows(folder):
         )
         assert (found.found == piece.scored).all()
         assert (found.values["raw_f1"] == piece.values["raw_f1"])[piece.scored].all()
+        for name in ("text_tokens", "unknown_tokens"):  # which that version did not count
+            assert (piece.values[name] == NOT_COUNTED).all()
+            assert (found.values[name] == NOT_COUNTED)[piece.scored].all()
     assert sum(index.rows) == sum(piece.scored.sum() for piece in pieces)
 
 

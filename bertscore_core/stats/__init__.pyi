@@ -46,7 +46,12 @@ from .paired import (
     holm as holm,
     paired_result as paired_result,
 )
-from .scores import Scores as Scores, ScoreSummary as ScoreSummary, cancelling as cancelling
+from .scores import (
+    NOT_COUNTED as NOT_COUNTED,
+    Scores as Scores,
+    ScoreSummary as ScoreSummary,
+    cancelling as cancelling,
+)
 from .sums import (
     MEASURES as MEASURES,
     STATISTIC_BINS as STATISTIC_BINS,

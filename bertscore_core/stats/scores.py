@@ -23,6 +23,9 @@ SHOWN_PAIRS = 10
 # What rounding moves precision and recall by, and what F1 may move by, in float32.
 _ROUNDING, _MOST_MOVED = 3e-7, 1e-6
 
+NOT_COUNTED = -1
+"""Stands for a number of tokens that is not known."""
+
 _QUANTILES = (0.05, 0.5, 0.95)
 _COLUMNS = ("mean", "error", "low", "high", "q05", "median", "q95")
 
@@ -127,6 +130,10 @@ class Scores:
         best_reference: Index of the reference with the highest F1. Shape as the scores, int32.
         candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
         reference_tokens: Tokens of all its references together. Shape (N,), int32.
+        text_tokens: Tokens of the candidate and its references that hold text: no special ones.
+            `NOT_COUNTED` for scores of a version that did not count them. Shape (N,), int32.
+        unknown_tokens: Those of them that stand for text which the model's vocabulary lacks, such
+            as `[UNK]`; `NOT_COUNTED` as before. Shape (N,), int32.
         truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
         too_long: Whether a text is longer than the maximum length and the pair is therefore not
             scored: all scores are NaN, and such a text has the maximum length as its number of
@@ -151,6 +158,8 @@ class Scores:
     best_reference: TokenIds
     candidate_tokens: TokenIds
     reference_tokens: TokenIds
+    text_tokens: TokenIds
+    unknown_tokens: TokenIds
     truncated: BoolArray
     too_long: BoolArray
     windows: TokenIds

@@ -107,6 +107,9 @@ class TextTokenizer:
         windows: The windows of longer texts; None if there are none. Texts are not cut then.
         adds_prefix_space: Whether a space is put before every text that is not empty.
         zero_weight_ids: Ids that weigh 0 without idf: separator and classifier token.
+        unknown_ids: Ids that stand for text which the vocabulary lacks; empty if no text can.
+        textless_ids: Ids that hold no text: special tokens, and the mark of a space alone, which
+            SentencePiece puts before an unknown word.
         pad_id: Id used for padding.
         fingerprint: Digest of everything that decides the ids. 16 hexadecimal digits.
     """
@@ -143,6 +146,10 @@ class TextTokenizer:
             self._backend.enable_truncation(self.max_length, direction=tokenizer.truncation_side)
         self._reads_heads = self._backend is not None and _reads_word_by_word(tokenizer)
         self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
+        special = {*self.empty_ids, *separators, tokenizer.bos_token_id, tokenizer.eos_token_id}
+        # Byte-level tokenizers may name a special token as the unknown one, which they never need.
+        self.unknown_ids: tuple[int, ...] = tuple(sorted(self._named_unknown() - special))
+        self.textless_ids: tuple[int, ...] = tuple(sorted((special | self._spaces()) - {None}))
         self.windows = self._window_shape(max_length) if in_windows and max_length else None
 
     @property
@@ -272,6 +279,19 @@ class TextTokenizer:
             leading = added.index(0)
         trailing = len(self.empty_ids) - leading
         return WindowShape(length=length, leading=leading, trailing=trailing)
+
+    def _named_unknown(self) -> set[int]:
+        # A generic tokenizer class may name none although the model of its backend has one.
+        found = {self._tokenizer.unk_token_id}
+        if self._backend is not None:
+            name = getattr(self._backend.model, "unk_token", None)
+            found.add(name and self._backend.token_to_id(name))
+        return found - {None}
+
+    def _spaces(self) -> set[int]:
+        token = None if self._backend is None else self._backend.token_to_id(SPACE)
+        # To a vocabulary of words it is a character like others.
+        return set() if token is None or self.decode(token).strip() else {token}
 
     def _fingerprint(self) -> str:
         if self._backend is not None:

@@ -99,7 +99,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
             the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
             for the newest run among them that has succeeded; if there is none, all rows are scored.
-        index: Write an index of all rows at the end, 48 bytes a row, with which later runs find
+        index: Write an index of all rows at the end, 60 bytes a row, with which later runs find
             rows that have moved to other files. Without it they look into files of the same name.
         keep_input: Keep the Parquet files that were made of files of text (in _input) when the run
             is a success.

@@ -29,6 +29,7 @@ import os
 import shutil
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -41,24 +42,37 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam import files
-from bertscore_beam.records.row_scores import VALUES, rows_file, rows_from_bytes
+from bertscore_beam.records.row_scores import UNCOUNTED, VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import InputError
 
 INDEX_FILE = "_manifest/index.json"
 INDEX_FOLDER = "_manifest/index"
 
-ROW = np.dtype(
-    [("low", "<u8"), ("setting", "<u2"), *((name, VALUES[name]) for name in VALUES.names or ())]
-)
-"""An entry of a file of rows."""
 KEY = np.dtype("<u8")
 
-BUCKET_ROWS = 1_000_000
-"""Rows that a bucket has on average, at most: about 48 MB, which are sorted in memory."""
+_ENTRY = np.dtype(
+    [
+        ("high", KEY),
+        ("low", KEY),
+        ("setting", "<u2"),
+        *((name, VALUES[name]) for name in VALUES.names or ()),
+    ]
+)
+"""What is known of a row."""
 
-_ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
-_FORMAT = 1
+_OF_ROW = tuple(name for name in _ENTRY.names or () if name != "high")
+_CHECKSUM = "checksum"
+ROW = np.dtype([*((name, _ENTRY[name]) for name in _OF_ROW), (_CHECKSUM, "<u4")])
+"""An entry of a file of rows. The checksum is that of the row with its key."""
+
+_ROWS = {1: np.dtype([(name, ROW[name]) for name in _OF_ROW if name not in UNCOUNTED]), 2: ROW}
+"""The entries by the format of the index."""
+
+BUCKET_ROWS = 1_000_000
+"""Rows that a bucket has on average, at most: about 60 MB, which are sorted in memory."""
+
+_FORMAT = 2
 # Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
 _READERS = 16
 # Buckets that are sorted and written at the same time. Each takes up to 250 MB meanwhile.
@@ -83,12 +97,19 @@ class Index:
         signatures: The signatures that `setting` in an entry stands for.
         reasons: The words that `reason` in an entry stands for.
         rows: Rows of each bucket. Shape (2 ** bits,).
+        format: 1 of the versions that wrote no checksums and did not count unknown tokens.
     """
 
     id: str
     signatures: tuple[str, ...]
     reasons: tuple[str, ...]
     rows: tuple[int, ...]
+    format: int = _FORMAT
+
+    @property
+    def row(self) -> np.dtype[Any]:
+        """The type of an entry of a file of rows."""
+        return _ROWS[self.format]
 
     @property
     def bits(self) -> int:
@@ -105,14 +126,41 @@ def read_index(folder: OutputFolder) -> Index | None:
     """Read what the index of a run is; None without one that can be read."""
     content = folder.read_json(INDEX_FILE)
     with suppress(KeyError, TypeError, ValueError, OverflowError):
-        if content["format"] == _FORMAT:
+        digest = content.pop("digest", None)
+        if content["format"] == 1 or (content["format"], digest) == (_FORMAT, _digest(content)):
             return Index(
+                format=content["format"],
                 id=str(content["id"]),
                 signatures=tuple(map(str, content["signatures"])),
                 reasons=tuple(map(str, content["reasons"])),
                 rows=tuple(map(int, content["rows"])),
             )
     return None
+
+
+def _digest(about: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
+    """Return the CRC-32 of the key and the values of each entry; any one flipped bit changes it."""
+    data, size = memoryview(entries.tobytes()), entries.itemsize
+    sums = (zlib.crc32(data[start : start + size]) for start in range(0, len(data), size))
+    return np.fromiter(sums, dtype=np.uint32, count=len(entries))
+
+
+def are_sound(
+    keys: npt.NDArray[np.uint64], rows: npt.NDArray[np.void], index: Index
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows are as they were written; all, if they were written without a checksum."""
+    if index.format == 1:
+        return np.ones(len(rows), dtype=np.bool_)
+    entries = np.empty(len(rows), dtype=_ENTRY)
+    entries["high"] = keys
+    for name in _OF_ROW:
+        entries[name] = rows[name]
+    sound: npt.NDArray[np.bool_] = checksums(entries) == rows[_CHECKSUM]
+    return sound
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +227,7 @@ def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
     """Build the index of a run's parts on this machine, unless it is there already.
 
     Memory is bounded by some buckets and pieces. Meanwhile all rows are on the local disk, in
-    temporary files of 48 bytes a row.
+    temporary files of 56 bytes a row.
 
     Raises:
         OSError: A disk has no room for it. Then nothing of it is left.
@@ -244,7 +292,10 @@ def write_bucket(
         start += len(of_run)
     entries = _sorted_once(entries)
     name, _, number = bucket
-    rows = entries[list(ROW.names or ())].astype(ROW)
+    rows = np.empty(len(entries), dtype=ROW)
+    for column in _OF_ROW:
+        rows[column] = entries[column]
+    rows[_CHECKSUM] = checksums(entries)
     folder.write_all(
         {
             _bucket_file(name, number, ".keys"): entries["high"].tobytes(),
@@ -268,9 +319,9 @@ def declare_index(
     for (_, _, number), size in written:
         if number != WORDS:
             rows[number] = size
-    words = {"signatures": tuple(sorted(signatures)), "reasons": tuple(sorted(reasons))}
-    index = Index(id=name, rows=tuple(rows), **words)
-    folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
+    words = tuple(sorted(signatures)), tuple(sorted(reasons))
+    about = asdict(Index(id=name, signatures=words[0], reasons=words[1], rows=tuple(rows)))
+    folder.write_json(INDEX_FILE, about | {"digest": _digest(about)})
 
 
 def _check_room(folder: OutputFolder, num_rows: int) -> None:
@@ -279,7 +330,7 @@ def _check_room(folder: OutputFolder, num_rows: int) -> None:
     The files in which they wait go as those of the index come, so that both take little more room
     than one, also on one disk.
     """
-    needed = num_rows * _ENTRY.itemsize
+    needed = num_rows * (KEY.itemsize + ROW.itemsize)
     paths = [tempfile.gettempdir(), *([] if files.is_remote(folder.root) else [folder.root])]
     for path in paths:
         if (free := shutil.disk_usage(path).free) < needed:
@@ -372,7 +423,7 @@ def _sorted_once(entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 # a disk that has room.
 
 HELD_BYTES = 8 * 2**30
-"""Most bytes of buckets that a process fetches: an index of 180 million rows."""
+"""Most bytes of buckets that a process fetches: an index of 140 million rows."""
 
 _FREE_SHARE = 0.1
 """Least share of the local disk that stays free."""
@@ -412,7 +463,8 @@ class IndexFiles:
 
     def _has_room(self, bucket: int) -> bool:
         def size(*buckets: int) -> int:
-            return sum(self._index.rows[number] for number in buckets) * _ENTRY.itemsize
+            entry = KEY.itemsize + self._index.row.itemsize
+            return sum(self._index.rows[number] for number in buckets) * entry
 
         coming = [number for number, fetched in self._fetched.items() if not fetched.done()]
         disk = shutil.disk_usage(tempfile.gettempdir())
@@ -422,7 +474,7 @@ class IndexFiles:
     def _mapped(self, bucket: int) -> _Bucket:
         name, rows = self._index.id, self._index.rows[bucket]
         keys = self._map(_bucket_file(name, bucket, ".keys"), KEY, rows)
-        return keys, self._map(_bucket_file(name, bucket, ".rows"), ROW, rows)
+        return keys, self._map(_bucket_file(name, bucket, ".rows"), self._index.row, rows)
 
     def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)

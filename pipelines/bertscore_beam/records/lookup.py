@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from bertscore_beam.dump import Digests, part_name
 from bertscore_beam.files import in_parallel, mask_credentials, split_by_bucket
-from bertscore_beam.records.index import Index, IndexFiles, read_index
+from bertscore_beam.records.index import Index, IndexFiles, are_sound, read_index
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,
+    UNCOUNTED,
     VALUES,
     RowScores,
     SignedRows,
@@ -29,8 +30,9 @@ from bertscore_beam.records.row_scores import (
     words_of,
 )
 from bertscore_beam.run import OutputFolder, event
-from bertscore_core.errors import SignatureError
+from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.signature import Signature, exact_fields, score_differences
+from bertscore_core.stats import NOT_COUNTED
 
 logger = logging.getLogger(__name__)
 
@@ -46,18 +48,23 @@ class FoundRows:
         found: Shape (N,).
         values: Their scores, of the type `VALUES`; undefined where nothing was found. Shape (N,).
         reasons: Their reasons, None without one. Shape (N,).
+        failures: Damaged pieces and index entries that were met, and look-ups that failed.
     """
 
     found: npt.NDArray[np.bool_]
     values: npt.NDArray[np.void]
     reasons: npt.NDArray[np.object_]
+    failures: int = 0
 
     @classmethod
     def none(cls, rows: int) -> "FoundRows":
         """Return that nothing was found."""
+        values = np.zeros(rows, dtype=VALUES)
+        for name in UNCOUNTED:
+            values[name] = NOT_COUNTED
         return cls(
             found=np.zeros(rows, dtype=np.bool_),
-            values=np.zeros(rows, dtype=VALUES),
+            values=values,
             reasons=np.full(rows, None, dtype=object),
         )
 
@@ -94,7 +101,8 @@ class _Wanted:
         self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
     ) -> None:
         for name in VALUES.names or ():
-            self.result.values[name][rows] = values[name]
+            if name in (values.dtype.names or ()):  # not all are in indexes of earlier versions
+                self.result.values[name][rows] = values[name]
         self.result.reasons[rows] = words_of(values["reason"], reasons)
         self.result.found[rows] = True  # last: damaged scores raise an error before
 
@@ -126,31 +134,41 @@ class EarlierRun:
         result = FoundRows.none(len(positions))
         wanted = _Wanted(digests=digests, signed=signed, result=result)
         at_same_place = partial(self._find_at_same_place, input_name, positions)
+        failures = 0
         for look_up in (at_same_place, self._find_in_index):
+            problems: list[str] = []
             try:
                 if len(wanted.missing()):
-                    look_up(wanted)
+                    problems = look_up(wanted)
             except Exception as error:
                 # The run is only read: it may be deleted, damaged in any way or out of reach. Its
                 # rows are then scored again, which is right all the same.
-                reason = mask_credentials(f"{type(error).__name__}: {error}")
+                problems = [f"{type(error).__name__}: {error}"]
+            if problems:
+                failures += len(problems)
+                reason = mask_credentials(problems[0])
                 logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
-        return result
+        return replace(result, failures=failures)
 
     def _find_at_same_place(
         self, input_name: str, positions: npt.NDArray[np.int64], wanted: "_Wanted"
-    ) -> None:
-        """Look into the pieces of the same file: at the same positions, then anywhere in them."""
+    ) -> list[str]:
+        """Look into the pieces of the same file: at the same positions, then anywhere in them.
+
+        Return what is wrong with each piece that is damaged.
+        """
         starts = self._piece_starts(input_name)
         first = max(0, int(np.searchsorted(starts, positions[0], side="right")) - 1)
         stop = int(np.searchsorted(starts, positions[-1], side="right"))
         names = [rows_file(part_name(input_name, start)) for start in starts[first:stop].tolist()]
         contents = self._folder.read_if_there(*names)
-        pieces = [
-            (int(start), rows_from_bytes(data, name))
-            for start, name, data in zip(starts[first:stop], names, contents, strict=True)
-            if data is not None
-        ]
+        pieces: list[tuple[int, RowScores]] = []
+        problems: list[str] = []
+        for start, name, data in zip(starts[first:stop].tolist(), names, contents, strict=True):
+            try:
+                pieces += [] if data is None else [(start, rows_from_bytes(data, name))]
+            except InputError as error:
+                problems.append(str(error))
         for start, piece in pieces:
             inner = positions - start
             inside = np.flatnonzero((inner >= 0) & (inner < len(piece)))
@@ -161,6 +179,7 @@ class EarlierRun:
                 order = np.argsort(piece.digests[:, 0], kind="stable")
                 places = np.searchsorted(piece.digests[order, 0], wanted.digests[rows, 0])
                 wanted.take(piece, rows, order[np.minimum(places, len(piece) - 1)])
+        return problems
 
     def _list_pieces(self, input_name: str) -> npt.NDArray[np.int64]:
         """Return where the pieces of an input begin, ascending: it may be cut otherwise now."""
@@ -169,27 +188,31 @@ class EarlierRun:
         stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
-    def _find_in_index(self, wanted: "_Wanted") -> None:
+    def _find_in_index(self, wanted: "_Wanted") -> list[str]:
+        """Look into the index; return what is wrong with each entry that is damaged."""
         with self._lock:  # opened once for all threads
             opened = self._index
         if opened is None:
-            return
+            return []
         index, files = opened
         codes = equal_settings(index.signatures, wanted.signed.signatures)
         if (codes == NO_SETTING).all():
-            return
+            return []
         rows = wanted.missing()
         rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
         by_bucket = split_by_bucket(rows, wanted.digests[rows, 0], index.bits)
         chosen = [found for found in by_bucket if index.rows[found[0]]]
 
-        def search(of_bucket: tuple[int, npt.NDArray[np.int64]]) -> None:
-            """Search a bucket for rows in the order of their digests; take the scores it has."""
+        def search(of_bucket: tuple[int, npt.NDArray[np.int64]]) -> int:
+            """Search a bucket for rows in the order of their digests; take the scores it has.
+
+            Return how many entries are damaged.
+            """
             bucket, rows = of_bucket
-            held = files.open(bucket)
+            held, damaged = files.open(bucket), 0
             if held is None:
                 _say_left_out(self._folder.shown)
-                return
+                return damaged
             keys, all_entries = held
             places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
             # More than once only where digests share their high half, or for several settings.
@@ -203,11 +226,15 @@ class EarlierRun:
                 equal = (entries["low"] == wanted.digests[rows, 1]) & (
                     codes[entries["setting"]] == wanted.signed.codes[rows]
                 )
+                sound = are_sound(keys[places[equal]], entries[equal], index)
+                damaged += int(np.count_nonzero(~sound))
+                equal[equal] = sound
                 wanted.put(rows[equal], entries[equal], index.reasons)
                 rows, places = rows[~equal], places[~equal] + 1
+            return damaged
 
-        for _ in in_parallel(search, chosen, _READERS):
-            pass
+        damaged = sum(in_parallel(search, chosen, _READERS))
+        return ["an entry of its index has another checksum than it was written with"] * damaged
 
     @cached_property
     def _index(self) -> tuple[Index, IndexFiles] | None:

@@ -3,9 +3,10 @@
     OUT/_manifest/rows/<digest>/part-000000020000.pq    the rows of one part, in its order
 
 Such a piece is written beside every part. It holds no text. It names the signatures that its scores
-were made with, so it can be judged without the rest of the folder.
+were made with, so it can be judged without the rest of the folder. It ends with a digest of itself.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from bertscore_beam.dump import Digests, note_name
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
+from bertscore_core.stats import NOT_COUNTED
 
 ROWS_FOLDER = "_manifest/rows"
 ROWS_SUFFIX = ".pq"
@@ -31,6 +33,8 @@ VALUES = np.dtype(
         ("candidate_tokens", "<i4"),
         ("reference_tokens", "<i4"),
         ("windows", "<i4"),
+        ("text_tokens", "<i4"),
+        ("unknown_tokens", "<i4"),
         ("truncated", "?"),
         # Position in `reasons`; NO_REASON without one.
         ("reason", "u1"),
@@ -42,8 +46,13 @@ NO_REASON = 255
 NO_SETTING = 65535
 """Code of a row that cannot be scored."""
 
-_FORMAT = 1
+UNCOUNTED = ("text_tokens", "unknown_tokens")
+"""What the first format of pieces and indexes does not have: `NOT_COUNTED` for its rows."""
+
+_FORMAT = 2
 _KEY = b"bertscore.rows"
+_PARQUET_END = b"PAR1"
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _HALVES = ("high", "low")
 
 
@@ -124,7 +133,7 @@ def rows_file(part_name: str) -> str:
 
 
 def rows_to_bytes(rows: RowScores) -> bytes:
-    """Return rows as a Parquet file. Equal rows give equal bytes."""
+    """Return rows as a Parquet file and its SHA-256. Equal rows give equal bytes."""
     columns = dict(zip(_HALVES, rows.digests.T, strict=True))
     columns |= {name: rows.values[name] for name in VALUES.names or ()}
     about = {"format": _FORMAT, "signatures": rows.signed.signatures, "reasons": rows.reasons}
@@ -135,7 +144,8 @@ def rows_to_bytes(rows: RowScores) -> bytes:
     sink = pa.BufferOutputStream()
     # Digests are random: a dictionary of them would only cost time.
     pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_statistics=False)
-    return bytes(sink.getvalue())
+    data = bytes(sink.getvalue())
+    return data + hashlib.sha256(data).digest()
 
 
 def rows_from_bytes(data: bytes, source: str) -> RowScores:
@@ -145,16 +155,18 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
         InputError: It is damaged, or has another format.
     """
     try:
+        file, known = _checked(data)
         # In this thread: handing a few kilobytes over to others takes longer than to read them.
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+        table = pq.ParquetFile(pa.BufferReader(file)).read(use_threads=False)
         about = load_json(table.schema.metadata[_KEY])
-        if about["format"] != _FORMAT:
+        if about["format"] != known:
             raise ValueError(f"format {about['format']}")
         if len(about["signatures"]) > NO_SETTING or len(about["reasons"]) > NO_REASON:
             raise ValueError("too many codes")
         values = np.empty(len(table), dtype=VALUES)
         for name in VALUES.names or ():
-            values[name] = table[name].to_numpy()
+            is_counted = known == _FORMAT or name not in UNCOUNTED
+            values[name] = table[name].to_numpy() if is_counted else NOT_COUNTED
         halves = [table[name].to_numpy().astype(np.uint64) for name in _HALVES]
         return RowScores(
             digests=np.stack(halves, axis=1),
@@ -170,3 +182,13 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
             f"{source!r} does not hold the scores of rows: got {type(error).__name__}; expected "
             "what bertscore-beam wrote. Its rows are scored again."
         ) from error
+
+
+def _checked(data: bytes) -> tuple[bytes, int]:
+    """Return the Parquet file in a piece, and its format."""
+    file, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(file).digest() == digest:
+        return file, _FORMAT
+    if not data.endswith(_PARQUET_END):
+        raise ValueError("another digest")
+    return data, 1  # the first format has no digest

@@ -16,6 +16,7 @@ NAMESPACE = "bertscore"
 PAIRS_SCORED = "pairs_scored"
 ROWS_REJECTED = "rows_rejected"
 ROWS_REUSED = "rows_reused"
+REUSE_FAILURES = "reuse_failures"
 REASON = "reason"  # a prefix, one counter a reason: reason_null_candidate, ...
 PARTS_WRITTEN = "parts_written"
 PARTS_KEPT = "parts_kept"

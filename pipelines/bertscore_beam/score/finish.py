@@ -196,7 +196,7 @@ def _small_records(
 #
 #     totals --> runs of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
 #
-# Rows cross as entries of 48 bytes, some dozens of one bucket together: no machine sorts them all.
+# Rows cross as entries of 56 bytes, some dozens of one bucket together: no machine sorts them all.
 
 
 @dataclass
@@ -233,7 +233,7 @@ class _IndexRun(beam.PTransform):
         written = (
             pieces
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
-            # (bucket, its rows): 48 MB each.
+            # (bucket, its rows): 56 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
             | "WriteBucket" >> beam.Map(partial(records.write_bucket, folder), signatures, reasons)
         )

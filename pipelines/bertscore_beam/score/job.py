@@ -227,7 +227,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource
     """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
 
     Only splits, the idf table and part records cross a stage boundary, never a text; scores only
-    where a runner's workers build the index, as digests with 48 bytes a row.
+    where a runner's workers build the index, as digests with 56 bytes a row.
     """
     table = idf_table(root, spec, idf)
     results = (

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from bertscore_beam import dump, records
 from bertscore_beam.files import mask_credentials
@@ -124,7 +125,7 @@ class SplitScorer:
         progress, find, reuse = RowProgress(len(rows)), None, self.spec.reuse
         if reuse is not None:
             earlier = records.open_earlier(reuse.root, reuse.run)
-            find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
+            find = partial(_find, earlier, split.input_name, split.row_offset + rows.input_rows)
         with at_work.doing(records.record_name(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
@@ -199,6 +200,12 @@ class SplitScorer:
             )
         )
         return record
+
+
+def _find(earlier: records.EarlierRun, *where: Any) -> records.FoundRows:
+    found = earlier.find(*where)
+    counters.count(counters.REUSE_FAILURES, found.failures)
+    return found
 
 
 def _failed(split: dump.Split, reason: str) -> records.FailedSplit:
