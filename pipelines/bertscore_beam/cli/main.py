@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from bertscore_beam import run
 from bertscore_beam.cli.show import Manner, named, print_error, printing
-from bertscore_beam.files import NotBegunError, mask_credentials
+from bertscore_beam.files import NotBegunError, is_refused, mask_credentials
 from bertscore_beam.options import Option, by_name, read_options, summary_of
 from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
 from bertscore_core import BertScoreError, ConfigError, DeviceLostError
@@ -151,7 +151,7 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         words += f"\n{continues}"
     elif isinstance(error, BertScoreError) and not isinstance(error, _BROKEN):
         status = UNUSABLE
-    elif isinstance(error, run.REFUSED):
+    elif isinstance(error, OSError) and is_refused(error):
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
         words += "\nNothing was begun. Run the same command again when it can be reached."

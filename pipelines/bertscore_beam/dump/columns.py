@@ -366,13 +366,13 @@ def _type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 def column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
     """Return the type of a column, named or by its dotted path; see `check_columns` for errors."""
-    number = schema.names.count(name)
-    if number > 1:
+    kind = _type_at(schema, name)
+    number = schema.names.count(name) or (*_paths(schema),).count(name)
+    if number > 1 and (kind is None or name in schema.names):
         raise InputError(
             f"the {role} column {name!r} is not unique: got {number} columns of that name; "
             "expected one. Rename the others."
         )
-    kind = _type_at(schema, name)
     if kind is None:
         raise no_column(schema, name, role, option)
     return kind

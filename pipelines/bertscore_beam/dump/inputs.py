@@ -127,7 +127,12 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
     """Check that a file of text is what its name says."""
     got = _looks_like(head)
     magic = _MAGIC.get(codec)
-    if magic is not None and head and not head.startswith(magic):
+    if magic is not None and not head:
+        raise InputError(
+            f"{files.mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
+            "compression, which takes some even for no text. Write it again."
+        )
+    if magic is not None and not head.startswith(magic):
         raise _misnamed(path, got or "a file without compression", f"{codec} compression")
     if magic is None and got is not None:
         raise _misnamed(path, got, f"{kind} in UTF-8")
@@ -178,10 +183,8 @@ def _misnamed(path: str, got: str, expected: str) -> InputError:
 # Always escaped: our own escape character, the backslash, the colon (Hadoop refuses it, and "::"
 # chains fsspec URLs) and control characters.
 _UNSAFE = re.compile(r"[%\\:\x00-\x1f\x7f]")
-# Longest name in bytes that file systems accept, and how much of it comes before a digest ("%~" and
-# 8 digits).
+# Longest name in bytes that file systems accept.
 _NAME_BYTES = 255
-_KEPT_BYTES = _NAME_BYTES - 10
 
 
 def common_folder(folders: Sequence[str]) -> str:
@@ -268,10 +271,16 @@ def _escape(component: str) -> str:
     safe = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", component)
     if safe.startswith(files.HIDDEN_PREFIXES):
         safe = f"%{ord(safe[0]):02X}{safe[1:]}"
-    encoded = safe.encode("utf-8", "surrogateescape")
-    if len(encoded) <= _NAME_BYTES:
-        return safe
-    return f"{encoded[:_KEPT_BYTES].decode('utf-8', 'ignore')}%~{_digest(component)}"
+    return cut_name(safe, component)
+
+
+def cut_name(name: str, whole: str, most_bytes: int = _NAME_BYTES) -> str:
+    """Return a name; of one that is too long its beginning, and a digest of the whole."""
+    encoded = name.encode("utf-8", "surrogateescape")
+    if len(encoded) <= most_bytes:
+        return name
+    digest = f"%~{_digest(whole)}"
+    return f"{encoded[: most_bytes - len(digest)].decode('utf-8', 'ignore')}{digest}"
 
 
 def _digest(path: str) -> str:

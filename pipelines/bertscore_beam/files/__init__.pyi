@@ -32,6 +32,7 @@ from .paths import (
 from .reach import (
     NotBegunError as NotBegunError,
     before_work as before_work,
+    is_refused as is_refused,
     reaching as reaching,
     silenced as silenced,
 )

@@ -15,7 +15,7 @@ import os
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -125,7 +125,8 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     pattern spells that character out.
 
     Raises:
-        InputError: If the pattern is not valid: a `**` that is not a whole name.
+        InputError: If the pattern is not valid: a `**` that is not a whole name; or if a file that
+            is not named in full belongs to a table.
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
@@ -151,7 +152,25 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     elif entry is not None:
         found.take(entry)
     found.found.sort(key=attrgetter("path"))
+    found.check_no_table()
     return found
+
+
+# A table is a folder of files and of a log, which says what of them counts. Its other files hold
+# rows that were changed or deleted.
+
+_TABLE = re.compile(
+    r"(?P<folder>(?:.*/)?)"
+    r"(?:(?P<Delta>_delta_log)/|(?P<Hudi>\.hoodie)/|(?P<Iceberg>metadata)/[^/]+\.metadata\.json$)"
+)
+_CURRENT = {
+    "Delta": "Give those of `deltalake.DeltaTable(FOLDER).file_uris()` as --input.",
+    "Hudi": "Write a snapshot as Parquet: `spark.read.format('hudi').load(FOLDER)`.",
+    "Iceberg": "Give those of pyiceberg's `StaticTable.from_metadata(FILE).scan().plan_files()` as "
+    "--input.",
+}
+_WITHIN_TABLE = re.compile(r"data|[^=]+=.*")
+"""Names of the folders within a table in which its files lie."""
 
 
 _State: TypeAlias = tuple[frozenset[int], bool]
@@ -168,6 +187,7 @@ class Search:
         exists: Whether the path itself is there; False for a pattern.
         passed_over: How many files with other suffixes the folders hold, by suffix.
         again: Folders that a link led to after they had been read.
+        tables: The kind of each folder that is a table.
     """
 
     def __init__(
@@ -184,6 +204,7 @@ class Search:
         self.exists = exists
         self.passed_over: Counter[str] = Counter()
         self.again: list[str] = []
+        self.tables: dict[str, str] = {}
         self._root = with_scheme(fs, root)
         self._suffixes = suffixes
         self._parts = pattern.split("/") if pattern else []
@@ -212,8 +233,17 @@ class Search:
             self._fail(entry, entry.error)
         elif entry.kind == listing.DIRECTORY:
             self.look_below(entry)
+        elif protocols(self.fs) & FLAT and not entry.info.get("size") and self._is_folder(entry):
+            message = (
+                "it is an empty object beside a folder of its name: got 0 bytes; expected a "
+                f"file. Give the folder: {mask_credentials(with_scheme(self.fs, entry.path))}/"
+            )
+            self._note(entry, Trouble.NO_FILE, message)
         else:
             self._keep(entry)
+
+    def _is_folder(self, entry: listing.Entry) -> bool:
+        return any(one.path != entry.path for one in listing.list_folder(self.fs, entry))
 
     def look_below(self, start: listing.Entry) -> None:
         """Find what matches below a folder; each folder is read once.
@@ -221,6 +251,7 @@ class Search:
         Folders that no link leads to come first, then the others one by one, so that a folder
         that is reached in both ways is read by its own path.
         """
+        self._look_above(start)
         waiting, seen = [(start, self._after([0]))], set[tuple[str, _State]]()
         while waiting:
             level = [item for item in waiting if not item[0].linked]
@@ -253,10 +284,52 @@ class Search:
         wants_all = is_inside or any(self._parts[place] == "**" for place in places)
         try:
             if wants_all and protocols(self.fs) & FLAT:
-                return listing.list_tree(self.fs, folder)
-            return listing.list_folder(self.fs, folder)
+                entries = listing.list_tree(self.fs, folder)
+                self._find_tables(folder, entries)
+            else:
+                entries = listing.list_folder(self.fs, folder)
+                self._find_tables(folder, [*entries, *self._in_metadata(entries)])
         except OSError as error:
             return error
+        return entries
+
+    def _in_metadata(self, entries: Iterable[listing.Entry]) -> Iterator[listing.Entry]:
+        for entry in entries:
+            if entry.name == "metadata" and entry.kind == listing.DIRECTORY:
+                yield from listing.list_folder(self.fs, entry)
+
+    def _find_tables(self, folder: listing.Entry, entries: Iterable[listing.Entry]) -> None:
+        for entry in entries:
+            below = entry.path[len(folder.path) :].lstrip("/")
+            found = _TABLE.match(f"{below}/" if entry.kind == listing.DIRECTORY else below)
+            if found is not None:
+                table = f"{folder.path.rstrip('/')}/{found['folder']}"
+                self.tables[with_scheme(self.fs, table)] = str(found.lastgroup)
+
+    def _look_above(self, start: listing.Entry) -> None:
+        """Find the table that the folder where the search begins is a part of."""
+        path = start.path.rstrip("/")
+        while _WITHIN_TABLE.fullmatch(posixpath.basename(path)) and not (
+            protocols(self.fs) & listing.WEB
+        ):
+            path = posixpath.dirname(path)
+            above = listing.Entry(path=path, kind=listing.DIRECTORY, real=path)
+            with contextlib.suppress(OSError):  # that one may not look there is no fault of a file
+                names = ("_delta_log", ".hoodie", "metadata")
+                looked = [listing.look(self.fs, f"{path}/{name}") for name in names]
+                entries = [entry for entry in looked if entry is not None]
+                self._find_tables(above, [*entries, *self._in_metadata(entries)])
+
+    def check_no_table(self) -> None:
+        """Raise if a file belongs to a table."""
+        for table in sorted(self.tables):
+            if any(file.path.startswith(table) for file in self.found):
+                kind = self.tables[table]
+                raise InputError(
+                    f"{mask_credentials(table)!r} is a {kind} table: got its folder, where "
+                    "files that no longer count lie beside its current ones; expected the latter. "
+                    f"{_CURRENT[kind]}"
+                )
 
     def _reached(
         self, folder: listing.Entry, state: _State, entry: listing.Entry

@@ -4,6 +4,7 @@ The client of each store has its own errors, and most of them are not OSErrors. 
 and may not be installed, so its errors are recognised by their names.
 """
 
+import errno
 import logging
 import re
 import socket
@@ -35,6 +36,9 @@ _CONNECTION = {
     "s3": "Check the network, and AWS_ENDPOINT_URL if the store is not AWS.",
     "hf": "Check the network, and that HF_HUB_OFFLINE is not set.",
 }
+
+
+_REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, NoFileError)
 
 
 class NotBegunError(OSError):
@@ -70,6 +74,11 @@ def reaching(option: str, *paths: str) -> Iterator[None]:
         raise
 
 
+def is_refused(error: OSError) -> bool:
+    """Tell whether an error of a file system is one that a retry does not cure."""
+    return isinstance(error, _REFUSED) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG)
+
+
 @contextmanager
 def before_work() -> Iterator[None]:
     """Raise the errors of file systems in a `with` block before the work as `NotBegunError`.
@@ -79,11 +88,9 @@ def before_work() -> Iterator[None]:
     """
     try:
         yield
-    except (NotBegunError, FileNotFoundError, PermissionError):
-        raise
-    except (NotADirectoryError, IsADirectoryError, NoFileError):
-        raise
     except OSError as error:
+        if isinstance(error, NotBegunError) or is_refused(error):
+            raise
         raise NotBegunError(str(error)) from error
 
 

@@ -1,5 +1,6 @@
 """Read single files, or ranges of remote ones, several at a time."""
 
+import errno
 import io
 import os
 import stat
@@ -177,6 +178,9 @@ def open_source(
     fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
         check_is_regular(inner)
+        if os.path.isdir(inner):
+            words = "it is a folder; expected a file. Name the files in it"
+            raise IsADirectoryError(errno.EISDIR, words, inner)
         return pa.OSFile(inner, "rb")
     # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
     if size is None or not version or not protocols(fs) & S3:
@@ -205,7 +209,13 @@ def check_is_regular(path: str) -> None:
         NoFileError: If it is not.
         OSError: If it is not there or may not be examined.
     """
-    mode = os.stat(path).st_mode
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        words = "it is a link that leads to itself; expected a file. Remove it"
+        raise OSError(errno.ELOOP, words, path) from None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise NoFileError(f"it is {kind_in_words(mode)}; expected a file. It was not opened.")
 

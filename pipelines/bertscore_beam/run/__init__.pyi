@@ -62,7 +62,6 @@ from .output import (
     BROKEN as BROKEN,
     DONE as DONE,
     NOTHING_KEPT as NOTHING_KEPT,
-    REFUSED as REFUSED,
     TOO_MANY_REJECTS as TOO_MANY_REJECTS,
     UNUSABLE as UNUSABLE,
     WORSE as WORSE,

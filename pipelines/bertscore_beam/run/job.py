@@ -29,7 +29,14 @@ from google.protobuf import json_format
 from rich.console import Console
 
 from bertscore_beam.dump import IMPORTS_FOLDER, TextFile
-from bertscore_beam.files import NotBegunError, before_work, mask_credentials, reaching, silenced
+from bertscore_beam.files import (
+    NotBegunError,
+    before_work,
+    is_refused,
+    mask_credentials,
+    reaching,
+    silenced,
+)
 from bertscore_beam.options import RunOptions
 from bertscore_beam.run import output, pool
 from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is_temporary
@@ -181,7 +188,9 @@ def _first_writing(options: RunOptions) -> Iterator[None]:
     try:
         with reaching("output", options.output):
             yield
-    except output.REFUSED as error:
+    except OSError as error:
+        if not is_refused(error):
+            raise
         raise ConfigError(
             f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
             "expected a folder where files can be made. Choose another --output."

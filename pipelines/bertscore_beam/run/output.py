@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TextIO
 
-from bertscore_beam.files import NoFileError, mask_credentials
+from bertscore_beam.files import mask_credentials
 from bertscore_core.errors import INVISIBLE, escape_text
 
 # Exit statuses of the command line and of its workers.
@@ -41,9 +41,6 @@ DEADLY = {signal.Signals["SIG" + name] for name in ["KILL", "SEGV", "BUS", "ABRT
 memory is short."""
 
 NOTHING_KEPT = "Without --output nothing is kept."
-
-REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, NoFileError)
-"""Errors of the file system that a retry does not cure."""
 
 
 class JobFailedError(RuntimeError):

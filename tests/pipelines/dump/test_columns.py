@@ -133,3 +133,10 @@ def test_nested_parquet_columns_can_be_scored_and_counted(tmp_path):
     assert read_plan(plan)[0].equals(TABLE)
     found = dump.read_split(plan.splits[0], ["response.meta.lang"])
     assert dump.column_of(found, "response.meta.lang").to_pylist() == ["de"]
+
+
+def test_a_field_that_a_struct_has_twice_is_not_unique():
+    schema = pa.schema([("r", pa.struct([("c", pa.string())] * 2)), ("reference", pa.string())])
+    with pytest.raises(InputError, match=r"'r\.c' is not unique: got 2 columns of that name"):
+        dump.check_columns(schema, "r.c", "reference")
+    dump.check_columns(schema.append(pa.field("r.c", pa.string())), "r.c", "reference")

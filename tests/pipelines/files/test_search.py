@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import socket
@@ -206,3 +207,56 @@ def test_missing_holding_nothing_no_pattern_and_shut_are_messages_of_their_own(t
     with shut(tmp_path / "shut"):
         assert cli.main(flags) == cli.BROKEN
     assert "may not be read" in capsys.readouterr().err
+
+
+# --- A table is no folder of files ---------------------------------------------------------------
+
+TABLES = {
+    "Delta": ("t/_delta_log/00000000000000000000.json", "t/lang=en/new.parquet"),
+    "Hudi": ("t/.hoodie/hoodie.properties", "t/lang=en/new.parquet"),
+    "Iceberg": ("t/metadata/v1.metadata.json", "t/data/lang=en/new.parquet"),
+}
+
+
+WAYS = {"Delta": "file_uris()", "Hudi": "format('hudi')", "Iceberg": "plan_files()"}
+
+
+def refusal(path: str) -> str:
+    """Return why a path is refused; "" if it is not."""
+    try:
+        expand_inputs([path])
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("store", ["disk", pytest.param("S3", marks=pytest.mark.process)])
+def test_files_of_a_table_are_read_only_if_they_are_named(tmp_path, kind, store):
+    mark, file = TABLES[kind]
+    names = (mark, file, "plain/x.parquet", "plain/metadata/notes.json", "only/_delta_log/0.json")
+    with s3_bucket() if store == "S3" else contextlib.nullcontext(str(tmp_path)) as root:
+        for name in names:
+            with fsspec.open(f"{root}/{name}", "wb", auto_mkdir=True) as sink:
+                sink.write(b"x")
+        above, name = f"{root}/{file}".rsplit("/", 1)
+        outer = above.rsplit("/", 1)[0]
+        globs = [f"{root}/{path}" for path in ("t", "**", "*", "t/**/*.parquet", "**/new.parquet")]
+        for path in (*globs, above, f"{above}/*", f"{outer}/*/*.parquet", f"{outer}/lang=*"):
+            assert f"/t/' is a {kind} table: got" in refusal(path), path
+            assert WAYS[kind] in refusal(path)
+        assert not refusal(f"{root}/{file}")
+        (found,) = expand_inputs([f"{root}/plain"])
+        assert found.path == f"{root}/plain/x.parquet"
+
+
+@pytest.mark.process
+def test_an_empty_object_beside_a_folder_of_its_name_is_said_to_be_that():
+    with s3_bucket() as bucket:
+        for name in ("both", "both/a.parquet", "alone"):
+            fsspec.filesystem("s3").pipe_file(f"{bucket}/{name}", b"" if "/" not in name else b"x")
+        found, alone = (expand_inputs([f"{bucket}/{name}"])[0] for name in ("both", "alone"))
+        assert found.trouble is Trouble.NO_FILE
+        assert f"Give the folder: {bucket}/both/" in found.message
+        assert alone.trouble is None
+        assert len(expand_inputs([f"{bucket}/both/"])) == 1

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import text_field
-from bertscore_beam.dump.inputs import Format, format_of
+from bertscore_beam.dump.inputs import Format, cut_name, format_of
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.text.arrays import object_arrays, text_arrays
-from bertscore_beam.dump.text.text_records import read_records
+from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import absolute, join, mask_credentials
@@ -215,6 +215,8 @@ def _names(dropped: set[str] | None) -> list[str] | None:
 
 _MARK = "\ufeff"
 """The byte order mark, which some programs write first."""
+_SYSTEM_BYTES = 255 - len(".parquet")
+"""Most bytes of the name of a Parquet file, without its suffix."""
 
 
 def write_line_files(
@@ -245,7 +247,8 @@ def write_line_files(
             f"files of candidates have one name: got {', '.join(twice)} more than once; expected a "
             "name for each, which the column `system` holds. Rename or link them."
         )
-    targets = tuple(join(folder, f"{name}.parquet") for name in systems)
+    short = (cut_name(name, name, _SYSTEM_BYTES) for name in systems)
+    targets = tuple(join(folder, f"{name}.parquet") for name in short)
     for path, system, target in zip(candidates, systems, targets, strict=True):
         _write_lines((path, *references), system if len(systems) > 1 else None, target)
     return targets
@@ -301,7 +304,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     )
     start = 0
     with open_text(text) as stream:
-        for number, line in enumerate(_cut(stream.blocks()), 1):
+        for number, line in enumerate(_cut(stream.blocks(), path), 1):
             try:
                 decoded = line.removesuffix(b"\r").decode()
             except UnicodeDecodeError:
@@ -313,11 +316,23 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
             start += len(line) + 1
 
 
-def _cut(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _cut(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
     """Yield lines without their LF; the last one need not have any."""
-    rest = b""
+    begun: list[bytes] = []
+    size, number = 0, 1
     for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest
+        first, *others = block.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if size > MAX_RECORD_BYTES:
+            raise InputError(
+                f"a line of {mask_credentials(path)!r} is too long: got more than "
+                f"{MAX_RECORD_BYTES:,} bytes in line {number:,}; expected at most these. Is it a "
+                "file with one text per line?"
+            )
+        if others:
+            yield b"".join(begun)
+            yield from others[:-1]
+            begun, size, number = others[-1:], len(others[-1]), number + len(others)
+    if size:
+        yield b"".join(begun)

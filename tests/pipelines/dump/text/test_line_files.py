@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import write_line_files
-from bertscore_beam.dump.text import LINE_COLUMN
+from bertscore_beam.dump.text import LINE_COLUMN, text_source, to_parquet
+from bertscore_beam.files import is_refused
 from bertscore_beam.run import temporary_folder
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.text_files import write_text
@@ -85,3 +86,38 @@ def test_a_temporary_folder_is_for_this_user_alone(tmp_path, monkeypatch):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
         write_text(tmp_path / folder / "a" / "b", b"x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_has_the_limit_of_all_lines_of_text(rows, monkeypatch):
+    monkeypatch.setattr(to_parquet, "MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", 64)
+    ((first, *_),) = rows({"h": b"a" * 1000 + b"\nb\n"}, {"r": b"x\ny\n"})
+    assert first["candidate"] == "a" * 1000
+    with pytest.raises(InputError, match=r"got more than 1,000 bytes in line 2"):
+        rows({"h": b"b\n" + b"a" * 1001}, {"r": b"x\ny\n"})
+
+
+@pytest.mark.parametrize("letters", [247, 248, 255])
+def test_a_file_of_text_may_have_any_name_that_a_disk_takes(tmp_path, letters):
+    for name in ("h" * letters, "r"):
+        (tmp_path / name).write_bytes(b"a\n")
+    (tmp_path / "out").mkdir()
+    places = ([str(tmp_path / name)] for name in ("h" * letters, "r"))
+    (made,) = write_line_files(*places, str(tmp_path / "out"))
+    assert pq.read_table(made).num_rows == 1
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_an_empty_file_of_compressed_text_is_no_file_without_lines(tmp_path, ending):
+    (tmp_path / f"h{ending}").touch()
+    with pytest.raises(InputError, match="is empty: got 0 bytes"):
+        write_line_files([str(tmp_path / f"h{ending}")], [str(tmp_path / "h")], str(tmp_path))
+
+
+@pytest.mark.parametrize(("kind", "error"), [("folder", IsADirectoryError), ("link", OSError)])
+def test_what_is_no_file_is_told_with_a_cure_and_not_to_be_tried_again(tmp_path, kind, error):
+    path = tmp_path / "x"
+    path.mkdir() if kind == "folder" else path.symlink_to(path)
+    with pytest.raises(error, match="expected a file") as raised:
+        write_line_files([str(path)], [str(path)], str(tmp_path))
+    assert is_refused(raised.value)
