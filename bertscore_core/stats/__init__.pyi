@@ -46,12 +46,7 @@ from .paired import (
     holm as holm,
     paired_result as paired_result,
 )
-from .scores import (
-    NOT_COUNTED as NOT_COUNTED,
-    Scores as Scores,
-    ScoreSummary as ScoreSummary,
-    cancelling as cancelling,
-)
+from .scores import NOT_COUNTED as NOT_COUNTED, Scores as Scores, ScoreSummary as ScoreSummary
 from .sums import (
     MEASURES as MEASURES,
     STATISTIC_BINS as STATISTIC_BINS,
@@ -60,5 +55,7 @@ from .sums import (
     PackedHistogram as PackedHistogram,
     ScoreStatistics as ScoreStatistics,
     Sums as Sums,
+    clipped_f1 as clipped_f1,
+    is_clipped as is_clipped,
     statistics_by_group as statistics_by_group,
 )

@@ -53,7 +53,7 @@ def mean_intervals(statistics: ScoreStatistics, confidence: float = 0.95) -> Dou
 
     Returns:
         Lower and upper ends. Shape (2, 3); NaN below `LEAST_ROWS` scored rows. Where scores are not
-        rescaled they are within [-1, 1], unless a mean or F1 of a row is beyond.
+        rescaled they are within [-1, 1], unless rounding moves a mean beyond.
 
     Raises:
         InputError: The confidence is not between 0 and 1.
@@ -67,7 +67,6 @@ def mean_intervals(statistics: ScoreStatistics, confidence: float = 0.95) -> Dou
     ends = (means[:, None] + errors[:, None] * np.array(units)).T
     if statistics.sums == statistics.raw_sums:
         most = np.maximum(1, np.abs(means))
-        most[2] = np.inf if statistics.has_unbounded_f1 else most[2]
         ends = np.clip(ends, -most, most)
     return np.ascontiguousarray(ends, dtype=np.float64)
 

@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError, load_json
-from bertscore_core.stats.sums import Doubles, Sums, bins_of, effective_number, scores_at
+from bertscore_core.stats.sums import (
+    Doubles,
+    Sums,
+    bins_of,
+    effective_number,
+    is_clipped,
+    scores_at,
+)
 from bertscore_core.tokens import FloatArray, IntArray, summed_by_key
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.
@@ -169,7 +176,7 @@ class Moments(Sums):
         squares: Squares of precision, recall, F1 and of half of precision minus recall, added up,
             in steps. Shape (L + 1, 4), int64.
         histogram: Scores in each bin. Shape (L + 1, 3, BINS), int64.
-        clipped: Number of F1 values that were beyond [-1, 1]; see `of`. Shape (L + 1,), int64.
+        clipped: Number of F1 values that `is_clipped` names; see `of`. Shape (L + 1,), int64.
         host_sides: Sentences of each bucket of hosts: a pair with both from one bucket counts
             twice. Shape (HOST_BUCKETS,); 0 where hosts are not known.
         host_pairs: Pairs that touch each bucket: such a pair counts once. Shape (HOST_BUCKETS,).
@@ -208,7 +215,7 @@ class Moments(Sums):
         """
         _check(scores)
         values = scores.astype(np.float64)
-        beyond = np.abs(values[..., 2]) > 1
+        beyond = is_clipped(values[..., 2])
         np.clip(values[..., 2], -1, 1, out=values[..., 2])
         # Rounded once for each score, so the sums do not depend on how pairs are split.
         steps = np.rint(values * _SCALE).astype(np.int64)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 SHOWN_PAIRS = 10
 """Pairs in the HTML of a notebook: the first ones."""
 
-# What rounding moves precision and recall by, and what F1 may move by, in float32.
-_ROUNDING, _MOST_MOVED = 3e-7, 1e-6
-
 NOT_COUNTED = -1
 """Stands for a number of tokens that is not known."""
 
@@ -31,7 +28,10 @@ _COLUMNS = ("mean", "error", "low", "high", "q05", "median", "q95")
 
 
 class MeanScores(NamedTuple):
-    """Corpus scores: means over the scored pairs; of every layer an array of shape (L + 1,)."""
+    """Corpus scores: means over the scored pairs; of every layer an array of shape (L + 1,).
+
+    F1 is that of `sums.clipped_f1`.
+    """
 
     precision: Any
     recall: Any
@@ -80,9 +80,10 @@ class ScoresSummary:
         ]
 
     def _counts(self) -> str:
+        clipped = f", {self.statistics.clipped:,} clipped" if self.statistics.clipped else ""
         return (
             f"{self.pairs:,} pairs, {self.scored:,} scored, {self.truncated:,} truncated, "
-            f"{self.empty:,} empty; interval {self.confidence:g}, quantiles of raw scores"
+            f"{self.empty:,} empty{clipped}; interval {self.confidence:g}, quantiles of raw scores"
         )
 
 
@@ -210,8 +211,9 @@ class Scores:
 
         NaN without scored pairs. With all layers at once they are arrays of shape (L + 1,).
         """
-        scored = self.scored
-        return MeanScores(*(_mean(getattr(self, name)[..., scored]) for name in sums.MEASURES))
+        f1 = sums.clipped_f1(self.f1, self.raw_f1)
+        measures = (values[..., self.scored] for values in (self.precision, self.recall, f1))
+        return MeanScores(*map(_mean, measures))
 
     def summary(self, confidence: float = 0.95) -> ScoresSummary:
         """Return means with their errors and intervals, quantiles and counts; it prints as a table.
@@ -294,19 +296,6 @@ class Scores:
             )
 
 
-def cancelling(precision: FloatArray, recall: FloatArray, f1: FloatArray) -> BoolArray:
-    """Return where raw precision and recall nearly cancel, so that rounding may move F1 far.
-
-    Shape (N,). F1 = 2PR / (P + R) has a pole at P = -R. If P and R both move by 3e-7, F1 moves by
-    at most 3e-7 * 2 (P^2 + R^2) / (P + R)^2. Here that is above 1e-6; with equal signs it is 6e-7
-    at most. An F1 beyond [-1, 1] is of such a pair, too; with several references its P and R may
-    not be those of the row.
-    """
-    p, r = precision.astype(np.float64), recall.astype(np.float64)
-    moved = _ROUNDING * 2 * (p**2 + r**2) > _MOST_MOVED * (p + r) ** 2
-    return np.asarray(moved | (np.abs(f1) > 1 + 1e-4), dtype=np.bool_)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary(sums.Sums):
     """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
@@ -314,7 +303,8 @@ class ScoreSummary(sums.Sums):
     Attributes:
         rows: Rows seen.
         scored: Rows with scores; over these the measures are added up.
-        cancelling: Scored rows that `cancelling` names, and their F1 added up; None if not counted.
+        f1: The sum of `clipped_f1`.
+        clipped: Scored rows whose F1 is clipped; None if the sum of F1 is not of clipped values.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
         reasons: Number of rows by the reason they have, with and without scores.
@@ -326,8 +316,7 @@ class ScoreSummary(sums.Sums):
     precision: float = 0.0
     recall: float = 0.0
     f1: float = 0.0
-    cancelling: int | None = 0
-    cancelling_f1: float | None = 0.0
+    clipped: int | None = 0
     truncated: int = 0
     windowed: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -337,8 +326,8 @@ class ScoreSummary(sums.Sums):
     def of(
         cls,
         scores: npt.NDArray[np.floating],
+        raw_f1: npt.NDArray[np.floating],
         *,
-        cancelling: npt.NDArray[np.bool_],
         truncated: npt.NDArray[np.bool_],
         windowed: npt.NDArray[np.bool_],
         rows: int,
@@ -346,16 +335,16 @@ class ScoreSummary(sums.Sums):
         rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum precision, recall and F1 of the scored rows, (3, scored); others have (scored,)."""
+        columns = (*scores[:2], sums.clipped_f1(scores[2], raw_f1))
         # fsum is exact, so the order of rows does not matter.
-        precision, recall, f1 = (math.fsum(values.tolist()) for values in scores)
+        precision, recall, f1 = (math.fsum(values.tolist()) for values in columns)
         return cls(
             rows=rows,
             scored=scores.shape[1],
             precision=precision,
             recall=recall,
             f1=f1,
-            cancelling=int(np.count_nonzero(cancelling)),
-            cancelling_f1=math.fsum(scores[2, cancelling].tolist()),
+            clipped=int(np.count_nonzero(sums.is_clipped(raw_f1))),
             truncated=int(np.count_nonzero(truncated)),
             windowed=int(np.count_nonzero(windowed)),
             reasons=dict(reasons),
@@ -364,19 +353,9 @@ class ScoreSummary(sums.Sums):
 
     @property
     def means(self) -> dict[str, float | None]:
-        """Corpus precision, recall and F1: means over the scored rows, None if there are none.
-
-        Then the number of rows that `cancelling` names, and mean F1 without them; None if they were
-        not counted.
-        """
+        """Corpus precision, recall and F1: means over the scored rows, None if there are none."""
         totals = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        means = {
-            name: value / self.scored if self.scored else None for name, value in totals.items()
-        }
-        without = None
-        if self.cancelling_f1 is not None and (others := self.scored - (self.cancelling or 0)):
-            without = (self.f1 - self.cancelling_f1) / others
-        return means | {"cancelling": self.cancelling, "f1_without_cancelling": without}
+        return {name: sum_ / self.scored if self.scored else None for name, sum_ in totals.items()}
 
     @property
     def truncated_fraction(self) -> float:

@@ -58,9 +58,41 @@ def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> fl
     return float((own * times).sum()) ** 2 / squares if squares else 0.0
 
 
-# Histograms of raw scores over bins of equal width from -1 to 1, dense and packed.
-
 Doubles = npt.NDArray[np.float64]
+
+# F1 in sums. F1 = 2PR / (P + R) has a pole at P = -R, near which it has no bound: one pair could
+# outweigh all others. So every mean over pairs takes the F1 that these functions return.
+
+# How far rounding may move a score beyond 1. Measured: 4e-7.
+_SLACK = 1e-4
+
+
+def is_clipped(raw_f1: npt.NDArray[np.floating]) -> BoolArray:
+    """Tell which pairs have an F1 before rescaling beyond [-1, 1], by more than rounding."""
+    return np.asarray(np.abs(raw_f1) > 1 + _SLACK, dtype=np.bool_)
+
+
+def clipped_f1(f1: npt.NDArray[np.floating], raw_f1: npt.NDArray[np.floating]) -> Doubles:
+    """Return F1 as sums take it: clipped to [-1, 1] before rescaling, then rescaled as it was.
+
+    The baseline b need not be known: (1 - f1) / (1 - raw_f1) is 1 / (1 - b). Only minus infinity,
+    of P = -R to the last bit, does not tell it, and counts as -1. Pairs that `is_clipped` does not
+    name keep their F1, to the last bit.
+
+    Args:
+        f1: F1 of pairs; NaN for those without scores. Any shape.
+        raw_f1: The same before rescaling; `f1` itself if it is not rescaled.
+    """
+    clipped, raw = f1.astype(np.float64), raw_f1.astype(np.float64)
+    beyond = is_clipped(raw)
+    own, before = clipped[beyond], raw[beyond]
+    with np.errstate(invalid="ignore"):
+        lowest = np.nan_to_num(1 - 2 * (1 - own) / (1 - before), nan=-1.0)
+    clipped[beyond] = np.where(before > 0, 1.0, lowest)
+    return clipped
+
+
+# Histograms of raw scores over bins of equal width from -1 to 1, dense and packed.
 
 _BIN_TYPE = np.dtype("<u2")
 _COUNT_TYPE = np.dtype("<u8")
@@ -138,13 +170,12 @@ STATISTIC_BINS = 4096
 
 MEASURES = ("precision", "recall", "f1")
 """The order of the measures in every array and tuple."""
+_F1 = MEASURES.index("f1")
 
 Three: TypeAlias = tuple[int, int, int]
 ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHistogram]
 
 _SCALE = 2**36
-# F1 has no bound where precision and recall cancel. Larger values count as this one.
-_LARGEST = 2.0**26
 _EMPTY = PackedHistogram()
 # The doubles of `np.bincount` add up so many numbers below 2**32 without rounding.
 _EXACT_ROWS = 2**20
@@ -154,11 +185,12 @@ _EXACT_ROWS = 2**20
 class ScoreStatistics(Sums):
     """Sums over the rows of one group. Merged with `merge` and `+`, exact in any order.
 
-    Tuples have precision, recall and F1, in this order.
+    Tuples have precision, recall and F1, in this order; F1 is that of `clipped_f1`.
 
     Attributes:
         rows: Rows, with and without scores.
         scored: Rows with scores.
+        clipped: Scored rows whose F1 is clipped.
         truncated: Scored rows with a text that was cut at the maximum length.
         reused: Rows that took the scores of an earlier run; None if that is not known.
         sums: Final scores added up, in steps of 2**-36.
@@ -174,6 +206,7 @@ class ScoreStatistics(Sums):
 
     rows: int = 0
     scored: int = 0
+    clipped: int = 0
     truncated: int = 0
     reused: int | None = 0
     sums: Three = (0, 0, 0)
@@ -218,15 +251,6 @@ class ScoreStatistics(Sums):
         ]
         return np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)
 
-    @property
-    def has_unbounded_f1(self) -> bool:
-        """Whether F1 of a row is far beyond [-1, 1]: its squares are larger than bins allow."""
-        edges = np.arange(STATISTIC_BINS + 1) * (2 / STATISTIC_BINS) - 1
-        most = np.maximum(np.square(edges[:-1]), np.square(edges[1:]))
-        histogram = self.histograms[2]
-        bound = float(histogram.counts @ most[histogram.bins])
-        return self.raw_squares[2] / _SCALE > bound + 1e-5 * self.scored  # for rounding
-
     def quantiles(self, shares: Sequence[float]) -> Doubles:
         """Return the raw scores that Q shares, from 0 to 1, of the scored rows are below.
 
@@ -267,14 +291,13 @@ class GroupedRows:
 
 
 def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
-    """Add up the rows of each group, and return the statistics by its number.
-
-    Scores beyond 2**26, which only F1 can reach where precision and recall cancel, count as that.
-    """
+    """Add up the rows of each group, and return the statistics by its number."""
     scored = ~np.isnan(rows.scores).any(axis=1)
     groups, number = rows.groups[scored], rows.number
-    final = _bounded(rows.scores[scored])
-    raw = final if rows.raw is None else _bounded(rows.raw[scored])
+    own = rows.scores[scored]
+    before = own if rows.raw is None else rows.raw[scored]
+    final = _for_sums(own, before)
+    raw = final if rows.raw is None else _for_sums(before, before)
     sums, squares = _sums(final, groups, number), _sums(final**2, groups, number)
     same = rows.raw is None
     raw_sums = sums if same else _sums(raw, groups, number)
@@ -296,6 +319,7 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
     columns: dict[str, Sequence[Any]] = {
         "rows": count(rows.groups),
         "scored": count(groups),
+        "clipped": count(groups[is_clipped(before[:, _F1])]),
         "truncated": count(groups[rows.truncated[scored]]),
         "reused": [None] * number if rows.reused is None else count(rows.groups[rows.reused]),
         "sums": sums,
@@ -325,8 +349,9 @@ def _metrics(rows: GroupedRows) -> list[dict[str, tuple[int, ...]]]:
     return by_group
 
 
-def _bounded(scores: npt.NDArray[np.floating]) -> Doubles:
-    return np.clip(scores.astype(np.float64), -_LARGEST, _LARGEST)
+def _for_sums(scores: npt.NDArray[np.floating], raw: npt.NDArray[np.floating]) -> Doubles:
+    f1 = clipped_f1(scores[:, _F1], raw[:, _F1])
+    return np.column_stack([scores[:, :_F1].astype(np.float64), f1])
 
 
 def _sums(values: Doubles, groups: IntArray, number: int) -> list[Three]:

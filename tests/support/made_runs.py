@@ -17,7 +17,6 @@ from bertscore_beam.dump import RowDigests, Rows, TableFields, columns, part_nam
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
 from bertscore_beam.score import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
-from bertscore_core.stats import cancelling
 from bertscore_core.tokens import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
@@ -175,7 +174,7 @@ def _summary(table: pa.Table) -> ScoreSummary:
     truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
     return ScoreSummary.of(
         np.stack(measures),
-        cancelling=cancelling(*measures),
+        table[columns.F1].to_numpy()[there],
         truncated=truncated,
         windowed=np.zeros(len(truncated), dtype=np.bool_),
         rows=len(table),

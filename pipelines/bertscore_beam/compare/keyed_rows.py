@@ -7,6 +7,7 @@ with probability 1.5e-23.
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
 from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns
 from bertscore_core.errors import ConfigError
+from bertscore_core.stats import clipped_f1, is_clipped
 
 ENTRY = np.dtype(
     [
@@ -55,8 +57,25 @@ _CLUSTER_KEY = "bertscore-groups"
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 Entries = npt.NDArray[np.void]
+Doubles = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+_UNBOUNDED = (columns.F1, columns.RAW_F1, columns.UTILITY)
+"""Columns of F1, which has no bound: means take it clipped."""
+
+
+class Clipped(NamedTuple):
+    """Scores of N entries as means take them, the same before rescaling, and which are clipped."""
+
+    scores: Doubles
+    raw: Doubles
+    is_clipped: BoolArray
+
+    def at(self, places: Numbers) -> "Clipped":
+        """Return those of some entries, by their positions."""
+        return Clipped(self.scores[places], self.raw[places], self.is_clipped[places])
 
 
 class RowReader:
@@ -71,6 +90,8 @@ class RowReader:
 
     def __init__(self, options: CompareOptions, measure: str) -> None:
         self._options, self.measure = options, measure
+        own = (*columns.SCORES.items(), *columns.METRICS.items())
+        self._column = dict(own).get(measure, measure)
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
@@ -87,8 +108,8 @@ class RowReader:
         references to digest; None to take their number of tokens.
         """
         options, measure = self._options, self.measure
-        score = columns.SCORES.get(measure) or columns.METRICS.get(measure, measure)
-        raw, counts = columns.RAW_SCORES.get(measure, ""), columns.METRIC_COUNTS.get(measure, "")
+        score, counts = self._column, columns.METRIC_COUNTS.get(measure, "")
+        raw = columns.RAW_F1 if score in _UNBOUNDED else columns.RAW_SCORES.get(measure, "")
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
         names += options.choosing_columns
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
@@ -120,6 +141,13 @@ class RowReader:
                         "another column with --system."
                     )
             yield entries
+
+    def for_means(self, entries: Entries) -> Clipped:
+        """Return the scores of entries as means take them."""
+        score, raw = entries["score"].astype(np.float64), entries["raw"].astype(np.float64)
+        if self._column not in _UNBOUNDED:
+            return Clipped(score, raw, np.zeros(len(entries), dtype=np.bool_))
+        return Clipped(clipped_f1(score, raw), clipped_f1(raw, raw), is_clipped(raw))
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
         """Enter file and row, which are also the key of rows that have no other.

@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.keyed_rows import Entries, Numbers, RowReader, pair_entries, row_buckets
+from bertscore_beam.compare.keyed_rows import (
+    Clipped,
+    Entries,
+    Numbers,
+    RowReader,
+    pair_entries,
+    row_buckets,
+)
 from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
@@ -136,8 +143,11 @@ class PairedGroups:
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
 
-    def add(self, entries: Entries, mine: Numbers, theirs: Numbers) -> None:
-        """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none."""
+    def add(self, entries: Entries, clipped: Clipped, mine: Numbers, theirs: Numbers) -> None:
+        """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none.
+
+        `clipped` are the scores of the entries as means take them.
+        """
         present = (mine >= 0) | (theirs >= 0)
         mine, theirs = mine[present], theirs[present]
         in_run, in_against = mine >= 0, theirs >= 0
@@ -153,16 +163,20 @@ class PairedGroups:
         self._count("only_run", groups[in_run & ~in_against])
         self._count("only_against", groups[in_against & ~in_run])
         self._count("only_against_scored", groups[before & ~in_run])
-        self._add_pairs(entries[mine[pairs]], entries[theirs[pairs]], groups[pairs])
+        self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), groups[pairs])
 
-    def _add_pairs(self, mine: Entries, theirs: Entries, groups: Numbers) -> None:
-        score, before = (side["score"].astype(np.float64) for side in (mine, theirs))
-        differences, noise = score - before, self.settings.noise
-        for row, values in enumerate((score, before)):
-            self._totals[row] += np.bincount(groups, values, self._totals.shape[1])
+    def _add_pairs(
+        self, entries: Entries, clipped: Clipped, places: tuple[Numbers, Numbers], groups: Numbers
+    ) -> None:
+        mine, theirs = (entries[side] for side in places)
+        now, before = map(clipped.at, places)
+        differences, noise = now.scores - before.scores, self.settings.noise
+        for row, side in enumerate((now, before)):
+            self._totals[row] += np.bincount(groups, side.scores, self._totals.shape[1])
+        self._count("clipped", groups[now.is_clipped | before.is_clipped])
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
         self._count("other_references", groups[others & (theirs["reference"] != 0)])
-        raw = mine["raw"].astype(np.float64) - theirs["raw"]
+        raw = now.raw - before.raw
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
         moves = np.where(np.abs(raw) > noise, differences, 0.0)
@@ -346,10 +360,11 @@ def _add_up(
         by_side = pair_entries(entries, 1 + max(*sides, int(entries["side"].max())))
         places, counts = (own[:, sides] for own in by_side)
         repeated += ((counts > 1).sum(axis=0), (counts * (counts > 1)).sum(axis=0))
+        clipped = reader.for_means(entries)
         for paired in sums:
-            paired.add(entries, *places[:, paired.sides].T)
+            paired.add(entries, clipped, *places[:, paired.sides].T)
         if options.is_ranking:
-            scores = np.where(places < 0, np.nan, entries["score"][places])
+            scores = np.where(places < 0, np.nan, clipped.scores[places])
             rows = ~np.isnan(scores).any(axis=1)
             of_group = entries["group"][places[rows, 0]].astype(np.int64)
             for column, values in enumerate([np.ones(len(of_group)), *scores[rows].T]):

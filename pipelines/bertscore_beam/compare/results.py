@@ -64,6 +64,7 @@ class PairCounts:
         only_against_scored: Those of them with scores.
         up: Pairs whose score moved up by more than the noise.
         down: Pairs whose score moved down by more than the noise.
+        clipped: Pairs whose F1 is clipped on a side; see `bertscore_core.stats.clipped_f1`.
         other_references: Pairs whose references are not the same. If they are paired by key, it is
             the number of those whose references have another number of tokens.
     """
@@ -77,6 +78,7 @@ class PairCounts:
     only_against_scored: int
     up: int
     down: int
+    clipped: int
     other_references: int
 
     @property

@@ -92,7 +92,7 @@ METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if
 
 METRIC_COLUMNS = (*METRICS.values(), *METRIC_COUNTS.values())
 
-UTILITY = "bertscore_utility"
+UTILITY = "bertscore_utility"  # F1, under another name
 BEST = "bertscore_best"
 DIVERSITY = "bertscore_diversity"
 

@@ -199,6 +199,7 @@ def group_row(
         "rows": statistics.rows,
         "scored": statistics.scored,
         "rejected": statistics.rejected,
+        "clipped": statistics.clipped,
         "truncated": statistics.truncated,
         "reused": statistics.reused,
         "reasons": dict(statistics.reasons),
@@ -313,7 +314,7 @@ def _type_of(name: str) -> pa.DataType:
         return _COUNTS
     if name == "interval":
         return pa.string()
-    whole = ("rows", "scored", "rejected", "truncated", "reused")
+    whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused")
     return pa.int64() if name in whole or name.endswith("_rows") else pa.float64()
 
 

@@ -145,8 +145,12 @@ class PartRecord:
         return all(getattr(self, name) == value for name, value in _of_file(split).items())
 
     def is_current(self, split: Split) -> bool:
-        """Tell whether a part that `may_be_valid` is valid for certain, without reading rows."""
-        return split.file_version != "" and self.covers(split)
+        """Tell whether a part that `may_be_valid` is valid for certain, without reading rows.
+
+        One whose sum of F1 is not known is not: its rows are read, and added up again.
+        """
+        is_known = self.summary.clipped is not None
+        return is_known and split.file_version != "" and self.covers(split)
 
     @property
     def offset(self) -> int:
@@ -198,8 +202,10 @@ def record_from_json(data: bytes) -> PartRecord | None:
 
 
 def _summary(fields: Mapping[str, Any]) -> ScoreSummary:
-    uncounted = {"cancelling": None, "cancelling_f1": None}  # by the version that wrote it
-    return ScoreSummary(**uncounted | dict(fields))
+    known = dict(fields)
+    # Earlier versions clipped no F1, but some counted the pairs near its pole, and more than those.
+    near, _ = (known.pop(name, None) for name in ("cancelling", "cancelling_f1"))
+    return ScoreSummary(**{"clipped": 0 if near == 0 else None} | known)
 
 
 def record_path(part_name: str) -> str:

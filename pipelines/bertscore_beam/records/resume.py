@@ -7,6 +7,7 @@ part is a function of its split and the signature.
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam import dump
+from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import Records, pack_of
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import KeptPart, RunTotals
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import SignatureError
+from bertscore_core.stats import ScoreSummary, clipped_f1, is_clipped
+from bertscore_core.tokens import BoolArray
 
 
 def may_be_valid(
@@ -263,7 +267,7 @@ def keep_part(
     folder: OutputFolder,
     record: PartRecord,
     split: dump.Split,
-    table: pa.Table,
+    rows: dump.Rows,
     digests: dump.RowDigests,
 ) -> KeptPart | None:
     """Keep a part if its rows are the same; write it again if only other columns have changed.
@@ -271,7 +275,12 @@ def keep_part(
     Returns:
         The part, with a record of the present version of the file; None if it must be scored.
     """
-    now = record.moved_to(split)
+    now, table = record.moved_to(split), rows.table
+    if now.summary.clipped is None:
+        summed = _with_clipped_f1(folder, now, rows.languages)
+        if summed is None:
+            return None
+        now = summed
     if digests == record.digests:
         if now != record:
             folder.write(record_path(now.part_name), now.to_json())
@@ -285,6 +294,39 @@ def keep_part(
     folder.delete(record_path(split.part_name))
     folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
     return KeptPart(record=now, rewritten=True)
+
+
+def _with_clipped_f1(
+    folder: OutputFolder, record: PartRecord, languages: Sequence[str]
+) -> PartRecord | None:
+    """Return the record of an earlier version with the sums of F1 that this one has, from its part.
+
+    None if the part cannot be read, or has another number of rows.
+    """
+    names = (dump.columns.F1, dump.columns.RAW_F1)
+    try:
+        table = read_part_columns(folder.path(record.part_name), names)
+    except dump.UNREADABLE:
+        return None
+    if table.num_rows != record.num_rows or names[0] not in table.column_names:
+        return None
+    f1, *others = (column.to_numpy().astype(np.float64) for column in table.columns)
+    raw = others[0] if others else f1
+    codes, is_scored = np.array(languages, dtype=object), ~np.isnan(f1)
+
+    def summed(summary: ScoreSummary, among: BoolArray) -> ScoreSummary:
+        own = f1[is_scored & among], raw[is_scored & among]
+        clipped = int(np.count_nonzero(is_clipped(own[1])))
+        return replace(summary, f1=math.fsum(clipped_f1(*own).tolist()), clipped=clipped)
+
+    return replace(
+        record,
+        summary=summed(record.summary, np.ones(len(f1), dtype=np.bool_)),
+        languages={
+            name: replace(own, summary=summed(own.summary, codes == name))
+            for name, own in record.languages.items()
+        },
+    )
 
 
 def _with_scores_of(

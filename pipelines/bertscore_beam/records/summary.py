@@ -246,6 +246,7 @@ def judge(
         "dropped_fields": dict(sorted(total.dropped.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
+        "clipped": summary.clipped,
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
         "parts_kept": new.parts_kept,
@@ -283,6 +284,7 @@ def summary_of_languages(
             "reasons": dict(sorted(summary.reasons.items())),
             "truncated": summary.truncated,
             **summary.means,
+            "clipped": summary.clipped,
             "signature": signatures.get(language),
         }
         for language in by_name(total.languages)

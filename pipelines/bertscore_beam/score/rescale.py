@@ -23,7 +23,7 @@ from bertscore_beam.options import RescaleOptions
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
-from bertscore_beam.score.show_run import cancelling_words, show_summary
+from bertscore_beam.score.show_run import show_summary
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError, SignatureError
@@ -174,6 +174,7 @@ def begin_rescale(planned: RescalePlan, folder: run.OutputFolder, say: run.Say) 
         for name, record in earlier.items()
         if sizes.get(name) == record.part_bytes
         and name in wanted
+        and record.summary.clipped is not None
         and record.job_digest == digest
         and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
     }
@@ -245,7 +246,6 @@ def conclude_rescale(job: RescaleJob) -> run.Outcome:
     return run.Outcome(
         shown=(show_summary(summary, folder.shown), *records.show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
-        warnings=tuple(filter(None, [cancelling_words(summary)])),
     )
 
 
@@ -270,9 +270,13 @@ def _rescale_one(job: RescaleJob, record: records.PartRecord) -> records.PartRec
 
 
 def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[str, Any]:
+    total = ScoreSummary.merge([record.summary for record in of_parts])
+    of_earlier_versions = ("cancelling", "f1_without_cancelling")
+    before = planned.finished.summary.items()
     return {
-        **planned.finished.summary,
-        **ScoreSummary.merge([record.summary for record in of_parts]).means,
+        **{name: value for name, value in before if name not in of_earlier_versions},
+        **total.means,
+        "clipped": total.clipped,
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,
         "signature": planned.signature.format(),

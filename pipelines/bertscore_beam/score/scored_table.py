@@ -14,7 +14,7 @@ from bertscore_beam import dump
 from bertscore_beam.idf import IdfTables
 from bertscore_beam.records import LanguageRows, RowScores, RunSettings
 from bertscore_core import Scores, ScoreSummary, Signature
-from bertscore_core.stats import MEASURES, cancelling
+from bertscore_core.stats import MEASURES
 from bertscore_core.tokens import BoolArray, IntArray, Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
@@ -84,7 +84,7 @@ class ScoredPairs:
         reasons = (self.reasons[row] for row in np.flatnonzero(chosen).tolist())
         return ScoreSummary.of(
             np.stack([getattr(self.scores, name)[scored] for name in MEASURES]),
-            cancelling=cancelling(*(getattr(self.scores, f"raw_{m}")[scored] for m in MEASURES)),
+            self.scores.raw_f1[scored],
             truncated=self.scores.truncated[scored],
             windowed=self.scores.windows[scored] > 1,
             rows=int(np.count_nonzero(chosen)),

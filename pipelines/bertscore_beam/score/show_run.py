@@ -89,7 +89,6 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     warnings = (
         _truncated_words(summary, length),
-        cancelling_words(summary),
         _unused_words(spec, summary),
         _script_words(summary, settings.script_language),
         no_groups_words(summary, spec.group_by),
@@ -105,19 +104,6 @@ def _truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
         f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
         "what comes after is not in their scores. The column bertscore_truncated marks them. "
         "--long-text windows scores whole texts."
-    )
-
-
-def cancelling_words(summary: Mapping[str, Any]) -> str | None:
-    """Return the warning about rows near the pole of F1; None without any, or if not counted."""
-    rows = summary.get("cancelling")
-    if not rows:
-        return None
-    return (
-        f"precision and recall of {rows:,} of {summary['scored']:,} scored rows nearly cancel: F1 "
-        f"has no bound there, and rounding moves it by more than 1e-6. Mean F1 is "
-        f"{_mean(summary['f1'])}; without these rows {_mean(summary['f1_without_cancelling'])}. "
-        "Before rescaling they have (P + R)^2 < 0.6 (P^2 + R^2)."
     )
 
 

@@ -109,7 +109,7 @@ class SplitScorer:
             return _failed(split, problem)
         digests = dump.RowDigests.of(whole, utc_times=split.utc_times)
         if record is not None:
-            part = records.keep_part(spec.folder, record, split, rows.table, digests)
+            part = records.keep_part(spec.folder, record, split, rows, digests)
             if part is not None:
                 return _kept(part)
         tables = None if idf is None else idf.load()

@@ -25,12 +25,20 @@ from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, write_results
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
+from bertscore_beam.tune.tune_plan import (
+    IDF_FOLDER,
+    MEASURES,
+    TuneJob,
+    TuneModel,
+    TunePlan,
+    cut_parts,
+)
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core import EMBEDDED_MODEL, DocumentFrequencies, IdfTable, ScorerConfig
 from bertscore_core.errors import ConfigError, UnknownModelError
 from bertscore_core.model import check_layer
 from bertscore_core.registry import find_model_spec
+from bertscore_core.stats import clipped_f1
 
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
 
@@ -236,7 +244,10 @@ def _read_all(folder: run.OutputFolder, paths: Sequence[str]) -> ModelScores:
         with np.load(io.BytesIO(folder.read(path)), allow_pickle=False) as archive:
             values.append(archive["scores"])
             seconds += float(archive["seconds"])
-    return ModelScores(values=np.concatenate(values, axis=-1), seconds=seconds)
+    scores = np.concatenate(values, axis=-1)
+    f1 = scores[:, :, MEASURES.index("f1")]
+    f1[:] = clipped_f1(f1, f1)
+    return ModelScores(values=scores, seconds=seconds)
 
 
 def conclude_tune(job: TuneJob) -> run.Outcome:

@@ -151,7 +151,7 @@ def test_three_rows_or_fewer_have_no_interval() -> None:
     assert np.isfinite(mean_intervals(statistics_of(np.linspace(0.7, 0.8, 4)))).all()
 
 
-def test_intervals_end_where_scores_do_but_for_an_f1_near_its_pole() -> None:
+def test_intervals_end_where_scores_do() -> None:
     values = np.array([1.0, 1.0, 1.0, -0.9])
     ends = mean_intervals(statistics_of(values))
     assert (ends >= -1).all()
@@ -159,8 +159,7 @@ def test_intervals_end_where_scores_do_but_for_an_f1_near_its_pole() -> None:
     rescaled = statistics_of(values, scale=2.0)
     assert mean_intervals(rescaled)[1, 0] > 1
     beyond = mean_intervals(statistics_of(np.array([0.2, 0.3, 0.2, -2.5])))
-    assert (beyond[0] < [-0.99, -0.99, -1.5]).all()
-    assert beyond[0, 0] == -1
+    assert beyond[0, 2] == -1
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 95, -0.5, float("nan")])

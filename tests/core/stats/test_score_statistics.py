@@ -66,6 +66,9 @@ def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
         own = rows.groups == group
         scored = own & ~np.isnan(rows.scores[:, 0])
         final, raw = rows.scores[scored].astype(np.float64), rows.raw[scored].astype(np.float64)
+        beyond = raw[:, 2] > 1  # by more than rounding
+        final[beyond, 2] = raw[beyond, 2] = 1.0
+        assert sums.clipped == beyond.sum() > 0
         assert (sums.rows, sums.scored) == (own.sum(), scored.sum())
         assert sums.rejected == own.sum() - scored.sum()
         assert sums.truncated == (rows.truncated & scored).sum()
@@ -87,13 +90,18 @@ def test_quantiles_are_of_raw_scores_to_the_width_of_a_bin() -> None:
         np.testing.assert_allclose(sums.quantiles(shares), expected, atol=2 / stats.STATISTIC_BINS)
 
 
-def test_a_score_without_bound_counts_as_the_largest_one() -> None:
+def test_an_f1_without_bound_counts_as_1_or_minus_1_before_rescaling() -> None:
     scores = np.float32([[0.5, -0.5, np.inf], [0.5, -0.5, -1e30], [1, 1, 1e5]])
     one_group = {"groups": np.zeros(3, dtype=np.int64), "number": 1, "reasons": {}}
     (sums,) = stats.statistics_by_group(replace(some_rows(3), scores=scores, raw=None, **one_group))
-    assert sums.means[2] == pytest.approx(1e5 / 3)
-    expected = np.std([2.0**26, -(2.0**26), 1e5], ddof=1) / 3**0.5
-    assert sums.standard_errors[2] == pytest.approx(expected)
+    assert (sums.means[2], sums.clipped) == (pytest.approx(1 / 3), 3)
+    assert sums.standard_errors[2] == pytest.approx(np.std([1, -1, 1], ddof=1) / 3**0.5)
+    rescaled = ((scores - 0.5) / 0.5).astype(np.float32)
+    (sums,) = stats.statistics_by_group(
+        replace(some_rows(3), scores=rescaled, raw=scores, **one_group)
+    )
+    assert sums.means[2] == pytest.approx((1 - 3 + 1) / 3)
+    assert sums.raw_means[2] == pytest.approx(1 / 3)
     assert sums.histograms[2] == stats.PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
 
 

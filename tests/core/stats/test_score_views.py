@@ -1,6 +1,7 @@
 """Scores for people: means, a summary, a data frame, one line, and HTML."""
 
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -36,6 +37,19 @@ def test_means_are_over_the_scored_pairs():
     means = np.nanmean(layered.recall.astype(float), axis=1)
     np.testing.assert_allclose(layered.mean().recall, means)
     assert np.isnan(Scores.joined([]).mean().f1)
+
+
+def test_means_take_f1_clipped_and_the_summary_counts_it():
+    scores = some_scores(50)
+    raw, f1 = scores.raw_f1.copy(), scores.f1.copy()
+    raw[0], f1[0] = -282.8, (-282.8 + 1) / 2  # a baseline of -1
+    near = replace(scores, raw_f1=raw, f1=(raw + 1) / 2)
+    near.f1[0] = f1[0]
+    expected = np.nanmean([0.0, *near.f1[1:].astype(float)])
+    assert near.mean().f1 == pytest.approx(expected, abs=1e-6)
+    assert near.summary().table[2, 0] == pytest.approx(expected, abs=1e-6)
+    assert str(near.summary()).startswith("50 pairs, 49 scored, 1 truncated, 1 empty, 1 clipped;")
+    assert near.f1[0] == pytest.approx(-140.9)
 
 
 def test_a_summary_has_the_counts_the_means_and_their_intervals():

@@ -7,10 +7,9 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from bertscore_core import ScoreSummary
-from bertscore_core.stats import ScoreStatistics, cancelling
+from bertscore_core.baseline import rescale
+from bertscore_core.stats import ScoreStatistics, clipped_f1, is_clipped
 
-# Not so near 0 that the moves are as large as the scores.
-RAW = st.floats(-1, 1, width=32).filter(lambda value: value == 0 or abs(value) > 1e-3)
 ROWS = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=40)
 
 
@@ -20,7 +19,7 @@ def summary_of(rows: list[tuple[float, bool]]) -> ScoreSummary:
     counts = {f"reason {int(score > 0)}": 1 for score in scores}
     return ScoreSummary.of(
         np.stack([scores, scores / 2, scores / 4]),
-        cancelling=cut,
+        scores / 4,
         truncated=cut,
         windowed=~cut,
         rows=len(rows),
@@ -36,7 +35,7 @@ def test_summaries_of_parts_add_up_to_that_of_all_rows(parts: list[list[tuple[fl
     merged, whole = ScoreSummary.merge(summaries), summary_of(rows)
     assert merged == functools.reduce(operator.add, summaries, ScoreSummary())
     assert (merged.rows, merged.truncated) == (len(rows), whole.truncated)
-    assert (merged.windowed, merged.cancelling) == (whole.windowed, whole.cancelling)
+    assert (merged.windowed, merged.clipped) == (whole.windowed, whole.clipped)
     scores = np.array([score for score, _ in rows], dtype=np.float64)
     sums = [merged.precision, merged.recall, merged.f1]
     np.testing.assert_allclose(sums, scores.sum() / [1, 2, 4], rtol=0, atol=1e-12)
@@ -45,31 +44,25 @@ def test_summaries_of_parts_add_up_to_that_of_all_rows(parts: list[list[tuple[fl
         assert merged.reasons.get(name, 0) == expected
 
 
-@given(st.lists(st.tuples(RAW, RAW), min_size=1, max_size=50))
-def test_rounding_moves_f1_far_only_where_precision_and_recall_cancel(pairs):
-    precision, recall = np.array(pairs).T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        f1 = harmonic_mean(precision, recall)
-        moves = [
-            np.abs(harmonic_mean(precision + a, recall + b) - f1)
-            for a in (-3e-7, 3e-7)
-            for b in (-3e-7, 3e-7)
-        ]
-    marked = cancelling(precision, recall, np.nan_to_num(f1))
-    furthest = np.nan_to_num(np.max(moves, axis=0), nan=np.inf)
-    steady = (precision != 0) | (recall != 0)  # two empty sides score 0 by rule
-    assert (furthest[~marked & steady] < 1.01e-6).all()
-    assert (furthest[marked] > 0.99e-6).all()
-    assert not marked[~steady].any()
+@given(
+    st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=50),
+    st.floats(-0.5, 0.9375, width=32),
+)
+def test_means_take_f1_clipped_before_it_is_rescaled(raw, baseline):
+    raw_f1 = np.array(raw, dtype=np.float32)
+    final = rescale(raw_f1, np.float32(baseline))
+    expected = (np.clip(raw_f1.astype(np.float64), -1, 1) - baseline) / (1 - baseline)
+    beyond = is_clipped(raw_f1)
+    np.testing.assert_array_equal(beyond, np.abs(raw_f1) > 1 + 1e-4)
+    np.testing.assert_allclose(clipped_f1(final, raw_f1)[beyond], expected[beyond], rtol=2e-5)
+    np.testing.assert_array_equal(clipped_f1(final, raw_f1)[~beyond], final[~beyond])
+    np.testing.assert_allclose(clipped_f1(raw_f1, raw_f1), np.clip(raw_f1, -1, 1), atol=1.1e-4)
 
 
-def harmonic_mean(precision, recall):
-    return 2 * precision * recall / (precision + recall)
-
-
-def test_an_f1_beyond_1_is_that_of_a_cancelling_pair_whatever_its_row_shows():
-    one = np.ones(3)
-    np.testing.assert_array_equal(cancelling(one, one, [1 + 4e-7, 1.2, -7]), [False, True, True])
+def test_an_f1_that_rounding_moves_beyond_1_is_not_clipped_and_an_infinite_one_is():
+    f1 = np.float32([1 + 4e-7, -np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(is_clipped(f1), [False, True, True, False])
+    np.testing.assert_array_equal(clipped_f1(f1, f1), [np.float32(1 + 4e-7), -1, 1, np.nan])
 
 
 def test_sums_of_nothing_are_the_neutral_element():

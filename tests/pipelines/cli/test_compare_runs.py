@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
@@ -13,7 +14,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
 from bertscore_beam.compare import compare
 from bertscore_beam.run import UNUSABLE, WORSE, Shown
-from tests.support.made_runs import made_run, many_rows
+from tests.support.made_runs import made_run, many_rows, scored
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +146,25 @@ def test_what_cannot_be_compared_ends_with_status_2(nights, ran, monkeypatch):
         assert message in ran(words, UNUSABLE).err
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     assert "the extra 'results'" in ran(["compare", *nights], UNUSABLE).err
+
+
+def test_a_pair_near_the_pole_of_f1_hides_no_night_on_which_all_others_are_worse(tmp_path, capsys):
+    before = np.random.default_rng(5).normal(0.85, 0.05, 200)
+    now = before - np.random.default_rng(6).normal(0.11, 0.03, 200)
+    before[-1], now[-1] = 1.0, -282.8  # `forms` | `forms`, then `might` | `forms`
+    ids = {"id": np.arange(200)}
+    for name, f1 in (("before", before), ("now", now)):
+        made_run(tmp_path / name, {"a.parquet": scored(f1, **ids)})
+    words = ["compare", tmp_path / "now", tmp_path / "before", "--key", "id", "--json"]
+    assert cli.main([*map(str, words), "--fail-if-drop", "0.005"]) == WORSE
+    shown = json.loads(capsys.readouterr().out)["comparisons"][0]
+    clipped = np.float32(now[:-1]).astype(float).sum() - 1
+    assert shown["whole"]["mean"] == pytest.approx(clipped / 200)
+    assert shown["whole"]["counts"]["clipped"] == 1
+    assert shown["whole"]["gate"]["p_value"] < 1e-6
+    assert shown["moved"][0]["score"] == pytest.approx(-282.8)  # the row keeps its F1
+    # In the earlier run, it cannot make a night look better.
+    before[-1], now[-1] = -282.8, 1.0
+    for name, f1 in (("before", before), ("now", now)):
+        made_run(tmp_path / name, {"a.parquet": scored(f1, **ids)})
+    assert cli.main([*map(str, words), "--fail-if-drop", "0.005"]) == WORSE

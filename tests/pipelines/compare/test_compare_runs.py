@@ -430,7 +430,8 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     settings = compare.SettingsDifference(noise=0.0)
     sums = paired_sides.PairedGroups(options, (0, 1), "ab", settings, groups, "bleu")
     for _ in range(pieces):
-        sums.add(rows, *np.arange(2 * groups).reshape(2, groups))
+        clipped = paired_sides.RowReader(options, "bleu").for_means(rows)
+        sums.add(rows, clipped, *np.arange(2 * groups).reshape(2, groups))
     for group in range(groups):
         one = sums.compared((str(group),), slice(group, group + 1), resamples=0)
         assert (one.counts.pairs, one.corpus.score) == (pieces, one.corpus.against_score)

@@ -1,9 +1,11 @@
 """Input that has changed is noticed, and input that has not is not scored again."""
 
+import json
 import os
 
 import apache_beam as beam
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +15,7 @@ from bertscore_beam.run import SUMMARY_FILE
 from bertscore_core import SignatureError
 from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, write_dump
+from tests.support.records import unpack
 from tests.support.web import web_server
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
@@ -37,7 +40,9 @@ def change(path, column, row, value, **options):
     values = table[column].to_pylist()
     values[row] = value
     place = table.schema.get_field_index(column)
-    changed = table.set_column(place, table.schema.field(place), pa.array(values))
+    changed = table.set_column(
+        place, table.schema.field(place), pa.array(values, table.schema.field(place).type)
+    )
     pq.write_table(changed, path, **({"row_group_size": 7} | options))
 
 
@@ -75,6 +80,40 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored):
     again = jobs.prepare_score(chosen)
     assert (again.standing.work, again.idf.must_count) == ((), False)
     assert again.spec.goal.carried.summary.rows == 60
+
+
+def as_an_earlier_version(output, f1, near):
+    """Give the parts of a run F1 near its pole, and records of a version that clipped none."""
+    unpack(output)
+    for path in (output / "_manifest" / "parts").rglob("*.json"):
+        fields = json.loads(path.read_bytes())
+        part = output / fields["part_name"]
+        change(part, "bertscore_f1", 0, f1)
+        sums = pq.read_table(part)["bertscore_f1"].to_numpy().astype(float)
+        fields["part_bytes"] = part.stat().st_size
+        fields["summary"] |= {"f1": sums.sum(), "cancelling": near, "cancelling_f1": f1}
+        del fields["summary"]["clipped"]
+        path.write_text(json.dumps(fields))
+
+
+@pytest.mark.parametrize(("f1", "near"), [(-282.8, 1), (0.25, 0), (-0.5, 1)])
+def test_a_part_of_a_version_that_clipped_no_f1_is_kept_and_its_sums_are_read_again(
+    tmp_path, f1, near
+):
+    chosen = jobs.job_options(write_dump(tmp_path / "dump", [30]), tmp_path / "out", idf="none")
+    assert jobs.run_options(chosen)["success"]
+    as_an_earlier_version(tmp_path / "out", f1, near)
+    before = jobs.parts_of(tmp_path / "out")
+    summary = jobs.run_options(chosen)
+    parts = len(before)
+    assert (summary["parts_kept"], summary["parts_of_earlier_runs"]) == (
+        (parts, 0) if near else (0, parts)
+    )
+    assert jobs.parts_of(tmp_path / "out") == before
+    values = read_output(tmp_path / "out")["bertscore_f1"].to_numpy().astype(float)
+    assert summary["f1"] == pytest.approx(np.clip(values, -1, 1).mean(), abs=1e-9)
+    assert summary["clipped"] == (values < -1).sum()
+    assert jobs.prepare_score(chosen).standing.work == ()
 
 
 def test_other_columns_that_change_are_written_beside_the_scores_that_were_there(scored, tmp_path):
