@@ -193,24 +193,31 @@ versions of packages of which that heading says that they moved scores.
 FREE_FIELDS = ("baseline",)
 """Fields that do not count: only raw scores are taken over."""
 
-_NEVER_FREE = tuple(
-    f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *SCORE_CHANGES, "backend")
-)
+# Fields that may differ where scores are the same: see `_is_harmless`.
+_JUDGED = (*SCORE_CHANGES, "backend", "model", "attention")
+_EXACT_FIELDS = tuple(f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *_JUDGED))
 _EXACT_DTYPE = "float32"
+_DIGEST = re.compile("[0-9a-f]{12}")
+_SAME_ATTENTION = {"auto", "sdpa"}
 
 
 def exact_fields(signature: Signature) -> tuple[str, ...]:
-    """Return the fields that must be equal whatever the versions: a key to find equal settings."""
-    return tuple(getattr(signature, name) for name in _NEVER_FREE)
+    """Return the fields that must always be equal: a key to find equal settings."""
+    return tuple(getattr(signature, name) for name in _EXACT_FIELDS)
 
 
 def score_differences(earlier: Signature, now: Signature) -> dict[str, tuple[str, str]]:
     """Return why raw scores of one signature cannot stand for those of another.
 
     That is both values of each field in which they differ, by field; empty if the scores are the
-    same. In float32 a version counts only if scores moved on the way from one to the other. In
-    other formats every field counts: there a version that changes nothing else can move a score in
-    the third digit.
+    same.
+
+    - `model` is only a name, and counts only if the digests of the weights differ or are not known.
+    - `attention` does not count between `auto` and `sdpa`: where both can run, `auto` takes `sdpa`,
+      or packs texts, which moves float32 by rounding alone, and which `batch_tokens` names in other
+      formats. OpenVINO in these may take `eager`, and there it counts.
+    - A version counts in float32 if scores moved on the way from one to the other. In other formats
+      it always does: one that changes nothing else can move a score in the third digit.
     """
     before, after = asdict(earlier), asdict(now)
     return {
@@ -218,7 +225,7 @@ def score_differences(earlier: Signature, now: Signature) -> dict[str, tuple[str
         for name, value in after.items()
         if name not in FREE_FIELDS
         and before[name] != value
-        and not _is_harmless(name, before[name], value, now.dtype)
+        and not _is_harmless(name, earlier, now)
     }
 
 
@@ -233,12 +240,19 @@ def moving_fields(first: Signature, second: Signature) -> frozenset[str]:
     return frozenset(score_differences(older, newer)) | free
 
 
-def _is_harmless(name: str, earlier: str, now: str, dtype: str) -> bool:
-    if name == "backend" and earlier.startswith("openvino-") and now.startswith("openvino-"):
-        name, earlier, now = "openvino", earlier[len("openvino-") :], now[len("openvino-") :]
-    if dtype != _EXACT_DTYPE or name not in SCORE_CHANGES:
+def _is_harmless(name: str, earlier: Signature, now: Signature) -> bool:
+    """Tell whether a field in which two signatures differ moves no score."""
+    before, after = getattr(earlier, name), getattr(now, name)
+    if name == "model":
+        return earlier.weights == now.weights and _DIGEST.fullmatch(now.weights) is not None
+    is_exact = now.dtype == _EXACT_DTYPE
+    if name == "attention":
+        return {before, after} == _SAME_ATTENTION and (is_exact or now.backend == "torch")
+    if name == "backend" and before.startswith("openvino-") and after.startswith("openvino-"):
+        name, before, after = "openvino", before[len("openvino-") :], after[len("openvino-") :]
+    if not is_exact or name not in SCORE_CHANGES:
         return False
-    return not _moved(SCORE_CHANGES[name], earlier, now, is_own=name == "version")
+    return not _moved(SCORE_CHANGES[name], before, after, is_own=name == "version")
 
 
 def _moved(changes: Sequence[str], earlier: str, now: str, *, is_own: bool) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertscore_core import Signature, signature as module
-from bertscore_core.signature import SCORE_CHANGES, moving_fields, score_differences
+from bertscore_core.signature import SCORE_CHANGES, exact_fields, moving_fields, score_differences
 
 CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 VERSIONS = {"version": "0.3.0", "torch": "2.13.0", "transformers": "5.23.0"}
@@ -34,6 +34,35 @@ def test_other_settings_hinder(name):
 
 def test_baseline_never_hinders():
     assert score_differences(replace(NOW, baseline="custom@1"), NOW) == {}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_name_of_a_model_hinders_only_if_the_digest_of_its_weights_is_not_known(dtype):
+    known = replace(NOW, dtype=dtype, weights="7521cd5f6bef")
+    renamed = replace(known, model="snapshots/abc")
+    assert score_differences(known, renamed) == {}
+    assert exact_fields(known) == exact_fields(renamed)
+    assert moving_fields(known, renamed) == frozenset()
+    other = replace(renamed, weights="7521cd5f6bee")
+    assert set(score_differences(known, other)) == {"model", "weights"}
+    unknown = replace(known, weights=""), replace(renamed, weights="")
+    assert set(score_differences(*unknown)) == {"model"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "backend", "two", "hinders"),
+    [
+        ("float32", "openvino-2026.4.1", ("auto", "sdpa"), False),
+        ("float32", "torch", ("sdpa", "auto"), False),
+        ("float16-true", "torch", ("auto", "sdpa"), False),  # packed texts are in batch_tokens
+        ("bfloat16", "openvino-2026.4.1", ("auto", "sdpa"), True),
+        ("float32", "torch", ("auto", "eager"), True),
+    ],
+)
+def test_attention_hinders_only_where_it_moves_scores(dtype, backend, two, hinders):
+    earlier, now = (replace(NOW, dtype=dtype, backend=backend, attention=one) for one in two)
+    assert score_differences(earlier, now) == ({"attention": two} if hinders else {})
+    assert exact_fields(earlier) == exact_fields(now)
 
 
 @pytest.mark.parametrize(

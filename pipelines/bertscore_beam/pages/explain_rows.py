@@ -4,7 +4,7 @@ RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from bertscore_beam.run import read_baseline
 from bertscore_core import BertScorer, IdfError, IdfTable, ScorerConfig, Signature, explain
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.explanations import Explanation, Measures
+from bertscore_core.signature import moving_fields
 
 # Choose rows of a finished run: those that a user names, or those with the extreme scores.
 
@@ -234,7 +235,8 @@ def explain_row(
     explanation = explain(scorer, row.candidate, row.references, idf=table)
     own = None if tables is None else tables.for_language(row.language or WHOLE.language)
     now = replace(scorer.signature(), idf="none" if own is None else own.fingerprint)
-    differences = _changed(row.signature, now, of_program=False)
+    settings = moving_fields(row.signature, now).difference(PROGRAM)
+    differences = _changed(row.signature, now, settings)
     return explanation, differences + _score_differences(row, explanation, now)
 
 
@@ -250,12 +252,12 @@ def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:
     return table
 
 
-def _changed(then: Signature, now: Signature, *, of_program: bool) -> list[str]:
+def _changed(then: Signature, now: Signature, names: Collection[str]) -> list[str]:
     before, after = then.fields(), now.fields()
     return [
         f"{name} is {after.get(name)!r} here and was {before.get(name)!r} in the run"
         for name in dict.fromkeys([*before, *after])
-        if (name in PROGRAM) == of_program and before.get(name) != after.get(name)
+        if name in names and before.get(name) != after.get(name)
     ]
 
 
@@ -266,4 +268,4 @@ def _score_differences(row: StoredRow, explanation: Explanation, now: Signature)
         for name, now_value, stored in zip(Measures._fields, explanation.raw, row.raw, strict=True)
         if not (abs(now_value - stored) <= noise or (math.isnan(now_value) and math.isnan(stored)))
     ]
-    return differences + (_changed(row.signature, now, of_program=True) if differences else [])
+    return differences + (_changed(row.signature, now, PROGRAM) if differences else [])

@@ -127,6 +127,9 @@ def test_the_worst_rows_are_shown_with_their_texts(long_run, capsys, monkeypatch
 @pytest.mark.job
 def test_what_is_not_as_in_the_run_is_said(long_run, tiny_folder, capsys):
     row = ["--row", "first.parquet:0"]
+    moved = shutil.copytree(tiny_folder("bert"), long_run / "moved")
+    (found,) = explained(capsys, long_run / "out", *row, "--model", moved)
+    assert (found["model"], found["differences"]) == ("moved", [])
     (found,) = explained(capsys, long_run / "out", *row, "--model", tiny_folder("electra"))
     assert [words.partition(" is ")[0] for words in found["differences"]] == [
         "model", "weights", "raw precision", "raw recall", "raw f1",

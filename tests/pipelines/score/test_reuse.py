@@ -152,6 +152,32 @@ def test_other_settings_reuse_nothing_and_are_named_before_anything_runs(first, 
     assert not (first / "other").exists()
 
 
+def test_model_of_another_name_with_the_same_weights_gives_the_same_scores(
+    tmp_path, tiny_folder, capsys
+):
+    dump = write_dump(tmp_path / "dump", [30])
+    for name in ("hub-name", "moved"):
+        shutil.copytree(tiny_folder("bert"), tmp_path / name)
+
+    def scored_with(model, out, *more):
+        flags = ("--model", tmp_path / model, "--num-layers", 2)
+        assert score(dump, tmp_path / out, *flags, *more) == cli.DONE
+        return read_output(tmp_path / out)
+
+    before = scored_with("hub-name", "n1")
+    fresh = scored_with("moved", "n2", "--attention", "sdpa")
+    taken = scored_with("moved", "n3", "--reuse", tmp_path / "n1")
+    summary = summary_of(tmp_path / "n3")
+    assert summary["reused"] == summary["scored"] == 30
+    assert "model:moved|" in summary["signature"]
+    assert fresh.equals(before)
+    assert taken.equals(before)
+    capsys.readouterr()
+    assert run("compare", tmp_path / "n2", tmp_path / "n1", "--fail-if-drop", 0.001) == cli.DONE
+    words = "model: moved in run, hub-name in against; attention: sdpa in run, auto in against"
+    assert f"settings that differ and move no score: {words}" in capsys.readouterr().out
+
+
 def test_folder_that_is_no_run_is_refused_and_a_first_night_is_not(first, tmp_path, capsys):
     for given, words in (
         (first / "one", "is no scoring run: got no _run.json"),
