@@ -351,7 +351,8 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
             )
     except Exception as error:
         raise ModelLoadError(
-            f"the encoder of {files.name} cannot be loaded from {files.folder}: {error}"
+            f"the encoder of {files.name} cannot be loaded from {files.folder}: {error} "
+            "Fetch or save the model again."
         ) from error
     # Poolers are not used, and many checkpoints lack them.
     lost = [name for name in report["missing_keys"] if "pooler" not in name]

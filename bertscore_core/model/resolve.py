@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,9 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 # Pickles can run code when they are read, so they are not even fetched unless allowed.
 _SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
+_INDEXES = {".safetensors": "model.safetensors.index.json", ".bin": "pytorch_model.bin.index.json"}
+"""Which file holds which tensors, where weights are in several files."""
+
 # Architectures with relative positions, which can encode texts of any length.
 _RELATIVE_POSITIONS = {"deberta", "deberta-v2", "t5", "mt5", "umt5", "xlnet", "modernbert"}
 
@@ -151,7 +154,9 @@ def resolve_model(
 def _describe(
     name: str, folder: Path, spec: ModelSpec | None, allow_pickle_weights: bool
 ) -> ModelFiles:
+    _check_regular(folder)
     outer, folder = folder, _encoder_folder(folder)
+    _check_regular(folder)
     config = read_json(folder / "config.json")
     if not config:
         raise UnknownModelError(
@@ -171,7 +176,40 @@ def _describe(
                 else "; expected the weights beside config.json. Fetch or save the whole model."
             )
         )
+    _check_whole(folder, weights)
     return ModelFiles(name=name, folder=folder, spec=spec, config=config, weight_files=weights)
+
+
+def _check_regular(folder: Path) -> None:
+    """Refuse what nobody may ever write to: opening a FIFO waits for ever."""
+    for path in sorted(folder.iterdir()):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ModelLoadError(
+                f"{path} is no file: got a FIFO, a socket or a device; expected the files of a "
+                "model. Save the model again."
+            )
+
+
+def _check_whole(folder: Path, weights: Sequence[Path]) -> None:
+    """Check that no weights are cut or missing, without reading them: a download may break off."""
+    for path in weights:
+        if path.suffix == ".safetensors":
+            size, expected = path.stat().st_size, _read_header(path)[1]
+            if size != expected:
+                raise ModelLoadError(
+                    f"{path} is cut or damaged: got {size:,} bytes; its header states "
+                    f"{expected:,}. Fetch or save the model again."
+                )
+    index = folder / _INDEXES[weights[0].suffix]
+    shards = read_json(index).get("weight_map")
+    named = set(map(str, shards.values())) if isinstance(shards, dict) else set()
+    lacking = sorted(named - {path.name for path in weights})
+    # One file with all weights is taken before those of the index.
+    if lacking and not (folder / index.name.removesuffix(".index.json")).exists():
+        raise ModelLoadError(
+            f"{folder} lacks weights: got no {lacking[0]}, which {index.name} names; "
+            "expected every file that it names. Fetch or save the whole model."
+        )
 
 
 def _encoder_folder(folder: Path) -> Path:
@@ -262,13 +300,19 @@ def _float32_bytes(path: Path, config: Mapping[str, Any]) -> int:
     if path.suffix != ".safetensors":
         stated = config.get("dtype") or config.get("torch_dtype")
         return path.stat().st_size * (2 if stated in ("float16", "bfloat16") else 1)
+    return 4 * _read_header(path)[0]
+
+
+def _read_header(path: Path) -> tuple[int, int]:
+    """Return how many numbers the tensors of a safetensors file have, and the bytes of the file."""
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
             header = load_json(file.read(min(size, path.stat().st_size)))
-        shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
-        return 4 * sum(map(math.prod, shapes))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        tensors = [entry for name, entry in header.items() if name != "__metadata__"]
+        end = max((int(entry["data_offsets"][1]) for entry in tensors), default=0)
+        return sum(math.prod(entry["shape"]) for entry in tensors), 8 + size + end
+    except (IndexError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelLoadError(
             f"{path} is damaged: got no readable safetensors header ({type(error).__name__}). "
             "Fetch or save the model again."

@@ -8,7 +8,6 @@ from functools import partial
 import apache_beam as beam
 
 from bertscore_beam import run
-from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
 from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_stage
@@ -24,7 +23,7 @@ from bertscore_beam.baseline.sources import (
     write_record,
 )
 from bertscore_beam.crawl import RECORDS, RECORDS_BROKEN, CrawlFileError, Hashes
-from bertscore_core.errors import SignatureError, load_json
+from bertscore_core.errors import InputError, SignatureError, load_json
 
 _MARGIN = 1.1
 """The yield of the files read so far says how many are needed; so many times as many are read,
@@ -42,7 +41,8 @@ def collect_samples(job: BaselineJob) -> Generator[run.Stage, None, dict[str, Sa
     files alone, so a language that is added later gets the sample it would have got at once.
 
     Raises:
-        JobFailedError: Too many files could not be read.
+        JobFailedError: Too many files could not be read, and a retry may help.
+        InputError: Too many files hold nothing that can be read.
         SignatureError: The source holds other files than when the folder was begun.
     """
     source, options = job.plan.source, job.options
@@ -179,30 +179,30 @@ def _lacking(job: BaselineJob, asked: Sequence[SentenceFile]) -> list[SentenceFi
     return lacking
 
 
-def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> run.JobFailedError:
+def _too_many_failed(
+    job: BaselineJob, failed: Sequence[str], asked: int
+) -> run.JobFailedError | InputError:
     notes = _failures(job.folder, failed)
-    return run.JobFailedError(
+    damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
+    advice = ""
+    kind: type[run.JobFailedError | InputError] = run.JobFailedError
+    if damaged and job.options.crawl:
+        advice = (
+            "\nFiles that fail once more are damaged where they lie: give a larger "
+            "--max-reject-fraction."
+        )
+    elif damaged:
+        kind = InputError
+        advice = (
+            "\nTrying again will not help: repair these files or leave them out. If other files "
+            "were read already, also give --overwrite, or choose another --output."
+        )
+    return kind(
         f"{len(failed)} of {asked} files could not be read, more than "
         f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
         + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
-        + "\n"
-        + _advice(job.options, notes)
+        + advice
     )
-
-
-def _advice(options: BaselineOptions, notes: Sequence[Mapping[str, str]]) -> str:
-    damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
-    if damaged and options.crawl:
-        return (
-            "Run the same command again to read them again. Files that fail once more are damaged "
-            "where they lie: give a larger --max-reject-fraction."
-        )
-    if damaged:
-        return (
-            "Trying again will not help: repair these files or leave them out. If other files were "
-            "read already, also give --overwrite, or choose another --output."
-        )
-    return "Run the same command again to try them again; the others are not read again."
 
 
 def _failures(folder: run.OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:

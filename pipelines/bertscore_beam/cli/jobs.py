@@ -76,10 +76,7 @@ def _outcome_of(job: str, options: RunOptions) -> run.Outcome:
             f"--workers {options.workers:,} is more than the {run.usable_cores()} cores of this "
             "machine. That is not faster, and each worker takes the memory of a model."
         )
-    try:
-        return run.run_job(named(job), options, say, quiet=manner().quiet)
-    except run.JobFailedError as error:
-        return run.Outcome(status=run.BROKEN, warnings=(mask_credentials(str(error)),))
+    return run.run_job(named(job), options, say, quiet=manner().quiet)
 
 
 def _check_input(options: RunOptions) -> None:

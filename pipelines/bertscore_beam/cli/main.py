@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from bertscore_beam import run
 from bertscore_beam.cli.show import Manner, named, print_error, printing
@@ -42,6 +42,9 @@ _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 
 _BROKEN = (run.FolderLostError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
+
+_WORDED = (OSError, DeviceLostError, run.JobFailedError)
+"""Errors whose message says enough: a traceback would add nothing."""
 
 _CONTINUES = "Finished parts are kept, and the same command continues from there."
 
@@ -92,6 +95,8 @@ errors on standard error). `bertscore-beam COMMAND --help` shows the daily optio
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
+    if arguments is None and sys.flags.optimize > 1:
+        _begin_again()
     run.forgive_output()
     gc.set_threshold(_ALLOCATIONS)
     if "OMP_WAIT_POLICY" not in os.environ:  # before torch, and for all processes to come
@@ -111,6 +116,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return perform(given)
         except (Exception, KeyboardInterrupt) as error:
             return _failed(error, is_job=given[0] in COMMANDS and bool(COMMANDS[given[0]].job))
+
+
+def _begin_again() -> NoReturn:
+    """Begin again with docstrings, which -OO drops: Apache Beam and our help texts read them."""
+    os.environ["PYTHONOPTIMIZE"] = "1"
+    command = [sys.executable, "-P", "-m", "bertscore_beam", *sys.argv[1:]]
+    os.execv(sys.executable, command)  # noqa: S606 - this program itself
 
 
 def perform(words: Sequence[str]) -> int:
@@ -156,9 +168,10 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
     elif isinstance(error, NotBegunError):
         words += "\nNothing was begun. Run the same command again when it can be reached."
     elif not isinstance(error, run.FolderLostError):
-        if not isinstance(error, OSError):
+        if not isinstance(error, _WORDED):
             logging.getLogger(__name__).error("unexpected error", exc_info=error)
-        words = f"the {'job' if is_job else 'command'} stopped: {_words(_cause(error))}"
+            words = _words(_cause(error))
+        words = f"the {'job' if is_job else 'command'} stopped: {words}"
         if is_job:
             words += f"\n{continues}"
     return print_error(words, status)
@@ -173,6 +186,7 @@ def _log_to_stderr() -> None:
     # Of Beam, about BigQuery, which no job uses.
     handler.addFilter(lambda record: not record.getMessage().startswith("apitools not found"))
     handler.setFormatter(run.EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.setLogRecordFactory(run.EscapedRecord)  # other libraries have handlers of their own
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 

@@ -65,6 +65,7 @@ from .output import (
     TOO_MANY_REJECTS as TOO_MANY_REJECTS,
     UNUSABLE as UNUSABLE,
     WORSE as WORSE,
+    EscapedRecord as EscapedRecord,
     EscapingFormatter as EscapingFormatter,
     JobFailedError as JobFailedError,
     Outcome as Outcome,

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
 from bertscore_beam.run import at_work, counters
-from bertscore_beam.run.output import DEVICE_LOST
+from bertscore_beam.run.output import DEVICE_LOST, EscapedRecord
 from bertscore_beam.run.pool import Answer, Said
 from bertscore_core.errors import DeviceLostError
 
@@ -74,6 +74,7 @@ class _Child:
 
     def run(self, threads: int) -> NoReturn:
         counters.collect()
+        logging.setLogRecordFactory(EscapedRecord)
         logging.captureWarnings(capture=True)
         to_launcher = _ToLauncher(self._to_send)
         to_launcher.setLevel(logging.WARNING)

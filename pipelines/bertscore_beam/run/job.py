@@ -7,8 +7,10 @@ progress, dry run, `--print-job` and the import of files of text are the same fo
 here.
 """
 
+import builtins
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -46,7 +48,7 @@ from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
 from bertscore_beam.run.runner import Runner, check_needs, new_pipeline
 from bertscore_beam.run.text_import import delete_input, import_step
-from bertscore_core import BertScoreError, ConfigError
+from bertscore_core import BertScoreError, ConfigError, ModelLoadError
 from bertscore_core.errors import escape_text
 
 # One job, and the way that all of them go.
@@ -109,7 +111,8 @@ def run_job(
             folder changed while the job ran.
         NotBegunError: A file system did not answer; nothing has been written.
         OSError: A file system did not answer later on.
-        RuntimeError: A worker failed.
+        JobFailedError: The work stopped, and the same command may continue it.
+        RuntimeError: An error of the work that nobody has foreseen.
     """
     runner = Runner.of(options)
     if options.print_job:
@@ -224,9 +227,10 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
         stack.enter_context(worker_errors())
         ends = end_when_interrupted(elsewhere=runner.is_remote, kept=not is_temporary(folder))
         stack.enter_context(ends)
+        if runner.is_local:
+            stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
         if processes is not None:
             processes.begin_stage(loads=stage.loads)
-            stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
         if (len(stage.amounts) or stage.before) and not quiet:
             progress = RunProgress(stage, folder.path(stage.folder), started)
             stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
@@ -271,18 +275,54 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
 # How a run ends before its work is done: by a signal, a lost folder, or an error of the work.
 
 
+_WHILE = re.compile(r" \[while running '[^']*'\]$", re.MULTILINE)
+"""What Beam adds to the message of an error."""
+
+_QUOTED = re.compile(r"^((?:\w+\.)*)(\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
+"""The line of a traceback that names an error, as runners quote those of their workers."""
+
+
 @contextmanager
 def worker_errors() -> Iterator[None]:
-    """Turn errors of the work into `RuntimeError`s.
+    """Let errors of the work that the program words itself keep their words and their kind.
 
-    Before the work, errors of these classes mean that the command cannot work as given, which has
-    another exit status.
+    Also those that a runner only quotes.
+
+    Raises:
+        ConfigError, ModelLoadError: The same command would end in the same way.
+        FolderLostError: Another run has the folder.
+        JobFailedError: Any other error on purpose, or one of a file system. Unlike before the work,
+            the same command may continue.
     """
     try:
         yield
-    except (BertScoreError, OSError) as error:
-        kind = f"{type(error).__name__}: " if isinstance(error, OSError) else ""
-        raise RuntimeError(f"a worker failed: {kind}{error}") from error
+    except Exception as error:
+        known = error if isinstance(error, BertScoreError | OSError) else _quoted(str(error))
+        if known is None:
+            raise
+        if isinstance(known, BertScoreError):
+            known.args = (_WHILE.sub("", str(known)),)
+        if isinstance(known, ConfigError | ModelLoadError | FolderLostError):
+            raise known from error.__cause__
+        kind = f"{type(known).__name__}: " if isinstance(known, OSError) else ""
+        raise output.JobFailedError(f"{kind}{known}") from error
+
+
+def _quoted(text: str) -> BertScoreError | OSError | None:
+    """Return the error that a traceback ends with, if it is one of ours or of a file system."""
+    lines = _QUOTED.findall(_WHILE.sub("", text))
+    if not lines:
+        return None
+    package, name, words = lines[-1]
+    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _below(BertScoreError)}
+    kind = kinds.get(f"{package}{name}") if package else getattr(builtins, name, None)
+    return kind(words) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
+
+
+def _below(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
+    yield kind
+    for lower in kind.__subclasses__():
+        yield from _below(lower)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import io
 import json
 import logging
 import math
+import os
+import re
 import signal
 import sys
 import threading
@@ -44,7 +46,7 @@ NOTHING_KEPT = "Without --output nothing is kept."
 
 
 class JobFailedError(RuntimeError):
-    """A job cannot go on. The message says why; a traceback would add nothing."""
+    """A job stopped in its work. The message says why; a traceback would add nothing."""
 
 
 def interrupted(number: int) -> int:
@@ -93,6 +95,20 @@ def escape_line(text: str) -> str:
 def escape_json(text: str) -> str:
     """Return JSON with the same characters as JSON escapes; its meaning does not change."""
     return INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+class EscapedRecord(logging.LogRecord):
+    """A record of a log that shows no control character, whoever handles it.
+
+    Those of colours are left out.
+    """
+
+    def getMessage(self) -> str:
+        """Return the message."""
+        return escape_text(_COLOUR.sub("", super().getMessage()))
 
 
 class EscapingFormatter(logging.Formatter):
@@ -161,6 +177,10 @@ class Outcome:
     is_answer: bool = False
 
 
+_LAST_STANDARD = 2
+"""The descriptor of standard error: before it are those of standard input and output."""
+
+
 class _Forgiving(io.FileIO):
     """A file descriptor to which writing never fails.
 
@@ -186,11 +206,20 @@ def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
 
 
 def forgive_output() -> None:
-    """Make printing in this process never fail, unless its streams have been replaced."""
-    for name in ("stdout", "stderr"):
+    """Make printing in this process never fail, unless its streams have been replaced.
+
+    A standard descriptor that is closed leads to nothing from then on. Else a file or a pipe of
+    ours would get its number, and a child process would find its own input or output there.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _LAST_STANDARD:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
-        if stream is not None and stream is getattr(sys, f"__{name}__"):  # there may be none
-            setattr(sys, name, forgiving(stream.fileno(), stream.encoding))
+        if descriptor == 0 or stream is not getattr(sys, f"__{name}__"):
+            continue
+        encoding = "utf-8" if stream is None else stream.encoding
+        setattr(sys, name, forgiving(descriptor, encoding))
 
 
 def printed() -> int:

@@ -36,7 +36,7 @@ from typing import Any, Protocol, TypeVar
 from bertscore_beam.run import at_work
 from bertscore_beam.run.at_work import AtWork
 from bertscore_beam.run.counters import Counted
-from bertscore_beam.run.output import DEVICE_LOST, is_death
+from bertscore_beam.run.output import DEVICE_LOST, JobFailedError, is_death
 
 # Which GPU each worker process of this machine computes on.
 #
@@ -387,7 +387,7 @@ class _Child(threading.Thread):
             try:
                 self._start()
             except OSError as error:
-                raise RuntimeError(_NO_PROCESS.format(error)) from error
+                raise JobFailedError(_NO_PROCESS.format(error)) from error
         try:
             lives = self._child is None or self._talk(*self._child)
         except (EOFError, ConnectionError):

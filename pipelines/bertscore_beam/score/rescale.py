@@ -253,13 +253,8 @@ def _rescale_one(job: RescaleJob, record: records.PartRecord) -> records.PartRec
     if record.part_name in job.done:
         return job.done[record.part_name]
     planned, name = job.planned, record.part_name
-    try:
-        data, sums = _rescaled_part(
-            planned.finished.folder.path(name), planned.row, planned.signature
-        )
-        piece = planned.finished.folder.read_if_there(records.rows_file(name))[0]
-    except dump.UNREADABLE as error:
-        raise RuntimeError(mask_credentials(str(error))) from error
+    data, sums = _rescaled_part(planned.finished.folder.path(name), planned.row, planned.signature)
+    piece = planned.finished.folder.read_if_there(records.rows_file(name))[0]
     now = replace(
         record, job_digest=run.identity_digest(planned.identity), summary=sums, part_bytes=len(data)
     )

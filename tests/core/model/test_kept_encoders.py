@@ -1,6 +1,8 @@
 """Converted encoders that are kept: the same bits, and nothing but what was written is read."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,28 @@ def test_damaged_files_are_never_read(cache, caplog, name, damage):
     assert damage is None or "is made anew" in caplog.text
     keep()  # the next process mends it
     assert model.find_encoder(KEY, Path.read_text) == "model"
+
+
+def test_a_fifo_is_not_waited_for(cache):
+    keep()
+    (cache / KEY / "encoder.bin").unlink()
+    os.mkfifo(cache / KEY / "encoder.bin")
+    assert model.find_encoder(KEY, Path.read_text) is None
+
+
+@pytest.mark.process
+def test_what_a_killed_process_was_writing_goes_at_the_next_start(cache):
+    code = "with model.new_encoder('b', 4): print('begun', flush=True); input()"
+    command = [sys.executable, "-c", f"from bertscore_core import model\n{code}"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as writing:
+        assert writing.stdout.readline() == b"begun\n"
+        assert model.find_encoder(KEY, Path.read_text) is None
+        (name,) = os.listdir(cache)  # it is still at work
+        writing.kill()
+    assert name.startswith("new-")
+    assert model.find_encoder(KEY, Path.read_text) is None
+    assert os.listdir(cache) == []
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702])

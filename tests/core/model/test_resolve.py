@@ -1,6 +1,7 @@
 """From names to files: what is found, what is refused, and how it is said."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -71,6 +72,35 @@ def test_damaged_weights_are_no_weights(tmp_path):
         (tmp_path / "model.safetensors").write_bytes(content)
         with pytest.raises(ModelLoadError, match=r"model.safetensors is damaged: got no readable"):
             resolve_model(str(tmp_path)).loaded_bytes()
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"0"])
+def test_weights_of_another_size_than_their_header_states_are_refused(changed_model, change):
+    weights = changed_model("bert") / "model.safetensors"
+    weights.write_bytes(change(weights.read_bytes()))
+    with pytest.raises(ModelLoadError, match=r"is cut or damaged: got .* its header states"):
+        resolve_model(str(weights.parent))
+
+
+def test_every_file_that_an_index_names_must_be_there(changed_model):
+    folder = changed_model("bert")
+    first = "model-00001-of-00002.safetensors"
+    (folder / "model.safetensors").rename(folder / first)
+    shards = {"a": first, "b": "model-00002-of-00002.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    with pytest.raises(ModelLoadError, match=r"got no model-00002-of-00002.safetensors, which"):
+        resolve_model(str(folder))
+    shutil.copy(folder / first, folder / shards["b"])
+    assert len(resolve_model(str(folder)).weight_files) == 2
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt", "modules.json"])
+def test_what_is_no_file_is_not_waited_for(changed_model, name):
+    folder = changed_model("bert")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(ModelLoadError, match=rf"{name} is no file: got a FIFO"):
+        resolve_model(str(folder))
 
 
 @pytest.mark.model

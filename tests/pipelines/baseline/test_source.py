@@ -9,7 +9,7 @@ import pytest
 from bertscore_beam.baseline import extract
 from bertscore_beam.cli.main import main
 from bertscore_beam.crawl import Page
-from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
+from bertscore_beam.run import DONE, TOO_MANY_REJECTS, UNUSABLE
 from tests.support.crawl_texts import page_text, sentences
 from tests.support.crawls import description, run_given
 from tests.support.text_files import to_jsonl, write_text
@@ -64,7 +64,7 @@ def refused(tmp_path, model, capsys):
 def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, words):
     (tmp_path / "bad.txt").write_bytes(content)
     status, said = refused(tmp_path / "bad.txt")
-    assert status == BROKEN
+    assert status == UNUSABLE
     assert re.search(rf"bad\.txt: .*{words}", said)
     assert "Trying again will not help" in said
 
@@ -144,7 +144,7 @@ def test_limits_of_words_hold_for_given_sentences_and_tell_runs_apart(tmp_path, 
     capsys.readouterr()
     assert run_given(model, output, file, pairs=20, max_words=5, min_words=2) == UNUSABLE
     assert "filters" in capsys.readouterr().err
-    assert run_given(model, tmp_path / "none", file, pairs=20, min_words=20) == BROKEN
+    assert run_given(model, tmp_path / "none", file, pairs=20, min_words=20) == UNUSABLE
     assert "sentences that do not have at least 20 words" in capsys.readouterr().err
 
 

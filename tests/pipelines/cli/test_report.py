@@ -105,7 +105,7 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (DeviceLostError("lost"), cli.BROKEN, "the command stopped: DeviceLostError: lost"),
+        (DeviceLostError("lost"), cli.BROKEN, "the command stopped: lost"),
         (FolderLostError("made up"), cli.BROKEN, "made up"),
         (InputError("made up"), cli.UNUSABLE, "made up"),
         (ValueError("made up"), cli.BROKEN, "the command stopped: ValueError: made up"),

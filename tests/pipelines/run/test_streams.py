@@ -45,6 +45,24 @@ def test_a_run_whose_words_are_lost_or_do_not_fit_the_disk_succeeds(tmp_path, no
         assert (tmp_path / name / "_SUCCESS").exists()
 
 
+@pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-"])
+def test_a_run_with_closed_descriptors_succeeds(tmp_path, closed):
+    """As a daemon has them, or a command that another machine started."""
+    dump = write_dump(tmp_path / "dump", [20])
+    words = [COMMAND, "score", "--input", dump, "--output", tmp_path / "out"]
+    shell = ["sh", "-c", f'exec "$0" "$@" {closed}', *words]
+    assert subprocess.run(shell, timeout=300).returncode == DONE
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_a_run_without_docstrings_succeeds(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20])
+    words = ["score", "--input", dump, "--output", tmp_path / "out", "--quiet"]
+    command = [sys.executable, "-OO", "-m", "bertscore_beam", *words]
+    done = subprocess.run(command, timeout=300, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (DONE, "")
+
+
 @full_disk
 @pytest.mark.parametrize("more", [("models", "--json"), ("score", "--print-job")])
 def test_what_is_only_printed_is_missed_when_the_disk_is_full(tmp_path, full, more):

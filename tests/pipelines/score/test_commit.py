@@ -10,7 +10,7 @@ import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
-from bertscore_beam import records
+from bertscore_beam import records, run
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import SplitReader
 from bertscore_beam.files import TEMPORARY_PREFIX, create_exclusively, write_atomically
@@ -191,7 +191,7 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
     job = jobs.start(
         jobs.prepare_score(jobs.job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out"))
     )
-    with pytest.raises(RuntimeError, match=r"a worker failed: .*_summary\.json"):
+    with pytest.raises(run.JobFailedError, match=r"FileNotFoundError: .*_summary\.json"):
         conclude_score(run_of(job))
 
 
