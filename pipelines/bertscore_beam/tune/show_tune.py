@@ -38,7 +38,7 @@ def show_results(summary: Mapping[str, Any], folder: OutputFolder) -> tuple[Show
     rows = [row for row in summary["agreement"] if row["statistic"] == statistic]
     groups = list(dict.fromkeys(row["group"] for row in rows))
     overall = MEAN if MEAN in groups else groups[0]
-    shown = [_by_layer([row for row in rows if row["group"] == overall], statistic, overall)]
+    shown = [_by_layer([row for row in rows if row["group"] == overall], summary)]
     if len(groups) > 1:
         shown.append(_by_group(summary, rows, groups))
     shown += [_recommended(recommendation) for recommendation in summary["recommended"]]
@@ -51,21 +51,29 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _by_layer(rows: list[dict[str, Any]], statistic: str, group: str) -> Shown:
+def _by_layer(rows: list[dict[str, Any]], summary: Mapping[str, Any]) -> Shown:
     table: list[tuple[str, ...]] = []
+    marked = {
+        (row["model"], "greedy", row["idf"], layer)
+        for row in summary["recommended"]
+        for layer in row["not_below"]
+    }
     by_line = groupby(rows, itemgetter("model", "matching", "idf", "layer"))
     for (model, matching, idf, layer), measures in by_line:
         cells = {"interval": ""}
         for row in measures:
             measure = row["measure"] or "f1"
-            cells[measure] = _number(row["value"]) + (_MARK if row["not_below_best"] else "")
+            cells[measure] = _number(row["value"])
             if measure == "f1" and row["low"] is not None:
                 cells["interval"] = f"{_number(row['low'])} to {_number(row['high'])}"
+        if (model, matching, idf, layer) in marked:
+            cells["f1"] += _MARK
         words = model + (" (optimal)" if matching == "optimal" else "")
         values = [cells.get(name, "") for name in (*MEASURES, "interval")]
         table.append((words, idf, "" if layer is None else str(layer), *values))
     title = (
-        f"Agreement with people: {statistic}, {group} ({_MARK} not significantly below the best)"
+        f"Agreement with people: {summary['statistic']}, {rows[0]['group']} "
+        f"({_MARK} F1 not significantly below that of the model's best layer)"
     )
     columns = ("model", "idf", "layer", "P", "R", "F1", "95% interval of F1")
     return Shown(title, columns, table)
@@ -108,6 +116,7 @@ def _recommended(row: Mapping[str, Any]) -> Shown:
         ]
     if row["default_value"] is not None and row["default"] != row["best"]:
         words = f"{_number(row['default_value'])}, p {_number(row['p_default'])}"
+        words += f" of layer {row['best']} being better, corrected for {row['layers']} layers"
         rows.append((f"registry's layer {row['default']}", words))
     if row["idf_difference"] is not None:
         rows.append(("with idf", f"{row['idf_difference']:+.4f}, p {_number(row['p_idf'])}"))

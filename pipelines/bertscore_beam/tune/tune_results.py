@@ -244,8 +244,8 @@ def _is_raw(people: stats.Doubles) -> bool:
 ALL_ROWS = "all rows"
 MEAN = "mean of groups"
 NOT_BELOW = 0.05
-"""A setting with this p value of the best being better, or more, is not significantly below it. The
-p value is corrected for the number of settings that are compared."""
+"""A layer with this p value of the best being better, or more, is not significantly below it. Both
+are layers of one model, compared by F1, and the p value is corrected for their number."""
 FEW = 100
 """With fewer judgements in a group, 95% intervals are too narrow."""
 POOR = 0.3
@@ -265,8 +265,8 @@ AGREEMENT = pa.schema(
         "value": pa.float64(),
         "low": pa.float64(),  # of its 95% interval
         "high": pa.float64(),
-        "p_below_best": pa.float64(),  # of the best setting of BERTScore being better, corrected
-        "not_below_best": pa.bool_(),  # whether p_below_best is `NOT_BELOW` or more
+        # Of the best setting of BERTScore being better, corrected for the number of all settings.
+        "p_below_best": pa.float64(),
     }
 )
 """How one setting agrees with people in one group by one statistic: a row of the results."""
@@ -312,7 +312,7 @@ def evaluate(
             if (best := _best(part, sides)) is not None:
                 bounds, p_values = tested(part, best, options)
                 columns = dict(zip(("low", "high"), bounds.T, strict=True))
-                columns |= {"p_below_best": p_values, "not_below_best": p_values >= NOT_BELOW}
+                columns["p_below_best"] = p_values
                 where = group, name, sizes[group]
                 rows += _rows(sides.settings, where, value=part.values, **columns)
     for group, own in groups.items():
@@ -423,7 +423,7 @@ def _recommend(
             "best_value": float(of_f1.values[best]),
             # Chosen by one half of the judgements and measured on the other; mean of both ways.
             "held_out_value": held_out(statistic, list(groups.values()), known, plan.options.seed),
-            # The layers that are not significantly below the best, itself among them.
+            # The layers that are not significantly below the best, itself among them: `NOT_BELOW`.
             "not_below": [layers[n] for n in not_below],
             # The registry's layer, and the p value of the best one being better.
             "default": model.default,

@@ -11,7 +11,7 @@ import scipy.stats
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options import ScoreOptions
-from bertscore_beam.run import Runner, scorer_config, settle_workers
+from bertscore_beam.run import OutputFolder, Runner, scorer_config, settle_workers
 from bertscore_beam.tune import job
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.registry import TunedLayer, format_layers, parse_layers
@@ -98,16 +98,14 @@ def test_the_mean_of_the_groups_and_other_metrics_stand_beside(table):
     }  # fmt: skip
 
 
-def test_the_best_setting_is_never_marked_as_below_itself(table):
+def test_the_best_setting_is_never_below_itself(table):
     rows = [row for row in table if row["statistic"] == "pearson" and row["layer"] is not None]
     for group in ("de", "en", "mean of groups"):
         own = [row for row in rows if row["group"] == group]
         best = max(own, key=lambda row: row["value"])
-        assert best["not_below_best"]
         assert best["p_below_best"] == 1
         worst = min(own, key=lambda row: row["value"])
         assert worst["p_below_best"] < 0.5
-        assert all(row["not_below_best"] == (row["p_below_best"] >= 0.05) for row in own)
 
 
 def test_the_best_layer_goes_into_the_file_where_it_is_significantly_better(run, table):
@@ -126,6 +124,22 @@ def test_the_best_layer_goes_into_the_file_where_it_is_significantly_better(run,
     layers = sorted((row.model, row.num_layers) for row in written)
     assert layers == [("all-MiniLM-L6-v2", one["layer"]), ("mine", 3)]
     assert written[0].source["rows"] == 60
+
+
+def test_the_star_and_the_choice_are_of_one_test(run):
+    summary = json.loads((run / "out" / "_summary.json").read_bytes())
+    (one,) = summary["recommended"]
+    by_layer, *_, recommended, _ = job.show_results(summary, OutputFolder(str(run / "out")))
+    starred = [
+        (row[by_layer.columns.index("idf")], int(row[by_layer.columns.index("layer")]), name)
+        for row in by_layer.rows
+        for name, cell in zip(by_layer.columns, row, strict=True)
+        if cell.endswith("*")
+    ]
+    assert starred == [("none", layer, "F1") for layer in one["not_below"]]
+    assert one["default"] not in one["not_below"]
+    said = dict(recommended.rows)["registry's layer 6"]
+    assert said.endswith(f"of layer {one['best']} being better, corrected for 7 layers")
 
 
 def test_the_registrys_layer_goes_into_the_file_where_no_other_is_significantly_better(
