@@ -9,6 +9,19 @@ from .agreement import (
     system_agreement as system_agreement,
     system_means as system_means,
 )
+from .caveats import (
+    FEW_CLUSTERS as FEW_CLUSTERS,
+    FEW_ROWS as FEW_ROWS,
+    Caveat as Caveat,
+    CaveatKind as CaveatKind,
+    CaveatOfGroups as CaveatOfGroups,
+    caveat_cells as caveat_cells,
+    caveat_words as caveat_words,
+    caveats_of_difference as caveats_of_difference,
+    caveats_of_groups as caveats_of_groups,
+    caveats_of_mean as caveats_of_mean,
+    clipped_caveat as clipped_caveat,
+)
 from .estimates import (
     Estimates as Estimates,
     Resampled as Resampled,

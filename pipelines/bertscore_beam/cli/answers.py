@@ -61,6 +61,7 @@ def write_report(options: ReportOptions) -> int:
         "passed": compared.passed,
         "nights": len(data.nights),
         "notices": list(data.notices),
+        "caveats": list(data.caveats),
         "bytes": len(page.encode()),
     }
     rows = [("page", shown), ("run", data.run), ("rows", f"{total['rows']:,}")]
@@ -68,6 +69,7 @@ def write_report(options: ReportOptions) -> int:
         rows.append(("f1", f"{total['f1']:.6f}"))
     rows += answer_of(compared)
     rows += [("notice", words) for words in data.notices]
+    rows += [("caveat", words) for words in data.caveats]
     return report(
         run.Outcome(
             status=run.WORSE if failures else run.DONE,

@@ -1,10 +1,8 @@
 from .compare import (
-    FEW_CLUSTERS as FEW_CLUSTERS,
     check_paired as check_paired,
     compare_runs as compare_runs,
     judge as judge,
     unpaired_words as unpaired_words,
-    warnings_of as warnings_of,
 )
 from .compare_options import CompareOptions as CompareOptions
 from .comparison_tables import (

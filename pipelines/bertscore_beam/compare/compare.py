@@ -18,16 +18,9 @@ from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides
 from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats import RESAMPLES, check_student, few_carry, holm
+from bertscore_core.stats import RESAMPLES, check_student, holm
 
 # What the reader of a comparison has to know besides its numbers.
-
-FEW_PAIRS = 10
-"""Fewer give a rough error."""
-FEW_CLUSTERS = 15
-"""Fewer effective clusters give a rough error. With at least this many, a gate at 5% fired on 3.7%
-to 5.8% of simulated nights, however unequal the clusters were. With fewer it fired on up to 7%, or
-on hardly any if one cluster had most rows."""
 
 
 def warnings_of(
@@ -72,8 +65,7 @@ def warnings_of(
             f"{1 - groups[0].result.confidence:g}.",
         ),
     )
-    said = [sentence for applies, sentence in sentences if applies]
-    return (*said, *(_rough(groups) if counts.pairs else ()))
+    return tuple(sentence for applies, sentence in sentences if applies)
 
 
 def unpaired_words(counts: results.PairCounts) -> str:
@@ -84,41 +76,6 @@ def unpaired_words(counts: results.PairCounts) -> str:
         f"{counts.only_run:,} only in the first, {counts.only_against:,} only in the second); "
         "expected at least one. Check --key."
     )
-
-
-def _rough(groups: Sequence[results.GroupComparison]) -> list[str]:
-    words, whole, others = [], groups[0], len(groups) - 1
-    is_by_row = whole.result.clusters is None
-    units, least = ("pairs", FEW_PAIRS) if is_by_row else ("effective clusters", FEW_CLUSTERS)
-    what = "pairs" if is_by_row else "clusters"
-    few = [_units(group) < least for group in groups]
-    carried = [
-        not is_few and few_carry(group.result.carriers, _units(group))
-        for group, is_few in zip(groups, few, strict=True)
-    ]
-    if few[0]:
-        words.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
-    if any(few[1:]):
-        words.append(
-            f"{sum(few[1:]):,} of {others:,} groups have fewer than {least} {units}: their "
-            "errors are rough or unknown."
-        )
-    if carried[0]:
-        words.append(
-            f"Few {what} carry most of the variance, as many as {whole.result.carriers:.1f}: the "
-            "error, the interval and the tests may be wrong. Look at the rows that moved furthest."
-        )
-    if any(carried[1:]):
-        words.append(
-            f"In {sum(carried[1:]):,} of {others:,} groups few {what} carry most of the "
-            "variance: their errors, intervals and tests may be wrong."
-        )
-    return words
-
-
-def _units(group: results.GroupComparison) -> float:
-    effective = group.result.effective_clusters
-    return group.result.pairs if effective is None else effective
 
 
 # The gate of a comparison: whether a run is worse than another by more than a given drop.

@@ -8,7 +8,7 @@ from typing import Any
 
 from bertscore_beam.compare import results
 from bertscore_beam.run import Shown
-from bertscore_core.stats import POWER
+from bertscore_core.stats import POWER, caveat_cells
 
 _NONE = ""
 
@@ -50,6 +50,7 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
         counts = Counter(verdict(group, comparison) for group in comparison.by_change)
         if counts:
             yield "groups", ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        yield from (("caveat", sentence) for sentence in comparison.caveats)
 
 
 def verdict(group: results.GroupComparison, comparison: results.Comparison) -> str:
@@ -112,7 +113,7 @@ def warnings_in(compared: results.Compared) -> tuple[str, ...]:
     words = [
         warning if is_alone else f"{comparison.against}: {warning}"
         for comparison in compared.comparisons
-        for warning in comparison.warnings
+        for warning in (*comparison.warnings, *comparison.caveats)
     ]
     return tuple(dict.fromkeys(words))
 
@@ -140,6 +141,7 @@ def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterato
     by = comparison.by or ("rows",)
     is_corrected = bool(comparison.groups) or measures > 1
     has_missing = any(group.counts.missing for group in comparison.groups)
+    has_caveats = any(group.caveats for group in (comparison.whole, *comparison.groups))
     changed = [group for group in comparison.by_change if not group.is_unchanged]
     rows = []
     for group in (comparison.whole, *changed):
@@ -160,6 +162,8 @@ def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterato
             row.append(("lost", f"{group.counts.missing:,}"))
         if comparison.drop is not None:
             row.append(("gate", _gate(group)))
+        if has_caveats:
+            row.append(("caveats", caveat_cells(group.caveats)))
         rows.append(row)
     if same := len(comparison.groups) - len(changed):
         first = f"{same:,} {'group' if same == 1 else 'groups'} {_same(comparison)}"

@@ -221,18 +221,20 @@ class PairedGroups:
         totals = self._totals[:, groups].sum(axis=1)
         mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
         clusters = [_NO_CLUSTERS, *chain.from_iterable(self._clusters[groups])]
+        result = stats.paired_result(
+            sum(self._pairs[groups], stats.PairedSums.of(np.zeros(0))),
+            None if options.cluster is None else stats.ClusterSums.merge(clusters),
+            resamples=resamples,
+            **how,
+        )
         return results.GroupComparison(
             group=name,
             counts=counts,
             mean=mean,
             against_mean=against,
-            result=stats.paired_result(
-                sum(self._pairs[groups], stats.PairedSums.of(np.zeros(0))),
-                None if options.cluster is None else stats.ClusterSums.merge(clusters),
-                resamples=resamples,
-                **how,
-            ),
+            result=result,
             p_adjusted=None,
+            caveats=stats.caveats_of_difference(result, counts.clipped),
             corpus=self._compared_corpora(groups, resample=resamples > 0, **how),
         )
 

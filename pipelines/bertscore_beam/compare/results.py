@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bertscore_beam.records import FinishedRun
+from bertscore_beam.records import FinishedRun, group_name
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
-from bertscore_core.stats import CorpusResult, PairedResult
+from bertscore_core.stats import Caveat, CorpusResult, PairedResult, caveat_words, caveats_of_groups
 
 Group = tuple[str | None, ...]
 """Values of the columns of `--by`, in their order; None for a null."""
@@ -119,6 +119,7 @@ class GroupComparison:
         gate: None without a gate.
         corpus: The same rows compared as a corpus, by a metric of corpora; None of other measures,
             and in rankings.
+        caveats: Why the difference may say less than it seems to.
     """
 
     group: Group
@@ -129,6 +130,7 @@ class GroupComparison:
     p_adjusted: float | None
     gate: GroupGate | None = None
     corpus: CorpusResult | None = None
+    caveats: tuple[Caveat, ...] = ()
 
     @property
     def p_value(self) -> float | None:
@@ -204,6 +206,13 @@ class Comparison:
     def by_change(self) -> tuple[GroupComparison, ...]:
         """The groups: those that fail the gate first, then by p value, then by size."""
         return tuple(sorted(self.groups, key=_order))
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """The caveats of the whole, and how many groups have each, in sentences."""
+        groups = caveats_of_groups((group_name(one.group), one.caveats) for one in self.groups)
+        has_any = self.whole.counts.pairs > 0
+        return caveat_words(self.whole.caveats, groups, len(self.groups)) if has_any else ()
 
     @property
     def failures(self) -> tuple[tuple[Group, str], ...]:

@@ -35,12 +35,11 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
             with reaching("output", output):
                 write_atomically(absolute(output), data)
     rows = [records.described(row, by) for row in groups]
-    words = records.narrow_words(groups)
     about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
     return Outcome(
         shown=(records.show_groups(rows, by, len(rows) - 1, options.confidence),),
         document={**about, "groups": rows},
-        warnings=() if words is None else (words,),
+        warnings=records.caveat_words_of(groups),
         is_answer=True,
     )
 
@@ -103,7 +102,11 @@ def _csv(table: pa.Table) -> bytes:
     for place, field in enumerate(table.schema):
         if pa.types.is_map(field.type):
             texts = [json.dumps(dict(counts)) for counts in table[place].to_pylist()]
-            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+        elif pa.types.is_list(field.type):
+            texts = [" ".join(kinds) for kinds in table[place].to_pylist()]
+        else:
+            continue
+        table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     sink = io.BytesIO()
     pa_csv.write_csv(table, sink)
     return sink.getvalue()

@@ -20,6 +20,7 @@ from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.records import shown_metrics
 from bertscore_beam.run import duration_words, escape_line
 from bertscore_core.errors import escape_text
+from bertscore_core.stats import caveat_cells
 
 MOST_ROWS = 1000
 """Most groups in one table: 10,000 of them would make a page that browsers are slow to show."""
@@ -72,6 +73,7 @@ def _environment() -> Environment:
     own = ("by_number", "number", "probability", "score", "signed", "signed_interval", "size")
     environment.filters |= {name: getattr(words, name) for name in own}
     environment.filters |= {
+        "caveats": caveat_cells,
         "cut_text": _cut_text,
         "line": escape_line,
         "seconds": lambda value: words.NOT_KNOWN if value is None else duration_words(value),

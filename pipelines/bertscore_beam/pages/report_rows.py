@@ -128,6 +128,11 @@ class ReportData:
     signatures: Mapping[str | None, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Why the means may say less than they seem to, in sentences."""
+        return records.caveat_words_of((self.total, *self.groups))
+
 
 # Rows that are shown by themselves: their scores, and their texts if the page holds texts.
 

@@ -7,7 +7,7 @@ What a group is: `dump.census`.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -185,10 +185,12 @@ class GroupRow:
     Attributes:
         group: Its values; None for all rows together.
         values: Counts, means and so on, by name. A number that is not defined is None.
+        caveats: Why the mean F1 may say less than it seems to.
     """
 
     group: dump.Group | None
     values: Mapping[str, Any]
+    caveats: tuple[stats.Caveat, ...] = ()
 
 
 def group_row(
@@ -227,7 +229,7 @@ def group_row(
         if name in CORPUS_METRICS:
             values[column] = corpus_score(name, counts) if rows else None
         values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
-    return GroupRow(group=group, values=values)
+    return GroupRow(group=group, values=values, caveats=stats.caveats_of_mean(statistics))
 
 
 def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
@@ -243,20 +245,29 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
     }
 
 
-def narrow_words(rows: Sequence[GroupRow]) -> str | None:
-    """Return the warning about groups whose variance few rows carry; None without one."""
-    named = [
-        "all rows" if row.group is None else " / ".join(map(_named, row.group))
-        for row in rows
-        if stats.few_carry(row.values["f1_carriers"], row.values["scored"])
-    ]
-    if not named:
-        return None
-    return (
-        f"few rows carry most of the variance of {len(named):,} of {len(rows):,} groups (all rows "
-        f"is one), such as {named[0]}: their intervals may hold the true mean far less often than "
-        "they say. The column bertscore_f1_carriers says how many carry it."
+def caveat_words_of(rows: Sequence[GroupRow]) -> tuple[str, ...]:
+    """Return the caveats of all rows, which come first, and of their groups, as sentences."""
+    whole, *groups = rows
+    return stats.caveat_words(whole.caveats, _caveats_of_groups(groups), len(groups))
+
+
+def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[stats.CaveatOfGroups, ...]:
+    return stats.caveats_of_groups((group_name(row.group or ()), row.caveats) for row in groups)
+
+
+def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the same of the summary of a run."""
+    groups = summary.get("groups", {})
+    return stats.caveat_words(
+        [stats.Caveat(**own) for own in summary.get("caveats", ())],
+        [stats.CaveatOfGroups(**own) for own in groups.get("caveats", ())],
+        groups.get("number", 0),
     )
+
+
+def group_name(group: dump.Group) -> str:
+    """Return the name of a group for a sentence."""
+    return " / ".join(map(_named, group))
 
 
 def _number(value: Any) -> float | None:
@@ -306,7 +317,8 @@ def table_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> pa.Table:
             values = [list(reasons.items()) for reasons in values]
         prefix = "" if name.startswith("metric_") else PREFIX
         made[prefix + name] = pa.array(values, _type_of(name))
-    return pa.table(made)
+    kinds = [[own.kind.value for own in row.caveats] for row in rows]
+    return pa.table(made | {f"{PREFIX}caveats": pa.array(kinds, pa.list_(pa.string()))})
 
 
 def _type_of(name: str) -> pa.DataType:
@@ -333,6 +345,7 @@ def _summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str,
         "confidence": CONFIDENCE,
         "file": GROUPS_FILE,
         "shown": [_shortened(described(row, by)) for row in groups[:SHOWN_GROUPS]],
+        "caveats": [asdict(own) for own in _caveats_of_groups(groups)],
     }
 
 
@@ -345,7 +358,7 @@ def _shortened(group: Mapping[str, Any]) -> dict[str, Any]:
 def described(row: GroupRow, by: Sequence[str]) -> dict[str, Any]:
     """Return a group as plain values, for JSON."""
     group = None if row.group is None else dict(zip(by, row.group, strict=True))
-    return {"group": group, **row.values}
+    return {"group": group, **row.values, "caveats": [asdict(own) for own in row.caveats]}
 
 
 # The groups of a run on one machine: read from its parts, and written into its folder.
@@ -415,7 +428,8 @@ def write_groups(
     if not by or (len(rows) < 2 and rows[0].values["rows"]):
         return {}
     folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(rows, by)))
-    return {"groups": _summary_of_groups(rows, by)}
+    whole = [asdict(own) for own in rows[0].caveats]
+    return {"caveats": whole, "groups": _summary_of_groups(rows, by)}
 
 
 def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
@@ -444,6 +458,10 @@ def show_groups(
     """Return the first groups as a table: F1 with its interval, and what stands out."""
     metrics = shown_metrics(groups[0]) if groups else {}
     rows = [_cells(group, by, metrics) for group in groups[:SHOWN_ROWS]]
+    has_caveats = any(group["caveats"] for group in groups[:SHOWN_ROWS])
+    if has_caveats:
+        caveats = ([stats.Caveat(**own) for own in group["caveats"]] for group in groups)
+        rows = [(*row, stats.caveat_cells(own)) for row, own in zip(rows, caveats, strict=False)]
     left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
     title = f"Groups by {', '.join(by)}" if by else "All rows"
     if left:
@@ -459,6 +477,7 @@ def show_groups(
         f"{100 * confidence:g}% of F1",
         "raw median",
         *metrics.values(),
+        *(["caveats"] if has_caveats else ()),
     )
     return Shown(title, titles, rows)
 

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import reduce
 from operator import add
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from bertscore_beam.dump import Split, by_name, words_for
 from bertscore_beam.dump.text import fewer_names
 from bertscore_beam.records.record import PartRecord
 from bertscore_core import ScoreSummary
+from bertscore_core.stats import clipped_caveat
 from bertscore_core.tokens import Work
 
 SHOWN_FAILURES = 100
@@ -247,6 +248,7 @@ def judge(
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         "clipped": summary.clipped,
+        "caveats": [asdict(own) for own in clipped_caveat(summary.clipped or 0)],
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
         "parts_kept": new.parts_kept,

@@ -10,7 +10,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from bertscore_beam.score.show_run import show_summary
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_core.stats import clipped_caveat
 from bertscore_core.tokens import FloatArray
 
 # Rescale one part of a run from its raw scores.
@@ -246,6 +247,7 @@ def conclude_rescale(job: RescaleJob) -> run.Outcome:
     return run.Outcome(
         shown=(show_summary(summary, folder.shown), *records.show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
+        warnings=records.caveat_words_in(summary),
     )
 
 
@@ -272,6 +274,7 @@ def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[s
         **{name: value for name, value in before if name not in of_earlier_versions},
         **total.means,
         "clipped": total.clipped,
+        "caveats": [asdict(own) for own in clipped_caveat(total.clipped or 0)],
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,
         "signature": planned.signature.format(),

@@ -6,7 +6,14 @@ from typing import Any
 from bertscore_beam import dump
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.metrics import speed_words
-from bertscore_beam.records import RowSetting, RunSettings, differences, no_groups_words, read_index
+from bertscore_beam.records import (
+    RowSetting,
+    RunSettings,
+    caveat_words_in,
+    differences,
+    no_groups_words,
+    read_index,
+)
 from bertscore_beam.run import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
@@ -92,6 +99,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         _unused_words(spec, summary),
         _script_words(summary, settings.script_language),
         no_groups_words(summary, spec.group_by),
+        *caveat_words_in(summary),
     )
     return [words for words in warnings if words is not None]
 

@@ -170,11 +170,18 @@ def test_groups_whose_variance_few_rows_carry_are_named():
     rows = records.group_rows(
         records.statistics_of(scored(scores, system=pa.array(systems)), ["system"], None)
     )
-    assert "of 2 of 4 groups (all rows is one), such as all rows:" in records.narrow_words(rows)
-    assert "of 1 of 3 groups (all rows is one), such as (null):" in records.narrow_words(
-        [replace(row, group=(None,)) for row in rows if row.group == ("A",)] + rows[2:]
+    whole, group = records.caveat_words_of(rows)
+    assert whole.startswith("Few rows carry most of the variance, as many as 3.0: ")
+    assert group.startswith(
+        "1 of 3 groups has few rows that carry most of the variance, such as A:"
     )
-    assert records.narrow_words(rows[2:]) is None
+    assert records.caveat_words_of(rows[2:]) == ()
+    (null,) = records.caveat_words_of([rows[2], replace(rows[1], group=(None,))])
+    assert "1 of 1 groups has" in null
+    assert "such as (null):" in null
+    kinds = records.table_of_groups(rows, ["system"])["bertscore_caveats"].to_pylist()
+    assert kinds == [["few_rows_carry"]] * 2 + [[]] * 2
+    assert rows[0].caveats[0].number == rows[0].values["f1_carriers"]
 
 
 def test_too_many_groups_are_refused_by_the_column_with_the_most_values():

@@ -1,0 +1,77 @@
+"""What goes beside an estimate: when there is a caveat, and its words."""
+
+import numpy as np
+import pytest
+
+from bertscore_core.stats import (
+    Caveat,
+    CaveatKind,
+    GroupedRows,
+    ScoreStatistics,
+    caveat_cells,
+    caveat_words,
+    caveats_of_difference,
+    caveats_of_groups,
+    caveats_of_mean,
+    compare_paired,
+    statistics_by_group,
+)
+
+
+def statistics_of(f1):
+    """Return the statistics of rows with an F1 each."""
+    scores = np.repeat(np.float32(f1)[:, None], 3, axis=1)
+    scores[:, :2] = np.clip(scores[:, :2], -1, 1)
+    no = np.zeros(len(f1), dtype=np.bool_)
+    one = np.zeros(len(f1), dtype=np.int64)
+    rows = GroupedRows(
+        groups=one, number=1, scores=scores, raw=None, truncated=no, reasons={}, reused=None
+    )
+    return statistics_by_group(rows)[0]
+
+
+def kinds(caveats):
+    return [str(one.kind) for one in caveats]
+
+
+def test_a_mean_has_caveats_of_few_rows_skew_and_clipped_rows():
+    even = np.random.default_rng(0).normal(0.8, 0.05, 200)
+    assert caveats_of_mean(statistics_of(even)) == ()
+    assert caveats_of_mean(ScoreStatistics()) == ()
+    few, skewed = statistics_of(even[:9]), statistics_of([*even, -1, -1])
+    assert caveats_of_mean(few) == (Caveat(kind=CaveatKind.FEW_ROWS, number=9),)
+    (skew,) = caveats_of_mean(skewed)
+    assert (skew.kind, round(skew.number)) == (CaveatKind.FEW_ROWS_CARRY, 2)
+    pole = caveats_of_mean(statistics_of([*even[:5], -282.8, 1.2]))
+    assert [(str(one.kind), one.number) for one in pole] == [("few_rows", 7), ("clipped", 2)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "clusters", "expected"),
+    [
+        (9, None, ["few_rows", "clipped"]),
+        (100, None, ["clipped"]),
+        (100, 20, ["clipped"]),
+        (100, 5, ["few_clusters", "clipped"]),
+    ],
+)
+def test_a_difference_has_caveats_by_rows_or_by_clusters(rows, clusters, expected):
+    d = np.random.default_rng(1).normal(0, 0.1, rows)
+    names = None if clusters is None else np.arange(rows) % clusters
+    assert kinds(caveats_of_difference(compare_paired(d, names, resamples=0), 3)) == expected
+
+
+def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
+    every = [Caveat(kind=kind, number=3) for kind in CaveatKind]
+    assert len(caveat_cells(every).split(", ")) == len(every)
+    groups = caveats_of_groups([("en", every), ("de", every[:1]), ("zh", [])])
+    assert [(one.groups, one.such_as) for one in groups] == [(2, "en")] + [(1, "en")] * (
+        len(every) - 1
+    )
+    said = caveat_words(every, groups, 3)
+    assert len(set(said)) == 2 * len(every)
+    assert said[0] == ("There are only 3 rows: the error and the interval are rough, or not known.")
+    assert said[len(every)] == (
+        "2 of 3 groups have fewer than 10 rows, such as en: the error and the interval are rough, "
+        "or not known."
+    )
