@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bertscore_beam import compare
 from bertscore_beam.pages import ChosenRow, Night, ReportData, ReportOptions, Texts
-from bertscore_beam.records import GroupRow, RowPlace
+from bertscore_beam.records import GroupRow, RowPlace, RunSummary
 from bertscore_core.stats import PairedResult
 from tests.support import made_runs
 
@@ -180,14 +180,17 @@ def made_report(*, with_texts: bool) -> ReportData:
         fallen=moved,
         risen=moved[::-1],
         nights=nights,
-        summary={
-            "reused": 8000,
-            "seconds": 75.2,
-            "scoring_seconds": 4000.0,
-            "pairs_per_second": 120.5,
-            "tokens": 1_234_567,
-            "padding": 0.0321,
-        },
+        summary=RunSummary(
+            parts=9,
+            rows=80_000,
+            content={},
+            reused=8000,
+            seconds=75.2,
+            scoring_seconds=4000.0,
+            pairs_per_second=120.5,
+            tokens=1_234_567,
+            padding=0.0321,
+        ),
         parts=9,
         part_bytes=12_345_678,
         signatures={None: SIGNATURE},

@@ -7,7 +7,6 @@ language, counting idf and scoring one for every model. What an earlier run fini
 again.
 """
 
-import json
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from bertscore_beam.baseline.layer_moments import (
 )
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
 from bertscore_beam.crawl import FetchPolicy
+from bertscore_beam.files import from_json
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, InputError, ScorerConfig
 from bertscore_core.stats import Moments
 
@@ -262,7 +262,7 @@ def _read_moments(folder: run.OutputFolder, parts: Sequence[PairsToScore]) -> It
 def conclude_baseline(job: BaselineJob) -> run.Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
     with run.worker_errors():
-        summary = json.loads(job.folder.read(run.SUMMARY_FILE))
+        summary = from_json(job.folder.read(run.SUMMARY_FILE))
     done = not summary["unusable"] and not baseline_tables.languages_without_pairs(
         summary["languages"]
     )

@@ -1,6 +1,6 @@
 """`groups`, `compare`, `report` and `check`: what finished runs say."""
 
-from bertscore_beam import compare, files, run
+from bertscore_beam import compare, files, records, run
 from bertscore_beam.cli.show import print_error, report, say
 from bertscore_beam.options import CheckOptions, GroupsOptions
 from bertscore_beam.pages import ReportOptions, check_outside, outcome_of_groups
@@ -82,21 +82,25 @@ def write_report(options: ReportOptions) -> int:
 
 
 def check(options: CheckOptions) -> int:
-    """Tell whether an output folder holds a run that has succeeded."""
+    """Tell whether an output folder holds a run that has succeeded, and is whole."""
     shown = files.mask_credentials(options.run)
     with files.before_work(), files.reaching("RUN", options.run):
         folder = run.OutputFolder(files.absolute(options.run))
-        found, success = run.read_run(folder), run.successful_run(folder)
+        notes, success = records.read_notes(folder), run.successful_run(folder)
         gates = None if success else folder.read_json(run.SUMMARY_FILE).get("failed_gates")
-    if found is None:
+        if notes is not None and success is not None:
+            records.open_finished(options.run)  # for its checks
+        is_there = notes is not None or folder.exists(run.RUN_FILE)
+    if not is_there:
         raise ConfigError(
             f"{shown!r} holds no run: got no {run.RUN_FILE}; expected the output folder of `score` "
             "or `baseline`. Check the path."
         )
     if success is None:
         why = f"got no {run.SUCCESS_FILE} of it; wait for it, or run its command again."
-        if gates:
-            why = f"it ended without passing {', '.join(gates)}; see its {run.SUMMARY_FILE}."
+        if isinstance(gates, list) and gates:
+            names = ", ".join(map(str, gates))
+            why = f"it ended without passing {names}; see its {run.SUMMARY_FILE}."
         return print_error(f"the run in {shown!r} is not done: {why}", run.BROKEN)
     done = run.Shown("Check", ("",), [(f"{shown} is done",)])
     return report(run.Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

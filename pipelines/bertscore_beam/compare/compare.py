@@ -231,7 +231,7 @@ def _references_to_check(runs: Sequence[records.FinishedRun]) -> str | None:
     digests = _reference_digests(first)
     if all(digests.values()) and all(_reference_digests(other) == digests for other in others):
         return None
-    return str(first.run["identity"].get("reference_column", "reference"))
+    return first.notes.identity["reference_column"]
 
 
 def _rows_by_input(run: records.FinishedRun) -> dict[str, int]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bertscore_beam.records import FinishedRun, group_name
+from bertscore_beam.records import FinishedRun, MetricSummary, group_name
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
 from bertscore_core.stats import Caveat, CorpusResult, PairedResult, caveat_words, caveats_of_groups
@@ -314,13 +314,13 @@ def noise_of(dtype: str) -> float:
 
 def stated_signatures(run: FinishedRun) -> dict[str | None, str]:
     """Return how the scores of a run were made, by language; under None if all were made alike."""
-    languages = run.summary.get("languages")
-    stated: dict[str | None, object] = (
-        {name: about.get("signature") for name, about in languages.items()}
-        if isinstance(languages, dict)
-        else {None: run.summary.get("signature")}
-    )
-    return {name: text for name, text in stated.items() if isinstance(text, str)}
+    summary = run.summary
+    stated: dict[str | None, str | None] = {
+        name: about.signature for name, about in summary.languages.items()
+    }
+    if not stated:
+        stated = {None: summary.signature}
+    return {name: text for name, text in stated.items() if text is not None}
 
 
 def _signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
@@ -340,11 +340,14 @@ def check_same_metrics(run: FinishedRun, against: FinishedRun, measures: Sequenc
     """
     for name in measures:
         got, expected = (
-            one.summary.get("metrics", {}).get(name, {}).get("sentence_signature")
+            one.summary.metrics.get(name, MetricSummary()).sentence_signature
             for one in (run, against)
         )
-        both = isinstance(got, dict) and isinstance(expected, dict)  # by language
-        if any(got[at] != expected[at] for at in {*got} & {*expected}) if both else got != expected:
+        if isinstance(got, dict) and isinstance(expected, dict):  # by language
+            differs = any(got[at] != expected[at] for at in {*got} & {*expected})
+        else:
+            differs = got != expected
+        if differs:
             raise ConfigError(
                 f"{name} of {run.folder.shown!r} and {against.folder.shown!r} cannot be compared: "
                 f"got the signatures {got!r} and {expected!r}; expected the same. Score one of "

@@ -1,4 +1,12 @@
 from .buckets import Buckets as Buckets, bucket_of as bucket_of, split_by_bucket as split_by_bucket
+from .checked import (
+    digest_of as digest_of,
+    from_json as from_json,
+    to_json as to_json,
+    typed as typed,
+    with_digest as with_digest,
+    without_digest as without_digest,
+)
 from .find import (
     FoundFile as FoundFile,
     Trouble as Trouble,

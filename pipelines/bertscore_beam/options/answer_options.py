@@ -120,7 +120,7 @@ class ExplainOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Options):
-    """Tell by the exit status whether the run of an output folder is done.
+    """Tell by the exit status whether the run of an output folder is done and its parts are there.
 
     Attributes:
         run: Output folder of `score`, `rescale`, `import`, `baseline` or `tune`.

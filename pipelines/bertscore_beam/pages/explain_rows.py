@@ -15,8 +15,15 @@ from bertscore_beam.dump import Rows, columns, only_strings, texts_from_column
 from bertscore_beam.files import reaching
 from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
 from bertscore_beam.options import IDF_WORDS, language_map
-from bertscore_beam.pages.one_pass import fields_of, lowest_rows
-from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
+from bertscore_beam.pages.one_pass import lowest_rows
+from bertscore_beam.records import (
+    IDF_FILE,
+    FinishedRun,
+    RowPlace,
+    RunOptions,
+    read_columns,
+    read_rows,
+)
 from bertscore_beam.run import read_baseline
 from bertscore_core import BertScorer, IdfError, IdfTable, ScorerConfig, Signature, explain
 from bertscore_core.errors import ConfigError, InputError
@@ -104,7 +111,7 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
     Raises:
         InputError: The run has no such row, or a row has no texts to explain.
     """
-    fields = fields_of(run)
+    fields = run.notes.fields
     wanted = [str(fields.candidate_column), *fields.counted, *columns.OUTPUT_COLUMNS]
     rows = (Rows(table, fields) for table in read_rows(run, places, wanted))
     return [_stored(run, place, row) for place, row in zip(places, rows, strict=True)]
@@ -140,7 +147,7 @@ def _measures(table: pa.Table, names: Mapping[str, str]) -> Measures:
 
 
 def _signature(run: FinishedRun, place: RowPlace, table: pa.Table, reason: str | None) -> Signature:
-    text = run.summary.get("signature")
+    text = run.summary.signature
     if columns.SIGNATURE in table.column_names:
         (text,) = table[columns.SIGNATURE].to_pylist()
     if not isinstance(text, str):
@@ -156,15 +163,15 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
 
     `changes` has options for a run whose files are elsewhere now.
     """
-    signature, options = row.signature, run.run.get("options", {})
+    signature, options = row.signature, run.notes.options
     entry = _language_entry(options, row.language)
     chosen = {
-        name: changes.get(name) or entry.get(name) or options.get(name)
+        name: changes.get(name) or entry.get(name) or getattr(options, name)
         for name in ("model", "revision", "baseline")
     }
     rescale = signature.baseline != "none"
     length = signature.max_length
-    language, weighted = row.language or options.get("language"), signature.idf != "none"
+    language, weighted = row.language or options.language, signature.idf != "none"
     baseline = None
     if rescale and (path := chosen["baseline"]) is not None:
         with reaching("baseline", path):
@@ -184,15 +191,15 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
         attention=signature.attention,
         device=changes.get("device") or "auto",
         backend=changes.get("backend") or signature.backend.partition("-")[0],
-        max_batch_tokens=options.get("max_batch_tokens"),
+        max_batch_tokens=options.max_batch_tokens,
         revision=chosen["revision"],
         # Never from the run: whoever can write into its folder could run code here.
         allow_pickle_weights=bool(changes.get("allow_pickle_weights")),
     )
 
 
-def _language_entry(options: dict[str, Any], language: str | None) -> dict[str, Any]:
-    languages = options.get("languages")
+def _language_entry(options: RunOptions, language: str | None) -> dict[str, Any]:
+    languages = options.languages
     if language is None or not languages:
         return {}
     entry = language_map(languages, "the run's options").find(language)
@@ -207,12 +214,12 @@ def read_idf(run: FinishedRun, path: str | None) -> IdfTables | None:
     Raises:
         IdfError: They cannot be read.
     """
-    if run.run["identity"].get("idf", "none") == "none":
+    if run.notes.identity.get("idf", "none") == "none":
         return None
     if path is None and run.folder.exists(IDF_FILE):
         path = run.folder.path(IDF_FILE)
     if path is None:
-        path = run.run.get("options", {}).get("idf")
+        path = run.notes.options.idf
     if path is None or path in IDF_WORDS:
         raise IdfError(
             f"the idf table of the run in {run.folder.shown!r} cannot be found: got no {IDF_FILE} "
@@ -241,7 +248,7 @@ def explain_row(
 
 
 def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:
-    keys = row_keys(Rows(row.table, fields_of(run)))
+    keys = row_keys(Rows(row.table, run.notes.fields))
     code = int(keys.codes[0])
     table = None if code == NO_KEY else tables.get(keys.keys[code])
     if table is None:

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from bertscore_beam import records
 from bertscore_beam.compare import Group
-from bertscore_beam.dump import TableFields, check_number, columns, groups_of, language_of
-from bertscore_core.errors import load_json
+from bertscore_beam.dump import check_number, columns, groups_of, language_of
 from bertscore_core.stats import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
 
@@ -51,7 +50,7 @@ class Findings:
 def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     """Read what a page says of the rows of a run, and so many extreme rows of each kind."""
     records.check_columns(run, by, OPTION)
-    language = fields_of(run).language
+    language = run.notes.fields.language
     cell_columns = [*by, *([] if language is None else [language])]
     groups: _Sums[Group] = defaultdict(list)
     languages: _Sums[str] = defaultdict(list)
@@ -85,18 +84,6 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
         lengths=_merged(lengths),
         worst=[place for _, place in extreme[1]],
         best=[place for _, place in extreme[-1]],
-    )
-
-
-def fields_of(run: records.FinishedRun) -> TableFields:
-    """Return which columns of a run are for what."""
-    identity = run.run["identity"]
-    group = identity.get("idf_group")
-    return TableFields(
-        candidate_column=identity["candidate_column"],
-        reference_column=identity["reference_column"],
-        group=() if group is None else tuple(load_json(group)),
-        language=identity.get("language_column") or None,
     )
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from glob import has_magic
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pyarrow as pa
 from bertscore_beam import compare, dump, records
 from bertscore_beam.dump import columns
 from bertscore_beam.files import mask_credentials, reaching
-from bertscore_beam.pages.one_pass import F1, OPTION, Findings, fields_of, gather
+from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.run import OutputFolder, successful_run
@@ -110,7 +109,7 @@ class ReportData:
     made: str
     rescaled: bool
     total: records.GroupRow
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: records.RunSummary
     parts: int = 0
     part_bytes: int = 0
     histogram: tuple[tuple[float, float, int], ...] = ()
@@ -182,12 +181,12 @@ def _moved_rows(
 
 
 def _text_columns(run: records.FinishedRun) -> tuple[str, ...]:
-    fields = fields_of(run)
+    fields = run.notes.fields
     return str(fields.candidate_column), *fields.counted
 
 
 def _texts(run: records.FinishedRun, row: pa.Table) -> Texts:
-    rows = dump.Rows(row, fields_of(run))
+    rows = dump.Rows(row, run.notes.fields)
     (candidate,) = dump.texts_from_column(rows.candidates)
     # Samples that are compared with each other have no references of their own.
     own = rows.fields.reference_column != rows.fields.candidate_column
@@ -207,19 +206,25 @@ def _shown(text: dump.Text) -> str:
 # A series of runs: the newest is the headline, and all of them are the trend.
 
 
-def _find_series(pattern: str) -> tuple[list[str], int]:
-    """Return the folders of the runs that are done, the newest last, and how many are not."""
+def _find_series(pattern: str) -> tuple[list[str], list[str]]:
+    """Return the folders of the runs that are done, the newest last, and what is said of others."""
     if not has_magic(pattern):
-        return [pattern], 0
+        return [pattern], []
     with reaching("RUN", pattern):
-        roots = [folder.root for folder in records.scoring_runs(pattern, "RUN")]
+        found = records.scoring_runs(pattern, "RUN")
+        roots = [run.root for run in found.runs]
         done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
         raise ConfigError(
             f"no run is done in a folder like {mask_credentials(pattern)!r}: got {len(roots)} that "
             "are not; expected one or more output folders of `score`. Check the pattern."
         )
-    return done, len(roots) - len(done)
+    notices = []
+    if left_out := len(roots) - len(done):
+        notices.append(f"Runs of the series that are not done are left out: {left_out:,}.")
+    if words := records.damaged_words(found):
+        notices.append(words.strip())
+    return done, notices
 
 
 def _nights(
@@ -232,17 +237,15 @@ def _nights(
         groups = sums.groups or {}
         yield Night(
             run=run.folder.shown,
-            started=_utc(run.run.get("started")),
+            started=_utc(run.notes.started),
             total=records.group_row(compare.WHOLE, sums.total, options.confidence),
             comparable=_is_comparable(newest, run),
             groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
         )
 
 
-def _utc(seconds: Any) -> str:
-    if not isinstance(seconds, (int, float)):
-        return "–"
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _utc(seconds: float | None) -> str:
+    return "–" if seconds is None else records.utc(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _is_comparable(newest: records.FinishedRun, run: records.FinishedRun) -> bool:
@@ -265,7 +268,7 @@ def collect(options: ReportOptions) -> ReportData:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    (*earlier, newest), unfinished = _find_series(options.run)
+    (*earlier, newest), left_out = _find_series(options.run)
     run = records.open_finished(newest, "RUN")
     other = None if options.against is None else records.open_finished(options.against, "--against")
     findings = gather(run, options.by, options.rows)
@@ -287,7 +290,7 @@ def collect(options: ReportOptions) -> ReportData:
     return ReportData(
         options=options,
         run=run.folder.shown,
-        started=_utc(run.run.get("started")),
+        started=_utc(run.notes.started),
         made=_utc(datetime.now(UTC).timestamp()),
         rescaled=any(name == "baseline" and value != "none" for name, value, _ in fields),
         total=records.group_row(compare.WHOLE, findings.total, confidence),
@@ -314,7 +317,7 @@ def collect(options: ReportOptions) -> ReportData:
         risen=risen,
         nights=nights,
         signatures=signatures,
-        notices=_notices(run, comparison, unfinished, nights),
+        notices=(*_notices(run, comparison, nights), *left_out),
     )
 
 
@@ -354,27 +357,23 @@ def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
 
 
 def _rejected_files(run: records.FinishedRun) -> tuple[tuple[str, str], ...]:
-    files = run.summary.get("rejected_files")
-    listed = files.items() if isinstance(files, dict) else ()
-    return tuple((mask_credentials(str(path)), str(reason)) for path, reason in listed)
+    listed = run.summary.rejected_files.items()
+    return tuple((mask_credentials(path), reason) for path, reason in listed)
 
 
 def _notices(
-    run: records.FinishedRun,
-    comparison: compare.Comparison | None,
-    unfinished: int,
-    nights: Sequence[Night],
+    run: records.FinishedRun, comparison: compare.Comparison | None, nights: Sequence[Night]
 ) -> tuple[str, ...]:
     summary, notices = run.summary, []
-    rejected, rows = int(summary.get("rejected") or 0), run.rows
+    rejected, rows = summary.rejected, run.rows
     if not run.rows:
         notices.append("The run has no rows.")
     elif rejected:
         notices.append(f"{rejected:,} of {rows:,} rows have no scores: the means leave them out.")
-    files = int(summary.get("num_rejected_files") or 0)
+    files = summary.num_rejected_files
     if files:
         notices.append(f"{files:,} input files were rejected: their rows are not in any mean.")
-    scripts = int(summary.get("other_scripts") or 0)
+    scripts = summary.other_scripts
     if scripts:
         notices.append(
             f"{scripts:,} rows are in another script than the language of the baseline: their "
@@ -391,8 +390,6 @@ def _notices(
             f"The run cannot be compared with {comparison.against}: "
             f"{compare.unpaired_words(comparison.whole.counts)}"
         )
-    if unfinished:
-        notices.append(f"Runs of the series that are not done are left out: {unfinished:,}.")
     if not all(item.comparable for item in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")
     return tuple(notices)

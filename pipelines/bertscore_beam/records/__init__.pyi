@@ -2,6 +2,7 @@ from .earlier_run import (
     UNCOUNTED as UNCOUNTED,
     EarlierSource as EarlierSource,
     Reuse as Reuse,
+    damaged_words as damaged_words,
     differences as differences,
     find_reuse as find_reuse,
     folder_date as folder_date,
@@ -9,12 +10,17 @@ from .earlier_run import (
 )
 from .finished import (
     FinishedRun as FinishedRun,
+    MetricSummary as MetricSummary,
     PartRows as PartRows,
     RowPlace as RowPlace,
+    RunOptions as RunOptions,
+    RunSummary as RunSummary,
     input_schemas as input_schemas,
     open_finished as open_finished,
     read_columns as read_columns,
+    read_notes as read_notes,
     read_rows as read_rows,
+    utc as utc,
 )
 from .groups import (
     CONFIDENCE as CONFIDENCE,

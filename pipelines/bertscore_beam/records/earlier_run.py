@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 from bertscore_beam.files import Trouble, absolute, in_parallel, mask_credentials, search
-from bertscore_beam.records.finished import is_scoring
+from bertscore_beam.records.finished import RunNotes, read_notes
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings
 from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
-from bertscore_beam.run import RUN_FILE, OutputFolder, read_run, successful_run
-from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_beam.run import RUN_FILE, OutputFolder, successful_run
+from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature, score_differences
 
 UNCOUNTED = "corpus@"
@@ -69,7 +68,20 @@ class FoundRun:
 
     started: float
     root: str
-    run: dict[str, Any]
+    notes: RunNotes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRuns:
+    """The scoring runs that a pattern has found.
+
+    Attributes:
+        runs: Those whose `_run.json` can be read, the oldest first.
+        damaged: Folders of the others.
+    """
+
+    runs: tuple[FoundRun, ...]
+    damaged: tuple[str, ...]
 
 
 def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
@@ -88,15 +100,16 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
     why = ""
     if reuse.startswith(LATEST):
         pattern = reuse.removeprefix(LATEST)
-        runs = scoring_runs(pattern, "--reuse latest:")
-        source = _latest(runs, output)
-        why = f" It is the newest by {'the dates of the folders' if _are_dated(runs) else 'time'}."
+        found = scoring_runs(pattern, "--reuse latest:")
+        source = _latest(found.runs, output)
+        order = "the dates of the folders" if _are_dated(found.runs) else "time"
+        why = f" It is the newest by {order}."
+        left_out = damaged_words(found)
         if source is None:
             shown = mask_credentials(pattern)
-            return Reuse(
-                source=None,
-                words=f"No run has succeeded yet in a folder like {shown!r}: everything is scored.",
-            )
+            words = f"No run has succeeded yet in a folder like {shown!r}: everything is scored."
+            return Reuse(source=None, words=words + left_out)
+        why += left_out
     else:
         source = _open(absolute(reuse), output)
     if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
@@ -120,26 +133,35 @@ def _open(root: str, output: str) -> EarlierSource:
             f"--reuse names the output itself: got {folder.shown!r}; expected the folder of "
             "another run. Parts that are in the output are kept without it."
         )
-    run = read_run(folder)
-    if run is None or not is_scoring(run):
+    notes = read_notes(folder)
+    if notes is None:
+        what = "the output of another command" if folder.exists(RUN_FILE) else f"no {RUN_FILE}"
         raise ConfigError(
-            f"--reuse {folder.shown!r} is no scoring run: got "
-            f"{f'no {RUN_FILE}' if run is None else 'the output of another command'}; expected the "
-            "output folder of `score`. Check the path, or write latest:PATTERN to use a run only "
-            "if there is one."
+            f"--reuse {folder.shown!r} is no scoring run: got {what}; expected the output folder "
+            "of `score`. Check the path, or write latest:PATTERN to use a run only if there is one."
         )
-    return _source(folder, run)
+    return _source(folder, notes)
 
 
 def _latest(runs: Sequence[FoundRun], output: str) -> EarlierSource | None:
     for candidate in reversed(runs):
         folder = OutputFolder(candidate.root)
         if candidate.root != output and successful_run(folder) is not None:
-            return _source(folder, candidate.run)
+            return _source(folder, candidate.notes)
     return None
 
 
-def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
+def damaged_words(found: FoundRuns) -> str:
+    """Say which runs are passed over since they are damaged, after a space; "" for none."""
+    if not found.damaged:
+        return ""
+    return (
+        f" Passed over, since {RUN_FILE} there is damaged: {len(found.damaged):,} run(s), as "
+        f"{mask_credentials(found.damaged[-1])!r}."
+    )
+
+
+def scoring_runs(pattern: str, option: str) -> FoundRuns:
     """Return the scoring runs of the folders that a pattern matches, the oldest first.
 
     If all folders are named by dates, such as 2026-11-20 or dt=20261120, they are in the order of
@@ -157,16 +179,24 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
         )
     paths = (match.path for match in searched.found if match.trouble is None)
     roots = [absolute(path.removesuffix(RUN_FILE).rstrip("/")) for path in paths]
-    contents = in_parallel(lambda root: OutputFolder(root).read_json(RUN_FILE), roots)
-    runs = [
-        FoundRun(started=float(run["started"]), root=root, run=run)
-        for root, run in zip(roots, contents, strict=True)
-        if is_scoring(run) and isinstance(run.get("started"), int | float)
-    ]
+    runs, damaged = [], []
+    for root, notes in zip(roots, in_parallel(_notes_in, roots), strict=True):
+        if isinstance(notes, InputError):
+            damaged.append(root)
+        elif notes is not None and notes.started is not None:
+            runs.append(FoundRun(started=notes.started, root=root, notes=notes))
     by_date = _are_dated(runs)
-    return sorted(
-        runs, key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
+    runs.sort(
+        key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
     )
+    return FoundRuns(runs=tuple(runs), damaged=tuple(damaged))
+
+
+def _notes_in(root: str) -> RunNotes | InputError | None:
+    try:
+        return read_notes(OutputFolder(root))
+    except InputError as error:
+        return error
 
 
 def _are_dated(runs: Sequence[FoundRun]) -> bool:
@@ -185,24 +215,18 @@ def folder_date(root: str) -> date | None:
     return dates.pop() if len(dates) == 1 else None
 
 
-def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
+def _source(folder: OutputFolder, notes: RunNotes) -> EarlierSource:
     is_done = successful_run(folder) is not None
     # Of a run that is not done, the index is that of an earlier run in the folder.
     index = read_index(folder) if is_done else None
+    stated = filter(None, (notes.signature, *notes.signatures.values()))
     return EarlierSource(
         root=folder.root,
-        run=str(run.get("run")),
+        run=notes.run,
         is_done=is_done,
-        signatures=_stated(run) if index is None else index.signatures,
+        signatures=tuple(dict.fromkeys(stated)) if index is None else index.signatures,
         is_indexed=index is not None,
     )
-
-
-def _stated(run: Mapping[str, Any]) -> tuple[str, ...]:
-    by_language = run.get("signatures")
-    stated = [run.get("signature")]
-    stated += list(by_language.values()) if isinstance(by_language, dict) else []
-    return tuple(dict.fromkeys(text for text in stated if isinstance(text, str)))
 
 
 def differences(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:

@@ -1,50 +1,146 @@
 """Open a finished scoring run, and read columns of its rows. Nothing here writes, or needs Beam."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bertscore_beam.dump import open_parquet, roots_of
-from bertscore_beam.files import absolute, in_parallel, reaching
+from bertscore_beam.dump import TableFields, open_parquet, roots_of
+from bertscore_beam.files import absolute, from_json, in_parallel, reaching, typed
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import files_of_run, read_part_sizes, read_records
-from bertscore_beam.run import (
-    RUN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    read_run,
-    successful_run,
-)
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, successful_run
+from bertscore_core.errors import ConfigError, InputError, load_json
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.
 _READ_AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """A scoring run that has succeeded.
+class RunOptions:
+    """What `_run.json` says of the options of a scoring run that readers need."""
+
+    model: str | None = None
+    revision: str | None = None
+    language: str | None = None
+    languages: str | dict[str, Any] | None = None
+    idf: str | None = None
+    baseline: str | None = None
+    max_batch_tokens: int | None = None
+    group_by: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNotes:
+    """What `_run.json` says of a scoring run.
 
     Attributes:
-        run: Its `_run.json`.
-        summary: Its `_summary.json`.
-        records: The records of its parts, by input and then in the order of their rows.
+        run: Its id.
+        identity: The settings that all runs of its folder share.
+        started: When it began, in seconds since the epoch.
+        options: Its options.
+        signature: How all rows were scored; None where that depends on their language.
+        signatures: How the rows of each language were scored.
+        corpus: Digest of its input.
+        rows: Rows of its input, if they were counted.
+        parts: Number of its splits.
+        split_rows: Most rows of a split.
+    """
+
+    run: str
+    identity: dict[str, str]
+    started: float | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    signature: str | None = None
+    signatures: dict[str, str] = field(default_factory=dict)
+    corpus: str | None = None
+    rows: int | None = None
+    parts: int | None = None
+    split_rows: int | None = None
+
+    @property
+    def fields(self) -> TableFields:
+        """Which columns are for what."""
+        group = self.identity.get("idf_group")
+        return TableFields(
+            candidate_column=self.identity["candidate_column"],
+            reference_column=self.identity["reference_column"],
+            group=() if group is None else tuple(load_json(group)),
+            language=self.identity.get("language_column") or None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageSummary:
+    """What `_summary.json` says of the rows of a language that readers need."""
+
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSummary:
+    """What `_summary.json` says of another metric: how sentences were scored, or by language."""
+
+    sentence_signature: str | dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """What `_summary.json` says of a scoring run.
+
+    `content` is all of it; docs/output.md explains the other names.
+    """
+
+    parts: int
+    rows: int
+    content: dict[str, Any]
+    signature: str | None = None
+    languages: dict[str, LanguageSummary] = field(default_factory=dict)
+    metrics: dict[str, MetricSummary] = field(default_factory=dict)
+    rejected: int = 0
+    reused: int = 0
+    other_scripts: int = 0
+    num_rejected_files: int = 0
+    rejected_files: dict[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    scoring_seconds: float | None = None
+    pairs_per_second: float | None = None
+    tokens: int | None = None
+    padding: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """The parts of a run.
+
+    Attributes:
+        records: Their records, by input and then in the order of their rows.
     """
 
     folder: OutputFolder
-    run: dict[str, Any]
-    summary: dict[str, Any]
     records: tuple[PartRecord, ...]
 
     @property
     def rows(self) -> int:
         """Number of its rows, scored or not."""
         return sum(record.num_rows for record in self.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun(RunParts):
+    """A scoring run that has succeeded.
+
+    Attributes:
+        notes: Its `_run.json`.
+        summary: Its `_summary.json`.
+    """
+
+    notes: RunNotes
+    summary: RunSummary
 
 
 class RowPlace(NamedTuple):
@@ -81,13 +177,13 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
 
     Raises:
         ConfigError: The folder holds no scoring run that has succeeded.
-        InputError: A part or a record is missing.
+        InputError: A part or a record is missing, or a file of the run is damaged.
         OSError: The folder cannot be reached.
     """
     with reaching(name, folder):
         source = OutputFolder(absolute(folder))
-        run = read_run(source)
-        if run is None or not is_scoring(run):
+        notes = read_notes(source)
+        if notes is None:
             raise ConfigError(
                 f"{source.shown!r} is no scoring run: got no {RUN_FILE} of one; expected the "
                 "output folder of `score`. Check the path."
@@ -97,26 +193,84 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
                 f"the run in {source.shown!r} is not done: got no {SUCCESS_FILE} of it; expected "
                 "one. Run its command again first."
             )
-        summary = source.read_json(SUMMARY_FILE)
+        summary = _read_summary(source)
         records = _whole_parts(source, summary)
-    return FinishedRun(folder=source, run=run, summary=summary, records=records)
+    return FinishedRun(folder=source, notes=notes, summary=summary, records=records)
 
 
-def is_scoring(run: Mapping[str, Any]) -> bool:
-    """Tell whether a `_run.json` is of a scoring run: its identity names no command."""
+def _is_of_another_command(run: Mapping[str, Any]) -> bool:
     identity = run.get("identity")
-    return isinstance(identity, dict) and "command" not in identity
+    return isinstance(identity, dict) and "command" in identity
 
 
-def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRecord, ...]:
+def read_notes(source: OutputFolder) -> RunNotes | None:
+    """Read `_run.json` of a scoring run; None without one, or if it is of another command.
+
+    Raises:
+        InputError: It is damaged.
+    """
+    try:
+        content = from_json(source.read(RUN_FILE))
+        return None if _is_of_another_command(content) else notes_of(content)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise _damaged(source, RUN_FILE, error, " with --overwrite") from error
+
+
+def notes_of(content: Mapping[str, Any]) -> RunNotes:
+    """Return what the `_run.json` of a scoring run says.
+
+    Raises:
+        ValueError: It says no such thing.
+    """
+    notes = typed(RunNotes, content)
+    if missing := {"candidate_column", "reference_column"} - notes.identity.keys():
+        raise ValueError(f"no {min(missing)!r} in 'identity'")
+    if not all(isinstance(name, str) for name in notes.fields.group):
+        raise ValueError("no usable value of 'idf_group'")
+    if notes.started is not None:
+        utc(notes.started)
+    return notes
+
+
+def _read_summary(source: OutputFolder) -> RunSummary:
+    try:
+        content = from_json(source.read(SUMMARY_FILE))
+        return typed(RunSummary, {**content, "content": content})
+    except (FileNotFoundError, ValueError) as error:
+        raise _damaged(source, SUMMARY_FILE, error) from error
+
+
+def _damaged(source: OutputFolder, name: str, error: Exception, how: str = "") -> InputError:
+    why = "no such file" if isinstance(error, OSError) else str(error)
+    return InputError(
+        f"{name} of the run in {source.shown!r} cannot be used: got {why}; expected what `score` "
+        f"wrote. Run its command again{how}."
+    )
+
+
+def utc(seconds: float) -> datetime:
+    """Return a time in seconds since the epoch as a date and time in UTC.
+
+    Raises:
+        ValueError: No calendar has it.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"{seconds} seconds since 1970") from error
+
+
+def _whole_parts(source: OutputFolder, summary: RunSummary) -> tuple[PartRecord, ...]:
     records = read_records(source)
     sizes = read_part_sizes(source, files_of_run(source), records)
     whole = [record for name, record in records.items() if sizes.get(name) == record.part_bytes]
     rows = sum(record.num_rows for record in whole)
-    if (len(whole), rows) != (summary["parts"], summary["rows"]):
+    if (len(whole), rows) != (summary.parts, summary.rows):
         raise InputError(
             f"the run in {source.shown!r} cannot be read: got {len(whole)} whole parts; expected "
-            f"{summary['parts']} with {summary['rows']} rows. It is damaged, or an earlier version "
+            f"{summary.parts} with {summary.rows} rows. It is damaged, or an earlier version "
             "of bertscore-beam made it. Run its command again first."
         )
     # The numbers in the names of parts have twelve digits, or more where that is not enough.
@@ -124,7 +278,7 @@ def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRec
     return tuple(whole)
 
 
-def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]:
+def read_columns(run: RunParts, columns: Sequence[str]) -> Iterator[PartRows]:
     """Read columns of all rows of a run, part by part, in order; other columns are not read.
 
     A few parts are read ahead, so memory is bounded by them.

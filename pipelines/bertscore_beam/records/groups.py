@@ -20,6 +20,7 @@ from bertscore_beam import dump
 from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, num_counts
 from bertscore_beam.records.finished import (
     FinishedRun,
+    RunParts,
     part_schema,
     read_columns,
     read_part_columns,
@@ -400,7 +401,7 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
     return merge_statistics(checked())
 
 
-def _parts(run: FinishedRun, by: Sequence[str]) -> Iterator[PartStatistics]:
+def _parts(run: RunParts, by: Sequence[str]) -> Iterator[PartStatistics]:
     for part in read_columns(run, [*by, *SCORE_COLUMNS]):
         yield statistics_of(part.table, by, part.record.is_reused)
 
@@ -409,7 +410,7 @@ def read_groups(
     folder: OutputFolder, records: Iterable[PartRecord], by: Sequence[str]
 ) -> list[GroupRow]:
     """Return the groups of a run that is about to be finished; all rows alone if too many."""
-    run = FinishedRun(folder=folder, run={}, summary={}, records=tuple(records))
+    run = RunParts(folder=folder, records=tuple(records))
     return group_rows(merge_statistics(_parts(run, by)))
 
 

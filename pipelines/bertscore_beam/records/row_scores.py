@@ -6,7 +6,6 @@ Such a piece is written beside every part. It holds no text. It names the signat
 were made with, so it can be judged without the rest of the folder. It ends with a digest of itself.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import Digests, note_name
+from bertscore_beam.files import with_digest, without_digest
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
 from bertscore_core.stats import NOT_COUNTED
@@ -52,7 +52,6 @@ UNCOUNTED = ("text_tokens", "unknown_tokens")
 _FORMAT = 2
 _KEY = b"bertscore.rows"
 _PARQUET_END = b"PAR1"
-_DIGEST_BYTES = hashlib.sha256().digest_size
 _HALVES = ("high", "low")
 
 
@@ -144,8 +143,7 @@ def rows_to_bytes(rows: RowScores) -> bytes:
     sink = pa.BufferOutputStream()
     # Digests are random: a dictionary of them would only cost time.
     pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_statistics=False)
-    data = bytes(sink.getvalue())
-    return data + hashlib.sha256(data).digest()
+    return with_digest(bytes(sink.getvalue()))
 
 
 def rows_from_bytes(data: bytes, source: str) -> RowScores:
@@ -186,9 +184,9 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
 
 def _checked(data: bytes) -> tuple[bytes, int]:
     """Return the Parquet file in a piece, and its format."""
-    file, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-    if hashlib.sha256(file).digest() == digest:
-        return file, _FORMAT
-    if not data.endswith(_PARQUET_END):
-        raise ValueError("another digest")
+    try:
+        return without_digest(data), _FORMAT
+    except ValueError:
+        if not data.endswith(_PARQUET_END):
+            raise
     return data, 1  # the first format has no digest

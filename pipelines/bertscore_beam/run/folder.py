@@ -26,7 +26,7 @@ from bertscore_beam import files
 from bertscore_beam.options import DumpOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock, is_of_lock
 from bertscore_beam.run.output import ending_signals, ending_with, interrupted
-from bertscore_core.errors import ConfigError, SignatureError, load_json
+from bertscore_core.errors import ConfigError, SignatureError
 
 # Values as JSON knows them.
 
@@ -119,10 +119,9 @@ class OutputFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing or damaged."""
         try:
-            content = load_json(self.read(name))
+            return files.from_json(self.read(name))
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return {}
-        return content if isinstance(content, dict) else {}
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file atomically."""
@@ -140,9 +139,8 @@ class OutputFolder:
         files.copy_atomically(self.path(name), source)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write an object as indented JSON, atomically. NaN and infinities are null."""
-        text = json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
-        self.write(name, text.encode())
+        """Write an object as indented JSON with its digest. NaN and infinities are null."""
+        self.write(name, files.to_json(plain(content), indent=2))
 
     def delete(self, *names: str) -> None:
         """Delete files at the same time, in no particular order; a missing file is no error."""
@@ -173,17 +171,14 @@ def read_run(folder: OutputFolder) -> dict[str, Any] | None:
         SignatureError: The file is damaged.
     """
     try:
-        run = load_json(folder.read(RUN_FILE))
+        return files.from_json(folder.read(RUN_FILE))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError:
-        run = None
-    if not isinstance(run, dict):
+    except ValueError as error:
         raise SignatureError(
-            f"{RUN_FILE} of the output folder is damaged: got no JSON object; expected what an "
-            "earlier run wrote. Choose another --output, or use --overwrite to start again."
-        )
-    return run
+            f"{RUN_FILE} of {folder.shown!r} is damaged: got {error}; expected what an earlier run "
+            "wrote. Choose another --output, or use --overwrite to start again."
+        ) from error
 
 
 # The identity of a run: the settings that two runs of one output folder must share.
@@ -366,7 +361,7 @@ def given_split_rows(options: DumpOptions, folder: OutputFolder) -> int | None:
 def declare_success(folder: OutputFolder, run: str, **notes: object) -> None:
     """Write the marker, and delete it if the run has lost the folder meanwhile."""
     folder.look()
-    folder.write(SUCCESS_FILE, json.dumps({"run": run, **notes}, indent=2).encode())
+    folder.write_json(SUCCESS_FILE, {"run": run, **notes})
     try:
         folder.look()
     except FolderLostError:

@@ -7,7 +7,6 @@ pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 """
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,7 @@ import apache_beam as beam
 
 from bertscore_beam import records, run
 from bertscore_beam.dump import TextFile, plan_to_bytes
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.files import from_json, mask_credentials
 from bertscore_beam.idf import load_idf, repeats_in_sample, table_fields, table_warnings
 from bertscore_beam.options import ScoreOptions
 from bertscore_beam.score.finish import FinishRun, finish_run
@@ -262,7 +261,7 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
             finish_run(begun.spec, records.RunTotals(), table)
     records.delete_plans(folder)
     with run.worker_errors():  # a summary that is missing after all is the run's fault
-        summary = json.loads(folder.read(run.SUMMARY_FILE))
+        summary = from_json(folder.read(run.SUMMARY_FILE))
     if summary["success"] and not begun.spec.keep_input:
         run.delete_input(folder)
     status, warnings = _verdict(begun.spec, summary)

@@ -9,7 +9,6 @@ few threads are faster than workers could start. Lock, dry run and resume are th
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,7 +25,7 @@ from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_
 from bertscore_beam.score.show_run import show_summary
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import idf_mismatch
-from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_core.errors import ConfigError
 from bertscore_core.stats import clipped_caveat
 from bertscore_core.tokens import FloatArray
 
@@ -77,12 +76,12 @@ class RescalePlan:
     @property
     def group_by(self) -> tuple[str, ...]:
         """The columns of the groups that the run has, and the rescaled run gets as well."""
-        return tuple(_options_of(self.finished).get("group_by") or ())
+        return tuple(self.finished.notes.options.group_by)
 
     @property
     def identity(self) -> dict[str, str]:
         """The identity that `score` with this baseline would have."""
-        return {**self.finished.run["identity"], "baseline": self.signature.baseline}
+        return {**self.finished.notes.identity, "baseline": self.signature.baseline}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +109,7 @@ def plan_rescale(options: RescaleOptions, runner: run.Runner) -> RescalePlan:
         runner.check_output(output)
         run.check_stands_alone(output, list_files(output))
     signature = _sole_signature(finished)
-    language = options.language or _options_of(finished).get("language")
+    language = options.language or finished.notes.options.language
     with reaching("baseline", options.baseline):
         baseline = run.read_baseline(
             options.baseline,
@@ -133,8 +132,8 @@ def plan_rescale(options: RescaleOptions, runner: run.Runner) -> RescalePlan:
 
 
 def _sole_signature(finished: records.FinishedRun) -> Signature:
-    with suppress(SignatureError, KeyError, AttributeError):
-        return Signature.parse(finished.summary["signature"])
+    if finished.summary.signature is not None and finished.notes.signature is not None:
+        return Signature.parse(finished.summary.signature)
     raise ConfigError(
         f"{finished.folder.shown!r} cannot be rescaled: got no signature that all of its "
         "scores share; expected one. Score it again with --rescale, and with --reuse and this "
@@ -142,15 +141,11 @@ def _sole_signature(finished: records.FinishedRun) -> Signature:
     )
 
 
-def _options_of(finished: records.FinishedRun) -> dict[str, Any]:
-    return finished.run.get("options") or {}
-
-
 def show_rescale(planned: RescalePlan) -> tuple[run.Shown, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
         ("run", planned.finished.folder.shown),
-        ("rows", f"{planned.finished.summary['rows']:,}"),
+        ("rows", f"{planned.finished.summary.rows:,}"),
         ("parts", f"{len(planned.finished.records):,}"),
         ("baseline", planned.signature.baseline),
         ("output", mask_credentials(planned.output)),
@@ -203,11 +198,8 @@ def begin_rescale(planned: RescalePlan, folder: run.OutputFolder, say: run.Say) 
 
 
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
-    planned = job.planned
-    kept = {
-        name: planned.finished.run.get(name) for name in ("corpus", "rows", "parts", run.SPLIT_ROWS)
-    }
-    before = Signature.parse(planned.finished.run["signature"])
+    planned, source = job.planned, job.planned.finished.notes
+    before = Signature.parse(source.signature or "")
     return {
         "run": job.run,
         "identity": planned.identity,
@@ -217,12 +209,12 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
             "language": planned.language,
             "group_by": list(planned.group_by),
         },
-        **kept,
+        "corpus": source.corpus,
+        "rows": source.rows,
+        "parts": source.parts,
+        run.SPLIT_ROWS: source.split_rows,
         "started": planned.started,
-        "rescaled": {
-            "folder": planned.finished.folder.shown,
-            "run": planned.finished.run.get("run"),
-        },
+        "rescaled": {"folder": planned.finished.folder.shown, "run": source.run},
     }
 
 
@@ -269,7 +261,7 @@ def _rescale_one(job: RescaleJob, record: records.PartRecord) -> records.PartRec
 def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[str, Any]:
     total = ScoreSummary.merge([record.summary for record in of_parts])
     of_earlier_versions = ("cancelling", "f1_without_cancelling")
-    before = planned.finished.summary.items()
+    before = planned.finished.summary.content.items()
     return {
         **{name: value for name, value in before if name not in of_earlier_versions},
         **total.means,

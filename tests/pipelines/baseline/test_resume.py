@@ -14,7 +14,7 @@ import pytest
 
 from bertscore_beam.baseline import BaselineOptions, SourceFiles, begin_baseline, prepare_baseline
 from bertscore_beam.cli.main import main
-from bertscore_beam.files import TEMPORARY_PREFIX
+from bertscore_beam.files import TEMPORARY_PREFIX, from_json, to_json
 from bertscore_beam.options import read_options
 from bertscore_beam.run import DONE, UNUSABLE, OutputFolder, RunLock, Runner
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
@@ -97,9 +97,9 @@ def test_output_around_the_folder_of_another_run_is_refused(
 
 def age(output):
     """Make a run one of an earlier version, which lacked a part of the identity."""
-    run = json.loads((output / "_run.json").read_text())
+    run = from_json((output / "_run.json").read_bytes())
     del run["identity"]["layout"]
-    (output / "_run.json").write_text(json.dumps(run))
+    (output / "_run.json").write_bytes(to_json(run))
 
 
 def damage(output):

@@ -190,7 +190,7 @@ def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report):
 
 
 def test_cost_and_settings_are_those_of_the_run(report):
-    assert report.summary["tokens"] == 40 * ROWS
+    assert report.summary.tokens == 40 * ROWS
     assert report.parts == 5
     assert "1,200, of which 1,200 were scored by the run and 0 took the scores" in render(report)
     assert report.signatures == {None: SIGNATURE.format()}

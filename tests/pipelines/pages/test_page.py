@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bertscore_beam import pages
-from bertscore_beam.records import GroupRow
+from bertscore_beam.records import GroupRow, RunSummary
 from tests.support.read_html import Reader
 from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, bars, group_row, made_report
 
@@ -21,6 +21,7 @@ EMPTY = pages.ReportData(
     made="2026-11-20 06:30:00",
     rescaled=True,
     total=group_row(f1=None, rows=0),
+    summary=RunSummary(parts=0, rows=0, content={}),
 )
 
 

@@ -268,7 +268,7 @@ def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, content):
     piece = made_up(30)
     folder, _ = indexed(tmp_path, piece)
     about = tmp_path / "out" / records.INDEX_FILE
-    sound = json.loads(about.read_text())
+    sound = files.from_json(about.read_bytes())
     about.write_text(content if isinstance(content, str) else json.dumps(sound | content))
     assert not look_up(folder, piece.digests).found.any()
     same_values(look_up(folder, piece.digests, name=INPUT), piece)

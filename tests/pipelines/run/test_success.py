@@ -9,6 +9,8 @@ from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own, run_job
 
+OF_ANOTHER_COMMAND = b'{"run": "this", "identity": {"command": "baseline"}}'
+
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("tiny_jobs")]
 
 
@@ -26,7 +28,7 @@ def test_marker_names_the_run_and_its_signature_and_every_run_has_another_name(t
 
 @pytest.mark.parametrize("marker", [b"", b"{", b"[]", b'{"run": 7}', b'{"run": "other"}', None])
 def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(output, marker, capsys):
-    write_atomically(join(output, run.RUN_FILE), b'{"run": "this", "identity": {}}')
+    write_atomically(join(output, run.RUN_FILE), OF_ANOTHER_COMMAND)
     if marker is not None:
         write_atomically(join(output, run.SUCCESS_FILE), marker)
     assert run.successful_run(run.OutputFolder(output)) is None

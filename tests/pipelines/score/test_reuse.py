@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.files import from_json, to_json
 from bertscore_beam.records import INDEX_FILE, read_records
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import (
@@ -203,8 +204,8 @@ def test_latest_is_the_newest_success_by_dates_of_folders_or_else_by_time(
 ):
     for name, started, done in zip(names, (10, 30, 40), (True, True, False), strict=True):
         shutil.copytree(first / "n1", tmp_path / name)
-        run = json.loads((tmp_path / name / RUN_FILE).read_text())
-        (tmp_path / name / RUN_FILE).write_text(json.dumps({**run, "started": started}))
+        run = from_json((tmp_path / name / RUN_FILE).read_bytes())
+        (tmp_path / name / RUN_FILE).write_bytes(to_json({**run, "started": started}))
         if not done:
             (tmp_path / name / SUCCESS_FILE).unlink()
     more = ["--reuse", f"latest:{tmp_path}/*", "--dry-run"]

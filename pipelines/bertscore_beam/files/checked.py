@@ -1,0 +1,139 @@
+"""What was written earlier and is checked when it is read: digests, and the types of values.
+
+A digest finds damage, such as a flipped bit. It is no protection against forgery: whoever can write
+a file can write its digest.
+"""
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from bertscore_core.errors import load_json
+
+Made = TypeVar("Made")
+
+_SIZE = hashlib.sha256().digest_size
+# After all other keys; the digest is of the bytes before it.
+_LAST_KEY = re.compile(rb',?\s*"digest": "(.{32})"\s*\}\Z', re.DOTALL)
+_MOST_LAST = 100
+"""Most bytes of that key with its digest."""
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest that a record holds of a file: 32 hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def with_digest(data: bytes) -> bytes:
+    """Return bytes with their digest after them."""
+    return data + hashlib.sha256(data).digest()
+
+
+def without_digest(data: bytes) -> bytes:
+    """Return the bytes that `with_digest` was given.
+
+    Raises:
+        ValueError: They are damaged.
+    """
+    content, digest = data[:-_SIZE], data[-_SIZE:]
+    if hashlib.sha256(content).digest() != digest:
+        raise ValueError("other bytes than were written")
+    return content
+
+
+def to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
+    """Return a JSON object whose last key is a digest of the bytes before that key.
+
+    Raises:
+        ValueError: It holds a NaN or an infinity.
+    """
+    is_line = indent is None  # of many, which equal content must give equal bytes
+    text = json.dumps(
+        content, indent=indent, ensure_ascii=is_line, sort_keys=is_line, allow_nan=False
+    )
+    before = text[:-1].rstrip().encode()
+    comma, line = "," if content else "", " " if is_line else "\n"
+    last = f'{comma}{line}{" " * (indent or 0)}"digest": "{digest_of(before)}"{line.strip(" ")}}}'
+    return before + last.encode()
+
+
+def from_json(data: bytes) -> dict[str, Any]:
+    """Return the JSON object that `to_json` was given, or one that earlier versions wrote.
+
+    Raises:
+        ValueError: It is damaged, or no JSON object.
+    """
+    content = load_json(data)
+    if not isinstance(content, dict):
+        raise ValueError("no JSON object")
+    if last := _LAST_KEY.search(data, max(0, len(data) - _MOST_LAST)):
+        del content["digest"]
+        if digest_of(data[: last.start()]).encode() != last[1]:
+            raise ValueError("other bytes than were written")
+    return content
+
+
+def typed(kind: type[Made], content: Mapping[str, Any]) -> Made:
+    """Make a dataclass from the values of its fields in JSON; what is no field is left out.
+
+    A field may be a dataclass itself. A number is finite, and a bool is no number.
+
+    Raises:
+        ValueError: A field is missing that has no default, or a value is of another type.
+    """
+    given = {}
+    for name, type_, has_default in _fields(cast("Any", kind)):
+        if name not in content:
+            if not has_default:
+                raise ValueError(f"no {name!r}")
+            continue
+        try:
+            given[name] = _typed(content[name], type_)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"no usable value of {name!r}") from error
+    return kind(**given)
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+    """Return name, type and whether there is a default, of each field."""
+    types = get_type_hints(kind)
+    return tuple(
+        (
+            field.name,
+            types[field.name],
+            field.default is not MISSING or field.default_factory is not MISSING,
+        )
+        for field in fields(kind)
+    )
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    if kind is Any:
+        return value
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        for one in arguments:
+            with suppress(TypeError):
+                return _typed(value, one)
+        raise TypeError
+    if kind is float:
+        fits = type(value) in (int, float) and abs(value) <= sys.float_info.max
+    else:
+        fits = type(value) is (dict if is_dataclass(kind) else origin or kind)
+    if not fits:
+        raise TypeError
+    if is_dataclass(kind):
+        return typed(cast("type[Any]", kind), value)
+    if origin is list:
+        return [_typed(one, arguments[0]) for one in value]
+    if origin is dict:
+        return {name: _typed(one, arguments[1]) for name, one in value.items()}
+    return value

@@ -1,0 +1,96 @@
+"""What is read back is what was written, or an error; what earlier versions wrote is read."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from bertscore_beam.files import from_json, to_json, typed, with_digest, without_digest
+
+CONTENT = {"run": "a1", "rows": 20, "f1": 0.25, "words": {"é": ["x", None]}, "last": "0" * 32}
+
+
+def flipped(data: bytes):
+    """Yield the bytes with each of their bits flipped."""
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        yield bytes(damaged)
+
+
+@pytest.mark.parametrize("content", [CONTENT, {}])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_flipped_bit_of_json_is_noticed_or_changes_no_value(content, indent):
+    data = to_json(content, indent=indent)
+    assert from_json(data) == content
+    assert list(json.loads(data))[-1] == "digest"
+    noticed = 0
+    for damaged in flipped(data):
+        try:
+            found = from_json(damaged)
+        except ValueError:
+            noticed += 1
+            continue
+        # The damage is in the name of the last key, so that it is no digest any more.
+        assert {name: found[name] for name in content} == content
+        assert len(found) == len(content) + 1
+    assert noticed >= 8 * (len(data) - len("digest"))
+
+
+def test_a_flipped_bit_of_bytes_is_noticed():
+    data = with_digest(b"some bytes")
+    assert without_digest(data) == b"some bytes"
+    for damaged in (*flipped(data), b"", data[:-1], data + b"x"):
+        with pytest.raises(ValueError, match="other bytes"):
+            without_digest(damaged)
+
+
+def test_json_without_a_digest_is_read_as_it_is():
+    assert from_json(json.dumps(CONTENT).encode()) == CONTENT
+    assert from_json(b'{"digest": "of a corpus"}') == {"digest": "of a corpus"}
+    for no_object in (b"[]", b"7", b"", b"{"):
+        with pytest.raises(ValueError, match=r"JSON object|Expecting"):
+            from_json(no_object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    word: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    number: int
+    share: float | None = None
+    inner: dict[str, Inner] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+
+def test_values_of_json_become_fields_of_their_types():
+    found = typed(Outer, {"number": 3, "share": 1, "inner": {"a": {"word": "x"}}, "more": []})
+    assert found == Outer(number=3, share=1, inner={"a": Inner(word="x")})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"number": None},
+        {"number": True},
+        {"number": 3.0},
+        {"number": "3"},
+        {"share": float("nan")},
+        {"share": float("inf")},
+        {"share": 10**400},
+        {"share": "1"},
+        {"inner": []},
+        {"inner": {"a": None}},
+        {"inner": {"a": {"word": 7}}},
+        {"names": "x"},
+        {"names": [7]},
+    ],
+)
+def test_a_value_of_another_type_is_an_error(damage):
+    with pytest.raises(ValueError, match=f"no usable value of '{next(iter(damage))}'"):
+        typed(Outer, {"number": 3} | damage)
+    with pytest.raises(ValueError, match="no 'number'"):
+        typed(Outer, {})

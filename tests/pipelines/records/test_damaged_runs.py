@@ -1,0 +1,141 @@
+"""Whatever `_run.json` and `_summary.json` hold, each reader of the run ends with a message."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from bertscore_beam import records
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run import RUN_FILE, SUMMARY_FILE
+from bertscore_core.errors import BertScoreError
+from tests.support.made_runs import made_run, scored
+
+DEEP = b"[" * 100_000
+ABSENT: dict[str, bytes | None] = {
+    "missing": None,
+    "empty": b"",
+    "cut": b'{"run": "made-run", "identi',
+    "no key": b"{}",
+    "a list": b"[]",
+    "a number": b"7",
+    "deep": DEEP,
+    "not UTF-8": b'{"run": "\xff"}',
+}
+RUNS: dict[str, object] = {
+    "run": 7,
+    "identity": {"candidate_column": "candidate"},
+    "started": float("nan"),
+    "started ": 1e308,
+    "started  ": True,
+    "options": None,
+    "options ": "x",
+    "options  ": {"model": 5},
+    "options   ": {"group_by": "system"},
+    "signature": 7,
+    "signatures": ["x"],
+    "split_rows": "many",
+    "rows": 0.5,
+}
+SUMMARIES: dict[str, object] = {
+    "rows": "60",
+    "parts": None,
+    "rejected": "x",
+    "reused": "x",
+    "other_scripts": "x",
+    "num_rejected_files": [],
+    "rejected_files": ["x"],
+    "seconds": float("inf"),
+    "tokens": "x",
+    "padding": {},
+    "signature": 5,
+    "languages": ["en"],
+    "languages ": {"en": "x"},
+    "metrics": {"bleu": 5},
+    "metrics ": {"bleu": {"sentence_signature": [1]}},
+}
+DAMAGES = [
+    *((name, kind, data) for name in (RUN_FILE, SUMMARY_FILE) for kind, data in ABSENT.items()),
+    *((RUN_FILE, kind, {kind.strip(): value}) for kind, value in RUNS.items()),
+    *((SUMMARY_FILE, kind, {kind.strip(): value}) for kind, value in SUMMARIES.items()),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    rows = np.random.default_rng(0).uniform(0.5, 0.9, 60)
+    for name in ("one", "other"):
+        made_run(folder / name, {"a.parquet": scored(rows)}, part_rows=40)
+    (folder / "table.tsv").write_text("LAYER,P,R,F\n" + "0,0.1,0.1,0.1\n" * 8)
+    return folder
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "runs")
+
+
+def readers(folder):
+    """Every command that reads a finished run, with the run "one"."""
+    one, other = str(folder / "one"), str(folder / "other")
+    page = str(folder / "page.html")
+    rescale = ["rescale", one, "--baseline", str(folder / "table.tsv")]
+    return {
+        "check": ["check", one],
+        "compare": ["compare", one, other],
+        "compare with": ["compare", other, one],
+        "groups": ["groups", one],
+        "report": ["report", one, "--output", page],
+        "report against": ["report", other, "--against", one, "--output", page],
+        "explain": ["explain", one, "--row", "a.parquet:0"],
+        "rescale": [*rescale, "--output", str(folder / "rescaled"), "--dry-run"],
+    }
+
+
+def damage(folder, name, how):
+    file = folder / "one" / name
+    if how is None:
+        file.unlink()
+    elif isinstance(how, bytes):
+        file.write_bytes(how)
+    else:
+        file.write_text(json.dumps(json.loads(file.read_bytes()) | how))
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for name, _, how in DAMAGES])
+def test_every_reader_refuses_a_damaged_run_in_one_sentence(folder, capsys, name, how):
+    damage(folder, name, how)
+    for reader, words in readers(folder).items():
+        assert cli.main(words) == cli.UNUSABLE, reader
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err, reader
+        assert str(folder / "one") in said.err, reader
+        assert not said.out, reader
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for name, _, how in DAMAGES])
+def test_a_damaged_run_is_not_reused_in_silence(folder, name, how):
+    """`--reuse RUN` refuses it; `latest:` takes the run before it, and says so."""
+    damage(folder, name, how)
+    one, pattern = str(folder / "one"), f"latest:{folder}/o*e*"
+    if name == SUMMARY_FILE:  # which reuse does not read
+        assert records.find_reuse(one, "out", ()).source is None
+        return
+    with pytest.raises(BertScoreError, match="one"):
+        records.find_reuse(one, "out", ())
+    found = records.scoring_runs(pattern.removeprefix("latest:"), "--reuse latest:")
+    assert [run.root for run in found.runs] == [str(folder / "other")]
+    assert found.damaged == (() if how is None else (one,))
+
+
+def test_check_sees_whether_all_parts_are_there(folder, capsys):
+    assert cli.main(["check", str(folder / "one")]) == cli.DONE
+    part = folder / "one" / "a.parquet" / "part-000000000040.parquet"
+    data = part.read_bytes()
+    part.write_bytes(data[:-1])
+    assert cli.main(["check", str(folder / "one")]) == cli.UNUSABLE
+    part.unlink()
+    assert cli.main(["check", str(folder / "one")]) == cli.UNUSABLE
+    assert "got 1 whole parts; expected 2 with 60 rows" in capsys.readouterr().err
