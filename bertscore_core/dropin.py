@@ -19,6 +19,7 @@ from importlib.metadata import version
 from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -184,8 +185,8 @@ class BERTScorer:
             raise ConfigError("this scorer does not rescale; set rescale_with_baseline=True.")
         if self.all_layers:
             # The shape that bert-score has, which broadcasts with (L + 1, N, 3).
-            return torch.from_numpy(baseline.rows).unsqueeze(1).float()
-        return torch.from_numpy(baseline.row(self.num_layers))
+            return _tensor(baseline.rows.astype(np.float32)[:, None])
+        return _tensor(baseline.row(self.num_layers))
 
     @property
     def hash(self) -> str:
@@ -238,12 +239,11 @@ class BERTScorer:
         pairs = self._scorer.tokenize(cands, refs)
         _warn_of_empty(pairs)
         scores = self._scorer.score_tokenized(pairs, weights)
-        precision, recall, f1 = map(torch.from_numpy, (scores.precision, scores.recall, scores.f1))
+        triple = _tensor(scores.precision), _tensor(scores.recall), _tensor(scores.f1)
         if verbose:
             seconds = time.perf_counter() - started
             rate = len(pairs.references) / seconds
             print(f"done in {seconds:.2f} seconds, {rate:.2f} sentences/sec")
-        triple = precision, recall, f1
         return (triple, self.hash) if return_hash else triple
 
     def plot_example(self, candidate: str, reference: str, fname: str = "") -> None:
@@ -281,6 +281,11 @@ class BERTScorer:
             f"{type(self).__name__}(hash={self.hash}, batch_size={self.batch_size}, "
             f"nthreads={self.nthreads})"
         )
+
+
+def _tensor(values: npt.NDArray[np.float32]) -> Tensor:
+    with torch.inference_mode(False):  # else it could not be changed, nor used with gradients
+        return torch.from_numpy(values)
 
 
 def score(

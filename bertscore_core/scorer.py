@@ -1,7 +1,8 @@
 """BertScorer: texts checked, tokenized, encoded, matched, and their scores rescaled."""
 
 import copy
-from collections.abc import Callable, Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,14 @@ from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.model import Budget, DeviceQueue, Encoder, load_encoder, noticing_a_lost_device
+from bertscore_core.model import (
+    Budget,
+    DeviceQueue,
+    Encoder,
+    load_encoder,
+    noticing_a_lost_device,
+    undisturbed,
+)
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
 from bertscore_core.stats import Scores
@@ -436,7 +444,7 @@ class BertScorer:
         work = tokens.Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
-        with noticing_a_lost_device():
+        with noticing_a_lost_device(), self.computing():
             score_all = partial(
                 match.score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
             )
@@ -457,7 +465,7 @@ class BertScorer:
         """Return the unit-length embeddings, as they are matched, of the texts `needed`."""
         engine, work = self._engine, tokens.Work()
         plan = match.plan_embedding(engine, texts, needed, [weights])
-        with noticing_a_lost_device(), self.queue.turn(work):
+        with noticing_a_lost_device(), self.computing(), self.queue.turn(work):
             return match.embed(engine, plan, work)
 
     @property
@@ -469,6 +477,12 @@ class BertScorer:
             pad_id=self.tokenizer.pad_id,
             shape=self.tokenizer.windows,
         )
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute in inference mode, and put aside what else is set in torch for this thread."""
+        with undisturbed(self.encoder.device), torch.inference_mode():
+            yield
 
     def _planned_tokens(self, pairs: tokens.TextPairs) -> int:
         lengths = pairs.texts.lengths[np.unique([pairs.candidates, pairs.references])]

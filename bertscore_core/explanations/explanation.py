@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from bertscore_core.errors import ConfigError, InputError, escape_text
 from bertscore_core.idf import IdfTable, TokenWeights
@@ -259,7 +258,7 @@ def _explain_pairs(
 
     explanations = []
     for place in range(1, len(texts)):
-        similarities = _similarities(embedded, numbers[0], numbers[place])
+        similarities = _similarities(scorer, embedded, numbers[0], numbers[place])
         own_scores, raw = _measures_of(scores, place - 1)
         explanations.append(
             ExplainedPair(
@@ -274,12 +273,12 @@ def _explain_pairs(
     return tuple(explanations)
 
 
-def _similarities(embedded: EmbeddedTexts | None, *texts: int) -> FloatArray:
+def _similarities(scorer: BertScorer, embedded: EmbeddedTexts | None, *texts: int) -> FloatArray:
     if embedded is None:
         return np.zeros((0, 0), dtype=np.float32)
     starts, ends = embedded.starts, embedded.starts + embedded.lengths
     candidate, reference = (embedded.vectors[-1, starts[text] : ends[text]] for text in texts)
-    with torch.inference_mode():
+    with scorer.computing(), scorer.encoder.products():
         # Vectors have unit length, so products are cosines.
         cosines: FloatArray = (candidate @ reference.T).float().cpu().numpy()
     return cosines

@@ -113,7 +113,6 @@ def plan_embedding(
     )
 
 
-@torch.inference_mode()
 def embed(engine: Engine, plan: EmbeddingPlan, work: tokens.Work) -> EmbeddedTexts:
     """Embed texts as planned; each vector is divided by its length, without an epsilon.
 
@@ -122,7 +121,7 @@ def embed(engine: Engine, plan: EmbeddingPlan, work: tokens.Work) -> EmbeddedTex
     """
     encoder, windows = engine.encoder, plan.windows
     shape = (encoder.num_outputs, int(plan.vector_ends[-1]), encoder.hidden_size)
-    vectors = torch.empty(shape, device=encoder.device)
+    vectors = torch.empty(shape, dtype=torch.float32, device=encoder.device)
     queue = _Queue(plan.batches[::-1], windows.lengths, engine.layout, engine.budget, work)
     running: deque[_Running] = deque()
     try:

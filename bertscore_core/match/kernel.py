@@ -87,7 +87,8 @@ def _queue_block(
     embedded = embedding.embed(engine, plan, work)
     begun = engine.queue.begin()
     sides = block.candidates, block.references
-    scores = _match(embedded, *sides, engine.queue, engine.budget, optimal)
+    with engine.encoder.products():
+        scores = _match(embedded, *sides, engine.queue, engine.budget, optimal)
     engine.queue.end(begun, work)
     return engine.queue.fetch(scores)
 
@@ -145,7 +146,6 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
     )
 
 
-@torch.inference_mode()
 def _match(
     embedded: embedding.EmbeddedTexts,
     candidates: IntArray,
@@ -239,9 +239,9 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
         return None
     # A call on one token: what fails for this device fails here, before any score.
     single = torch.ones(1, dtype=torch.int64, device=device)
-    text, vectors = (single - 1, single), torch.ones((1, 1), device=device)
+    text, weights = (single - 1, single), single.float()
     try:
-        matching_triton.greedy_match_ragged(vectors, single.float(), *text, *text, longest=1)
+        matching_triton.greedy_match_ragged(weights[None], weights, *text, *text, longest=1)
     except Exception as error:  # compilers raise errors of many types
         if is_device_lost(error):
             raise

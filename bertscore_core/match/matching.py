@@ -102,8 +102,10 @@ def best_matches_in_tiles(candidate: Tensor, reference: Tensor, *, side: int) ->
     unit vectors, (C, H) and (R, H); a tile has at most `side` tokens of either.
     """
     lowest, device = float("-inf"), candidate.device
-    row_best = torch.full((len(candidate),), lowest, device=device)
-    column_best = torch.full((len(reference),), lowest, device=device)
+    row_best, column_best = (
+        torch.full((len(side),), lowest, dtype=torch.float32, device=device)
+        for side in (candidate, reference)
+    )
     for first in range(0, len(candidate), side):
         rows = row_best[first : first + side]  # a view, as `columns` is
         for other in range(0, len(reference), side):

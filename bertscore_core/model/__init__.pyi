@@ -25,7 +25,6 @@ from .encoder import (
     choose_backend as choose_backend,
     choose_dtype as choose_dtype,
     device_kind as device_kind,
-    exact_products as exact_products,
     load_encoder as load_encoder,
     resolve_device as resolve_device,
 )
@@ -59,3 +58,4 @@ from .resolve import (
     read_json as read_json,
     resolve_model as resolve_model,
 )
+from .switches import exact_products as exact_products, undisturbed as undisturbed

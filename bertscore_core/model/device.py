@@ -302,7 +302,7 @@ class DeviceQueue:
 
     def fetch(self, values: Tensor) -> Fetched:
         """Begin to copy numbers to the host; `received` waits for them."""
-        on_host = torch.empty(values.shape, dtype=values.dtype)
+        on_host = torch.empty(values.shape, dtype=values.dtype, device="cpu")
         if self._pin is not None:
             on_host = self._pin(on_host)
         on_host.copy_(values, non_blocking=self._pin is not None)

@@ -6,9 +6,8 @@ torch or, on a CPU, by OpenVINO (`openvino_runtime`).
 """
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from bertscore_core.model.kept_encoders import cache_key
 from bertscore_core.model.layers import EveryLayer, LastLayer, cut, find_final_norm
 from bertscore_core.model.packing import Forward, PackedBatch, Packing, pack
 from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.model.switches import exact_products, float32_by_default, undisturbed
 from bertscore_core.scorer_config import ScorerConfig
 
 # Architectures with an encoder-only class, so that the decoder need not be loaded.
@@ -60,6 +60,7 @@ class Encoder:
         num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
         in_flight: Batches to start before waiting for the first one.
         packing: How texts are laid end to end; None if they are padded.
+        products: A context for products of float32, those of its vectors as well.
         process: The process that loaded it, and the only one that can use it: in a fork the threads
             that compute are gone, and a forward pass waits for them for ever.
     """
@@ -71,6 +72,7 @@ class Encoder:
     num_outputs: int
     in_flight: int = 1
     packing: Packing | None = None
+    products: Callable[[], AbstractContextManager[None]] = nullcontext
     process: int = field(default_factory=os.getpid)
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -154,6 +156,14 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     device = resolve_device(options.device)
     check_processor(options.dtype, device)
     config = read_architecture(files, trust_remote_code=options.trust_remote_code)
+    with undisturbed(device):
+        return _load_on(device, files, options, config)
+
+
+def _load_on(
+    device: torch.device, files: ModelFiles, options: EncoderOptions, config: Any
+) -> Encoder:
+    is_float32 = options.dtype == "float32"
     made = partial(
         Encoder,
         device=device,
@@ -163,19 +173,23 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     if options.backend == "openvino":
         compiled = _load_compiled(files, options, config)
         # OpenVINO holds the weights, and copies of some in another layout.
-        return made(model=None, forward=compiled.start, in_flight=compiled.in_flight)
+        products = exact_products if is_float32 else nullcontext
+        return made(
+            model=None, forward=compiled.start, in_flight=compiled.in_flight, products=products
+        )
     module = _load_module(files, options, config, device)
     model = module.model
     cast_weights(model, options.dtype)
-    exact = device.type == "cuda" and options.dtype == "float32"
-    as_forward = partial(_torch_forward, exact=exact)
+    convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in model.modules())
+    products = partial(exact_products, convolves=convolves) if is_float32 else nullcontext
+    as_forward = partial(_torch_forward, products=products)
     packing, forward = None, as_forward(module)
     if options.packs:
         packing, forward = pack(
             module, as_forward, dtype=options.dtype, device=device, positions=files.positions
         )
     # Torch computes when the result is asked for: the first call only stores the arguments.
-    return made(model=model, forward=partial(partial, forward), packing=packing)
+    return made(model=model, forward=partial(partial, forward), packing=packing, products=products)
 
 
 def _load_module(
@@ -227,10 +241,12 @@ def _key(files: ModelFiles, options: EncoderOptions, how: openvino_runtime.Compi
     )
 
 
-def _torch_forward(module: Forward, *, exact: bool) -> Forward:
+def _torch_forward(
+    module: Forward, *, products: Callable[[], AbstractContextManager[None]]
+) -> Forward:
     @torch.inference_mode()
     def forward(*inputs: Any) -> Tensor:
-        with exact_products() if exact else nullcontext():
+        with products():
             return module(*inputs)
 
     return forward
@@ -338,7 +354,7 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
     config.use_cache = False  # keys and values, which decoders would keep for a next token
     loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
     try:
-        with _no_progress_bar():
+        with _no_progress_bar(), float32_by_default():
             model, report = loader.from_pretrained(
                 files.folder,
                 config=config,
@@ -389,9 +405,6 @@ _ENDS_IN_NORM = {
     "xlm-roberta",
 }  # fmt: skip
 
-# The switches of TF32 belong to the process, and several scorers may share it.
-_SWITCHES = threading.RLock()
-
 
 def choose_dtype(model_type: str, device: str) -> str:
     """Return the number format that `auto` stands for on a device, which may be missing here.
@@ -434,20 +447,3 @@ def cast_weights(model: nn.Module, dtype: str) -> None:
     """
     for parameter in model.parameters():
         parameter.data = parameter.data.to(DTYPES[dtype])
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Forbid TF32, float32 of which 11 significant bits are multiplied.
-
-    Torch allows it in convolutions, and a program may have allowed it in all products.
-    """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    # Held while the work is sent to the GPU, which chooses the format then, not until it is done.
-    with _SWITCHES:
-        before = matmul.allow_tf32, cudnn.allow_tf32
-        matmul.allow_tf32 = cudnn.allow_tf32 = False
-        try:
-            yield
-        finally:
-            matmul.allow_tf32, cudnn.allow_tf32 = before

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from bertscore_core.errors import ConfigError
 from bertscore_core.model.device import is_device_lost
+from bertscore_core.model.switches import exact_products
 
 # Names that architectures give to their list of layers.
 _LISTS = ("layer", "block", "layers")
@@ -124,12 +125,14 @@ def find_final_norm(model: Any) -> nn.Module:
     return norms[best]
 
 
+@exact_products()
 @torch.inference_mode()
 def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[float]:
     device = next(model.parameters()).device
     random = torch.Generator().manual_seed(0)
     vocabulary = int(getattr(model.config, "vocab_size", 1))
-    ids = torch.randint(0, vocabulary, (1, _CHECKED_TOKENS), generator=random).to(device)
+    shape = 1, _CHECKED_TOKENS
+    ids = torch.randint(0, vocabulary, shape, generator=random, device="cpu").to(device)
     # One text without padding: what differs then is the layer, not the treatment of padding.
     mask = torch.ones_like(ids)
     states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.model.kept_encoders import find_encoder, new_encoder
 from bertscore_core.model.layers import EveryLayer, LastLayer
+from bertscore_core.model.switches import exact_products, float32_by_default
 
 logger = logging.getLogger(__name__)
 
@@ -189,8 +190,8 @@ def _convert(model: nn.Module, longest: int) -> Any:
     openvino = _import_openvino()
     # The longest text: DeBERTa's span of relative positions becomes a constant of the trace, and
     # that of the longest text is right for shorter ones, too.
-    example = (torch.ones((2, longest), dtype=torch.int64),) * 2
-    with warnings.catch_warnings(), _quiet(), torch.no_grad():
+    example = (torch.ones((2, longest), dtype=torch.int64, device="cpu"),) * 2
+    with warnings.catch_warnings(), _quiet(), torch.no_grad(), float32_by_default():
         warnings.simplefilter("ignore")  # it warns of every branch, which `_difference` checks
         trace: Any = torch.jit.trace
         traced = trace(model, example, strict=False, check_trace=False)
@@ -225,6 +226,7 @@ def settings(dtype: str, threads: int, streams: int) -> dict[str, object]:
     }
 
 
+@exact_products()
 @torch.inference_mode()
 def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, longest: int) -> float:
     random = np.random.default_rng(0)
@@ -232,8 +234,9 @@ def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, lon
     for texts, tokens, shortest in _checked_shapes(model, longest):
         width = min(tokens, longest)
         ids = torch.from_numpy(random.integers(0, vocabulary, (texts, width)))
-        lengths = torch.linspace(width, max(min(shortest, width), 1), texts).long()
-        inside = torch.arange(width)[None, :] < lengths[:, None]
+        last = max(min(shortest, width), 1)
+        lengths = torch.linspace(width, last, texts, dtype=torch.float32, device="cpu").long()
+        inside = torch.arange(width, device="cpu")[None, :] < lengths[:, None]
         expected = model(ids, inside.long()).float()[:, inside]
         compiled = forward(ids, inside.long())[:, inside]
         apart = torch.nn.functional.normalize(expected, dim=-1) - compiled / compiled.norm(

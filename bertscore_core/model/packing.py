@@ -290,10 +290,11 @@ def pack(
     lengths = np.minimum(_CHECKED_LENGTHS, positions or max(_CHECKED_LENGTHS))
     random = np.random.default_rng(0)
     texts = [random.integers(0, model.config.vocab_size, length) for length in lengths]
-    ids = torch.zeros((len(texts), max(lengths)), dtype=torch.int64)
+    ids = torch.zeros((len(texts), max(lengths)), dtype=torch.int64, device="cpu")
     for row, text in zip(ids, texts, strict=True):
         row[: len(text)] = torch.from_numpy(text)
-    inside = torch.arange(ids.shape[1])[None, :] < torch.from_numpy(lengths)[:, None]
+    places = torch.arange(ids.shape[1], device="cpu")
+    inside = places[None, :] < torch.from_numpy(lengths)[:, None]
     expected = as_forward(module)(ids.to(device), inside.long().to(device))[:, inside.to(device)]
     forward = as_forward(packed_forward(module))
     try:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertscore_core import ConfigError
-from bertscore_core.model import check_processor, choose_dtype, exact_products
+from bertscore_core.model import check_processor, choose_dtype
 
 
 def test_bfloat16_is_refused_on_an_older_gpu(monkeypatch):
@@ -39,12 +39,3 @@ def test_auto_takes_the_format_that_holds_the_numbers(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: None)  # `cuda` has no device here
     assert choose_dtype(model_type, device) == dtype
-
-
-def test_tf32_is_forbidden_for_a_forward_pass_alone():
-    """Torch takes TF32 for convolutions of float32 by default: DeBERTa-v2-xlarge has one."""
-    switches = torch.backends.cuda.matmul, torch.backends.cudnn
-    assert [switch.allow_tf32 for switch in switches] == [False, True]
-    with exact_products():
-        assert [switch.allow_tf32 for switch in switches] == [False, False]
-    assert [switch.allow_tf32 for switch in switches] == [False, True]
