@@ -38,13 +38,15 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             yield "reason", words
         if len(failures) > _SHOWN_ROWS:
             yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
+    corrected = "corrected " if len({one.measure for one in compared.comparisons}) > 1 else ""
     for comparison in compared.comparisons:
         whole = comparison.whole
         words = verdict(whole, comparison)
         if whole.result.interval is not None:
             words += (
                 f": {_number(whole.result.difference, signed=True)} "
-                f"{_interval(whole.result.interval)}, p {_p(whole.p_adjusted)}"
+                f"{_interval(whole.result.interval)}, any difference: {corrected}p "
+                f"{_p(whole.p_adjusted)}"
             )
         yield f"{comparison.measure} against {comparison.against}", words
         counts = Counter(verdict(group, comparison) for group in comparison.by_change)

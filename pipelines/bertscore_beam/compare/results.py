@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from bertscore_beam.metrics import signature_words
 from bertscore_beam.records import FinishedRun, MetricSummary, group_name
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
@@ -350,9 +351,13 @@ def check_same_metrics(run: FinishedRun, against: FinishedRun, measures: Sequenc
         if differs:
             raise ConfigError(
                 f"{name} of {run.folder.shown!r} and {against.folder.shown!r} cannot be compared: "
-                f"got the signatures {got!r} and {expected!r}; expected the same. Score one of "
-                "them again, or use --force."
+                f"got the signatures {_stated(got)!r} and {_stated(expected)!r}; expected the "
+                "same. Score one of them again, or use --force."
             )
+
+
+def _stated(signature: object) -> str:
+    return signature_words(signature) if isinstance(signature, (str, dict)) else "none"
 
 
 def compare_settings(run: FinishedRun, against: FinishedRun) -> SettingsDifference:

@@ -14,5 +14,6 @@ from .table import (
     metric_of as metric_of,
     num_counts as num_counts,
     score_rows as score_rows,
+    signature_words as signature_words,
     speed_words as speed_words,
 )

@@ -164,6 +164,16 @@ def _by_signature(signatures: Mapping[str, str]) -> str | dict[str, str]:
     return distinct.pop() if len(distinct) == 1 else dict(signatures)
 
 
+def signature_words(signature: str | Mapping[str, str]) -> str:
+    """Return a signature as text: of several, each after the languages that have it."""
+    if isinstance(signature, str):
+        return signature
+    languages: dict[str, list[str]] = {}
+    for language, own in signature.items():
+        languages.setdefault(own, []).append(language)
+    return "; ".join(f"{', '.join(names)}: {own}" for own, names in languages.items())
+
+
 _AT_ONCE = 200
 """Rows that a process scores at a time: a fraction of a second."""
 _MOST_PROCESSES = 8

@@ -48,12 +48,12 @@ def number(value: int | None) -> str:
 
 def score(value: float | None) -> str:
     """Return a score with four decimals."""
-    return NOT_KNOWN if value is None else f"{value:.4f}".replace("-", "\N{MINUS SIGN}")
+    return NOT_KNOWN if value is None else f"{value:.4f}"
 
 
 def signed(value: float | None) -> str:
     """Return a difference of scores with its sign."""
-    return NOT_KNOWN if value is None else f"{value:+.5f}".replace("-", "\N{MINUS SIGN}")
+    return NOT_KNOWN if value is None else f"{value:+.5f}"
 
 
 def share(part: int, whole: int) -> str:

@@ -149,8 +149,9 @@ class PartRecord:
 
         One whose sum of F1 is not known is not: its rows are read, and added up again.
         """
-        is_known = self.summary.clipped is not None
-        return is_known and split.file_version != "" and self.covers(split)
+        if self.summary.clipped is None:
+            return False
+        return split.file_version != "" and self.covers(split)
 
     @property
     def offset(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from bertscore_beam import dump
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.metrics import speed_words
+from bertscore_beam.metrics import signature_words, speed_words
 from bertscore_beam.records import (
     RowSetting,
     RunSettings,
@@ -232,7 +232,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("output", output))
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))
-    rows += [(f"signature of {name}", f"{of['signature']}") for name, of in metrics.items()]
+    rows += [(f"signature of {n}", signature_words(of["signature"])) for n, of in metrics.items()]
     return Shown("BERTScore", ("", ""), rows)
 
 

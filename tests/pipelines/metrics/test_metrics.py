@@ -193,3 +193,9 @@ def test_processes_score_rows_of_several_languages_as_this_one_does():
             assert made[METRICS[name]][row].as_py() == scores[0]
             assert made[METRIC_COUNTS[name]][row].as_py() == counts[0].tolist()
     assert made["metric_chrf"].null_count == number - len(rows)
+
+
+def test_a_signature_is_text_also_where_languages_differ():
+    same = {"de": "tok:13a", "en": "tok:13a", "zh": "tok:zh"}
+    assert metrics.signature_words(same) == "de, en: tok:13a; zh: tok:zh"
+    assert metrics.signature_words("tok:13a") == "tok:13a"

@@ -143,9 +143,9 @@ def answer(page: str) -> str:
 def test_the_page_begins_with_what_has_changed(report):
     page = render(report)
     words = answer(page)
-    assert words.startswith("Change of F1 worse: −0.006")
-    assert "Worse b / ar : −0.0" in words
-    assert words.count(", corrected p ") == 2
+    assert words.startswith("Change of F1 worse: -0.006")
+    assert "Worse b / ar : -0.0" in words
+    assert words.count(", any difference: corrected p ") == 2
     assert "Better none Other groups 4 unchanged Rows lost none" in words
     assert f"over {ROWS - 2:,} of {ROWS:,} rows" in words
     # The changed groups are the first of the table, the chart and the trend.
