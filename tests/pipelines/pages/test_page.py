@@ -140,6 +140,17 @@ def test_numbers_and_settings_are_shown_as_they_are(with_texts):
     assert "Scores are not rescaled: they are plain similarities." in with_texts
 
 
+def test_rows_without_a_pair_are_counted_by_what_they_lack(with_texts):
+    assert (
+        "990 rows have scores in both runs, 3 only in the other, 3 only in this one." in with_texts
+    )
+    report = made_report(with_texts=False)
+    counts = replace(report.against.whole.counts, gained=0, only_run=0, only_against=0)
+    whole = replace(report.against.whole, counts=counts)
+    page = pages.render(replace(report, against=replace(report.against, whole=whole)))
+    assert re.search(r"have scores in both runs, 3 only in the other\. \d+ rows went up", page)
+
+
 def test_a_ranking_by_the_t_test_is_said_to_be(without_texts):
     report = made_report(with_texts=False)
     assert report.ranking is not None
