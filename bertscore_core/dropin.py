@@ -27,7 +27,7 @@ from bertscore_core import registry
 from bertscore_core.errors import ConfigError
 from bertscore_core.explanations import check_matplotlib, draw, explain_weighted
 from bertscore_core.idf import TokenWeights
-from bertscore_core.scorer import BertScorer, References
+from bertscore_core.scorer import BertScorer, References, warn_of_unknown
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import UPSTREAM_VERSION, upstream_hash
 from bertscore_core.tokens import EMPTY_LENGTH, TokenizedPairs
@@ -239,6 +239,7 @@ class BERTScorer:
         pairs = self._scorer.tokenize(cands, refs)
         _warn_of_empty(pairs)
         scores = self._scorer.score_tokenized(pairs, weights)
+        warn_of_unknown(scores)
         triple = _tensor(scores.precision), _tensor(scores.recall), _tensor(scores.f1)
         if verbose:
             seconds = time.perf_counter() - started

@@ -1,6 +1,7 @@
 """BertScorer: texts checked, tokenized, encoded, matched, and their scores rescaled."""
 
 import copy
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
@@ -25,8 +26,10 @@ from bertscore_core.model import (
 )
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
-from bertscore_core.stats import Scores
+from bertscore_core.stats import Scores, unknown_words
 from bertscore_core.tokenizer import TextTokenizer, is_encodable
+
+logger = logging.getLogger(__name__)
 
 # The texts that a caller gives: checked, grouped by candidate, and numbered.
 
@@ -140,6 +143,12 @@ def assemble(
     all_empty, rule = tokens.reduce_groups(np.logical_and, empty, starts), settings.empty
     # Empty texts have a rule of their own.
     weightless = np.isnan(flat) & ~empty[:, None]
+    texts = encoded.lengths - encoded.count(settings.tokenizer.textless_ids)
+    unknown = encoded.count(settings.tokenizer.unknown_ids)
+    is_unknown = (texts > 0) & (unknown == texts)
+    of_unknown = (weightless[..., 0] & is_unknown[sides.candidates]) | (
+        weightless[..., 1] & is_unknown[sides.references]
+    )
     flat = tokens.score_empty(np.where(weightless, np.float32(of_nothing), flat), empty, rule)
     # Each measure by itself, as bert-score does.
     combined = tokens.over_references(flat, starts, settings.config.references)
@@ -149,8 +158,6 @@ def assemble(
     baseline = _baseline_rows(settings)
     final = raw if baseline is None else rescale(raw, baseline)
     lengths = encoded.lengths.astype(np.int32)
-    texts = encoded.lengths - encoded.count(settings.tokenizer.textless_ids)
-    unknown = encoded.count(settings.tokenizer.unknown_ids)
     best = _best_in_group(flat[..., 2], starts, counts)
     counted = is_short[sides.candidates] | is_short[sides.references] | empty
     unweighted = weightless.any(axis=(0, 2)) | empty
@@ -181,7 +188,15 @@ def assemble(
         counted_as_empty=tokens.reduce_groups(np.logical_and, counted, starts) & ~all_empty,
         only_special=tokens.reduce_groups(np.logical_and, unweighted, starts)
         & ~(all_empty | np.isnan(of_nothing)),
+        unknown_weighs_nothing=tokens.reduce_groups(np.logical_or, of_unknown.any(axis=0), starts)
+        & np.isnan(raw[..., :2]).any(axis=(0, 2)),
     )
+
+
+def warn_of_unknown(scores: Scores) -> None:
+    """Log a warning if the model does not know more than 5% of the tokens of all pairs together."""
+    if words := unknown_words({"all pairs": scores.unknown.fraction}):
+        logger.warning("%s", words)
 
 
 def _too_long(pairs: tokens.TokenizedPairs, settings: Settings) -> tokens.BoolArray:
@@ -367,7 +382,9 @@ class BertScorer:
             idf = self.count_idf(references)
         # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
-        return self.score_tokenized(self.tokenize(candidates, references), weights)
+        scores = self.score_tokenized(self.tokenize(candidates, references), weights)
+        warn_of_unknown(scores)
+        return scores
 
     def token_weights(self, idf: IdfTable | None) -> TokenWeights:
         """Return the token weights of an idf table; without a table, those of scoring without idf.

@@ -51,6 +51,7 @@ def test_a_finished_output_folder_is_finished(folder, capsys):
     before = {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS}
     shown = run(capsys, *score(folder))
     assert shown["summary"]["parts_kept"] == len(PARTS)
+    assert shown["summary"]["unknown_not_counted"] == shown["summary"]["scored"]
     parts = [pq.read_table(folder / "scores" / name).column("bertscore_f1") for name in PARTS]
     f1 = np.concatenate([part.drop_null().to_numpy() for part in parts]).astype(float)
     assert shown["summary"]["clipped"] == 0  # that version clipped none: its parts are read
@@ -88,8 +89,14 @@ def test_the_missing_part_of_an_output_folder_is_made_again_with_the_same_scores
 def test_scores_are_reused(folder, capsys):
     words = score(folder, "--reuse", str(folder / "scores"))
     words[words.index("--output") + 1] = str(folder / "tonight")
-    assert run(capsys, *words)["summary"]["reused"] > 0
+    summary = run(capsys, *words)["summary"]
+    # That version did not count unknown tokens: they are not known, which is not 0.
+    assert 0 < summary["reused"] == summary["unknown_not_counted"] == summary["scored"]
+    assert (summary["unknown_tokens"], summary["unknown_fraction"]) == (0, None)
     for name in PARTS:
+        tonight = pq.read_table(folder / "tonight" / name)
+        assert not {*tonight["bertscore_unknown"].to_pylist()} - {None}
+        assert not {*tonight["bertscore_text_tokens"].to_pylist()} - {None}
         made = pq.read_table(folder / "tonight" / name).column("bertscore_f1")
         assert made == pq.read_table(EARLIER / "scores" / name).column("bertscore_f1")
 

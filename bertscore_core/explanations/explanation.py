@@ -367,7 +367,10 @@ _RULES = {
         "A text holds nothing but special tokens, which have no weight: its precision or recall is "
         "0, and F1 is 0."
     ),
-    "no_weighted_token": "No token of a text has weight, so there is no average.",
+    "no_weighted_token": (
+        "No token of a text has weight, so there is no average. That of unknown text, such as "
+        "[UNK], has none where every counted reference holds some."
+    ),
 }
 
 

@@ -21,6 +21,7 @@ from .caveats import (
     caveats_of_groups as caveats_of_groups,
     caveats_of_mean as caveats_of_mean,
     clipped_caveat as clipped_caveat,
+    unknown_caveat as unknown_caveat,
 )
 from .estimates import (
     Estimates as Estimates,
@@ -59,16 +60,19 @@ from .paired import (
     holm as holm,
     paired_result as paired_result,
 )
-from .scores import NOT_COUNTED as NOT_COUNTED, Scores as Scores, ScoreSummary as ScoreSummary
+from .scores import Scores as Scores, ScoreSummary as ScoreSummary
 from .sums import (
     MEASURES as MEASURES,
+    NOT_COUNTED as NOT_COUNTED,
     STATISTIC_BINS as STATISTIC_BINS,
     Doubles as Doubles,
     GroupedRows as GroupedRows,
     PackedHistogram as PackedHistogram,
     ScoreStatistics as ScoreStatistics,
     Sums as Sums,
+    UnknownTokens as UnknownTokens,
     clipped_f1 as clipped_f1,
     is_clipped as is_clipped,
     statistics_by_group as statistics_by_group,
+    unknown_words as unknown_words,
 )

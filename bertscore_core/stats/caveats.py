@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bertscore_core.stats.intervals import carriers_of, few_carry
 from bertscore_core.stats.paired import PairedResult
-from bertscore_core.stats.sums import MEASURES, ScoreStatistics
+from bertscore_core.stats.sums import MANY_UNKNOWN, MEASURES, ScoreStatistics, UnknownTokens
 
 FEW_ROWS = 10
 """Fewer rows give a rough error."""
@@ -24,6 +24,7 @@ on hardly any if one cluster had most rows."""
 class CaveatKind(StrEnum):
     """The kinds of caveats, in the order in which they are shown."""
 
+    UNKNOWN_TOKENS = "unknown_tokens"
     FEW_ROWS = "few_rows"
     FEW_CLUSTERS = "few_clusters"
     FEW_ROWS_CARRY = "few_rows_carry"
@@ -43,6 +44,13 @@ class _Words(NamedTuple):
 _ROUGH = "the error and the interval are rough, or not known"
 _WRONG = "the error, the interval and the tests may be wrong"
 _WORDS = {
+    CaveatKind.UNKNOWN_TOKENS: _Words(
+        "{number:.1%} unknown",
+        "The model does not know {number:.1%} of the tokens",
+        f"more than {MANY_UNKNOWN:.0%} of their tokens unknown to the model",
+        "such texts are alike to it; choose another model, the default of their language or a "
+        "newer multilingual one",
+    ),
     CaveatKind.FEW_ROWS: _Words(
         "few rows", "There are only {number:.0f} rows", f"fewer than {FEW_ROWS} rows", _ROUGH
     ),
@@ -79,7 +87,8 @@ class Caveat:
 
     Attributes:
         kind: What it is.
-        number: How many rows, effective clusters, carriers or clipped rows there are.
+        number: How many rows, effective clusters, carriers or clipped rows there are; the share of
+            unknown tokens.
     """
 
     kind: CaveatKind
@@ -99,7 +108,8 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     """Return the caveats of the mean F1 of a group; none without a scored row."""
     rows = statistics.scored
     number = carriers_of(statistics.histograms[MEASURES.index("f1")])
-    return (*_of_rows(rows, number), *clipped_caveat(statistics.clipped)) if rows else ()
+    few = _of_rows(rows, number) if rows else ()
+    return (*unknown_caveat(statistics.unknown), *few, *clipped_caveat(statistics.clipped))
 
 
 def caveats_of_difference(result: PairedResult, clipped: int) -> tuple[Caveat, ...]:
@@ -111,6 +121,13 @@ def caveats_of_difference(result: PairedResult, clipped: int) -> tuple[Caveat, .
         kinds = CaveatKind.FEW_CLUSTERS, CaveatKind.FEW_CLUSTERS_CARRY
         few = _few(kinds, clusters, FEW_CLUSTERS, result.carriers)
     return (*few, *clipped_caveat(clipped))
+
+
+def unknown_caveat(unknown: UnknownTokens) -> tuple[Caveat, ...]:
+    """Return the caveat of rows with many unknown tokens; nothing with 5% of them or fewer."""
+    share = unknown.fraction or 0.0
+    kind = CaveatKind.UNKNOWN_TOKENS
+    return (Caveat(kind=kind, number=share),) if share > MANY_UNKNOWN else ()
 
 
 def clipped_caveat(clipped: int) -> tuple[Caveat, ...]:

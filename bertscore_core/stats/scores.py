@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 SHOWN_PAIRS = 10
 """Pairs in the HTML of a notebook: the first ones."""
 
-NOT_COUNTED = -1
-"""Stands for a number of tokens that is not known."""
 
 _QUANTILES = (0.05, 0.5, 0.95)
 _COLUMNS = ("mean", "error", "low", "high", "q05", "median", "q95")
@@ -83,8 +81,13 @@ class ScoresSummary:
         clipped = f", {self.statistics.clipped:,} clipped" if self.statistics.clipped else ""
         return (
             f"{self.pairs:,} pairs, {self.scored:,} scored, {self.truncated:,} truncated, "
-            f"{self.empty:,} empty{clipped}; interval {self.confidence:g}, quantiles of raw scores"
+            f"{self.empty:,} empty{clipped}{_of_unknown(self.statistics.unknown)}; interval "
+            f"{self.confidence:g}, quantiles of raw scores"
         )
+
+
+def _of_unknown(unknown: sums.UnknownTokens) -> str:
+    return f", {unknown.fraction:.1%} of the tokens unknown" if unknown.fraction else ""
 
 
 def _mean(values: Any) -> Any:
@@ -131,10 +134,10 @@ class Scores:
         best_reference: Index of the reference with the highest F1. Shape as the scores, int32.
         candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
         reference_tokens: Tokens of all its references together. Shape (N,), int32.
-        text_tokens: Tokens of the candidate and its references that hold text: no special ones.
-            `NOT_COUNTED` for scores of a version that did not count them. Shape (N,), int32.
-        unknown_tokens: Those of them that stand for text which the model's vocabulary lacks, such
-            as `[UNK]`; `NOT_COUNTED` as before. Shape (N,), int32.
+        text_tokens: Tokens of the candidate and its references that hold text: neither special ones
+            nor SentencePiece's mark of a space alone. Shape (N,), int32.
+        unknown_tokens: Those of them that stand for text which the vocabulary lacks, such as
+            `[UNK]`. Shape (N,), int32.
         truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
         too_long: Whether a text is longer than the maximum length and the pair is therefore not
             scored: all scores are NaN, and such a text has the maximum length as its number of
@@ -148,6 +151,8 @@ class Scores:
         only_special: Whether the candidate, or every reference, has nothing but special tokens,
             which weigh 0, and is not empty. Only without idf. F1 is 0, and so is precision (of the
             candidate) or recall (of the references), where bert-score has NaN. Shape (N,).
+        unknown_weighs_nothing: Whether the pair has no scores since all text of the candidate, or
+            of a reference, is unknown, and the unknown token weighs 0. Only with idf. Shape (N,).
     """
 
     precision: FloatArray
@@ -168,6 +173,7 @@ class Scores:
     empty_reference: BoolArray
     counted_as_empty: BoolArray
     only_special: BoolArray
+    unknown_weighs_nothing: BoolArray
 
     @classmethod
     def joined(cls, parts: Sequence["Scores"]) -> "Scores":
@@ -206,6 +212,19 @@ class Scores:
         unweighted: BoolArray = ~(self.scored | others)
         return unweighted
 
+    @property
+    def unknown_share(self) -> FloatArray:
+        """Share of `text_tokens` that is unknown; NaN of none or if not counted. Shape (N,)."""
+        shares = np.full(len(self), np.nan)
+        np.divide(self.unknown_tokens, self.text_tokens, out=shares, where=self.text_tokens > 0)
+        return shares.astype(np.float32)
+
+    @property
+    def unknown(self) -> sums.UnknownTokens:
+        """The unknown tokens of the scored pairs together."""
+        scored = self.scored
+        return sums.UnknownTokens.of(self.text_tokens[scored], self.unknown_tokens[scored])
+
     def mean(self) -> MeanScores:
         """Return mean precision, recall and F1 of the scored pairs: the corpus scores.
 
@@ -231,6 +250,7 @@ class Scores:
                 scores=np.stack([getattr(self, name) for name in sums.MEASURES], axis=-1),
                 raw=np.stack([getattr(self, f"raw_{name}") for name in sums.MEASURES], axis=-1),
                 truncated=self.truncated,
+                tokens=(self.text_tokens, self.unknown_tokens),
                 reasons={},
                 reused=None,
             )
@@ -269,7 +289,8 @@ class Scores:
             "not scored": (~self.scored).sum(),
         }
         shown = [f"{int(number):,} {word}" for word, number in notes.items() if number]
-        return f"Scores({', '.join([f'{len(self)} pairs{layers}', *means, *shown])})"
+        pairs = f"{len(self)} pairs{layers}"
+        return f"Scores({', '.join([pairs, *means, *shown])}{_of_unknown(self.unknown)})"
 
     def _repr_html_(self) -> str:
         line = f"<p>{escape(repr(self))}</p>"
@@ -307,6 +328,7 @@ class ScoreSummary(sums.Sums):
         clipped: Scored rows whose F1 is clipped; None if the sum of F1 is not of clipped values.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
+        unknown: Tokens of the scored rows that the model does not know.
         reasons: Number of rows by the reason they have, with and without scores.
         rejected_reasons: The same of the rows without scores alone.
     """
@@ -319,6 +341,7 @@ class ScoreSummary(sums.Sums):
     clipped: int | None = 0
     truncated: int = 0
     windowed: int = 0
+    unknown: sums.UnknownTokens = field(default_factory=sums.UnknownTokens)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
@@ -330,6 +353,7 @@ class ScoreSummary(sums.Sums):
         *,
         truncated: npt.NDArray[np.bool_],
         windowed: npt.NDArray[np.bool_],
+        unknown: sums.UnknownTokens,
         rows: int,
         reasons: Mapping[str, int],
         rejected_reasons: Mapping[str, int],
@@ -347,6 +371,7 @@ class ScoreSummary(sums.Sums):
             clipped=int(np.count_nonzero(sums.is_clipped(raw_f1))),
             truncated=int(np.count_nonzero(truncated)),
             windowed=int(np.count_nonzero(windowed)),
+            unknown=unknown,
             reasons=dict(reasons),
             rejected_reasons=dict(rejected_reasons),
         )

@@ -48,6 +48,101 @@ def _added(parts: Sequence[Any]) -> Any:
     return type(first).merge(parts)
 
 
+NOT_COUNTED = -1
+"""Stands for the number of tokens of a row whose tokens were not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownTokens(Sums):
+    """How many tokens of scored rows the model does not know.
+
+    Attributes:
+        tokens: Tokens of the candidates and references that hold text, of the rows counted.
+        unknown: Those of them that stand for text which the vocabulary lacks, such as `[UNK]`.
+        only_unknown: Rows with such tokens and no known one.
+        not_counted: Rows whose scores are of a version that did not count these tokens.
+    """
+
+    tokens: int = 0
+    unknown: int = 0
+    only_unknown: int = 0
+    not_counted: int = 0
+
+    @classmethod
+    def by_group(
+        cls, tokens: npt.ArrayLike, unknown: npt.ArrayLike, groups: IntArray, number: int
+    ) -> list["UnknownTokens"]:
+        """Add up the rows of each group.
+
+        Args:
+            tokens: Tokens of each row that hold text, or `NOT_COUNTED`. Shape (N,).
+            unknown: Those of them that are unknown. Shape (N,).
+            groups: Number of the group of each row, from 0. Shape (N,).
+            number: Groups; some may have no rows.
+        """
+        held, lacking = np.asarray(tokens, np.int64), np.asarray(unknown, np.int64)
+        is_counted = held != NOT_COUNTED
+        columns = (
+            np.where(is_counted, held, 0),
+            np.where(is_counted, lacking, 0),
+            (held == lacking) & (held > 0),
+            ~is_counted,
+        )
+        # Doubles hold whole numbers up to 2**53.
+        sums = [np.bincount(groups, own, minlength=number).astype(int).tolist() for own in columns]
+        return [
+            cls(tokens=held, unknown=lacking, only_unknown=rows, not_counted=others)
+            for held, lacking, rows, others in zip(*sums, strict=True)
+        ]
+
+    @classmethod
+    def of(cls, tokens: npt.NDArray[Any], unknown: npt.NDArray[Any]) -> "UnknownTokens":
+        """Add up all rows; see `by_group`."""
+        (whole,) = cls.by_group(tokens, unknown, np.zeros(len(tokens), dtype=np.int64), 1)
+        return whole
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the tokens that is unknown; None if no row was counted or none has text."""
+        return self.unknown / self.tokens if self.tokens else None
+
+    def described(self) -> dict[str, int | float | None]:
+        """Return the counts by the names under which summaries and tables have them."""
+        return {
+            "text_tokens": self.tokens,
+            "unknown_tokens": self.unknown,
+            "unknown_fraction": self.fraction,
+            "only_unknown_tokens": self.only_unknown,
+            "unknown_not_counted": self.not_counted,
+        }
+
+
+MANY_UNKNOWN = 0.05
+"""Share of unknown tokens above which people are warned: of texts that a model can read, hardly any
+is unknown."""
+
+_NAMED = 3
+
+
+def unknown_words(shares: Mapping[str, float | None]) -> str | None:
+    """Return the warning about texts that a model cannot read; None without such.
+
+    Args:
+        shares: The share of unknown tokens of all rows, of languages and of groups, by their name;
+            None where it is not known.
+    """
+    known = [(share, name) for name, share in shares.items() if share is not None]
+    many = [one for one in sorted(known, key=lambda one: -one[0]) if one[0] > MANY_UNKNOWN]
+    if not many:
+        return None
+    named = ", ".join(f"{share:.1%} of the tokens of {name}" for share, name in many[:_NAMED])
+    more = " and more of others" if len(many) > _NAMED else ""
+    return (
+        f"the model does not know {named}{more}: such texts are alike to it, and their scores mean "
+        "little. Choose another model: the default of the language, or a newer multilingual one."
+    )
+
+
 def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> float:
     """Return how many equal weights would weigh as much (Kish): (sum of w)^2 / sum of w^2.
 
@@ -192,6 +287,7 @@ class ScoreStatistics(Sums):
         scored: Rows with scores.
         clipped: Scored rows whose F1 is clipped.
         truncated: Scored rows with a text that was cut at the maximum length.
+        unknown: Their tokens that the model does not know.
         reused: Rows that took the scores of an earlier run; None if that is not known.
         sums: Final scores added up, in steps of 2**-36.
         squares: Squares of the final scores added up, in the same steps.
@@ -208,6 +304,7 @@ class ScoreStatistics(Sums):
     scored: int = 0
     clipped: int = 0
     truncated: int = 0
+    unknown: UnknownTokens = field(default_factory=UnknownTokens)
     reused: int | None = 0
     sums: Three = (0, 0, 0)
     squares: Three = (0, 0, 0)
@@ -275,6 +372,8 @@ class GroupedRows:
         scores: Final precision, recall and F1; NaN for rows without scores. Shape (N, 3).
         raw: Raw scores; None if they are the same. Shape (N, 3).
         truncated: Whether a text of the row was cut. Shape (N,).
+        tokens: Tokens of each row that hold text, and the unknown ones among them, as
+            `UnknownTokens.by_group` takes them; None if not counted. Shape (N,) both.
         reasons: Reasons of rows by their position; rows without one are left out.
         reused: Whether the row took the scores of an earlier run; None if not known. Shape (N,).
         metrics: Scores of each other metric, NaN for none, shape (N,); and their counts, (N, K).
@@ -288,6 +387,14 @@ class GroupedRows:
     reasons: Mapping[int, str]
     reused: BoolArray | None
     metrics: Mapping[str, tuple[Doubles, IntArray]] = field(default_factory=dict)
+    tokens: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+
+    def unknown(self, scored: BoolArray) -> list[UnknownTokens]:
+        """Return the unknown tokens of each group over the scored rows, a mask, (N,)."""
+        nothing = np.full(len(self.groups), NOT_COUNTED)
+        tokens, unknown = (nothing, nothing) if self.tokens is None else self.tokens
+        own = self.groups[scored]
+        return UnknownTokens.by_group(tokens[scored], unknown[scored], own, self.number)
 
 
 def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
@@ -321,6 +428,7 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
         "scored": count(groups),
         "clipped": count(groups[is_clipped(before[:, _F1])]),
         "truncated": count(groups[rows.truncated[scored]]),
+        "unknown": rows.unknown(scored),
         "reused": [None] * number if rows.reused is None else count(rows.groups[rows.reused]),
         "sums": sums,
         "squares": squares,

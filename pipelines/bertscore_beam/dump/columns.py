@@ -6,10 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_core.errors import ConfigError, InputError, load_json
+from bertscore_core.stats import NOT_COUNTED
 
 # Spark's own description of a file's columns: it hides whatever it does not name.
 
@@ -52,6 +55,8 @@ def describe_columns(
 BEST_REFERENCE = "bertscore_best_reference"
 CANDIDATE_TOKENS = "bertscore_candidate_tokens"
 REFERENCE_TOKENS = "bertscore_reference_tokens"
+TEXT_TOKENS = "bertscore_text_tokens"
+UNKNOWN = "bertscore_unknown"
 TRUNCATED = "bertscore_truncated"
 WINDOWS = "bertscore_windows"
 ERROR = "bertscore_error"
@@ -72,11 +77,31 @@ OUTPUT_COLUMNS = (
     BEST_REFERENCE,
     CANDIDATE_TOKENS,
     REFERENCE_TOKENS,
+    TEXT_TOKENS,
+    UNKNOWN,
     TRUNCATED,
     WINDOWS,
     ERROR,
     SIGNATURE,
 )
+
+UNKNOWN_COLUMNS = (TEXT_TOKENS, UNKNOWN)
+"""The columns that parts of earlier versions do not have."""
+
+
+def counted_tokens(
+    text_tokens: pa.ChunkedArray, share: pa.ChunkedArray
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the tokens of rows that hold text, and the unknown ones, from `UNKNOWN_COLUMNS`.
+
+    `NOT_COUNTED` for rows without. The share is a float32: exact up to 2**23 tokens of a row.
+    Shapes: (N,).
+    """
+    tokens = pc.fill_null(text_tokens, NOT_COUNTED).to_numpy(zero_copy_only=False).astype(np.int64)
+    shares = pc.fill_null(share, 0).to_numpy(zero_copy_only=False).astype(np.float64)
+    unknown = np.rint(np.maximum(tokens, 0) * shares).astype(np.int64)
+    return tokens, np.where(tokens == NOT_COUNTED, NOT_COUNTED, unknown)
+
 
 METRICS = {
     "bleu": "metric_bleu",

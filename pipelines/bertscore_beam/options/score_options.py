@@ -121,6 +121,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         max_truncated_fraction: Share of the scored rows, from 0 to 1, that may hold a text cut at
             the maximum length. If more do, the job still finishes but its exit status reports
             failure; by default it never fails.
+        max_unknown_fraction: Share of the tokens of the scored rows, from 0 to 1, that the model
+            may not know, such as `[UNK]`; also of each language with at least 20 scored rows. If
+            more are unknown, the job still finishes but its exit status reports failure.
     """
 
     among_samples: ClassVar[bool] = False
@@ -156,6 +159,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     # hundred has no score, something upstream is broken.
     max_reject_fraction: float = 0.01
     max_truncated_fraction: float | None = None
+    # Of texts that a model can read, hardly any token is unknown. Where half of them are, as in
+    # Chinese with an English model, unrelated texts are alike.
+    max_unknown_fraction: float = 0.5
 
     def __post_init__(self) -> None:
         """Check combinations of options as well."""
@@ -196,7 +202,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             f"names of {', '.join(METRICS)}, each once",
             "Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
         )
-        self._check_share("max_reject_fraction", "max_truncated_fraction")
+        self._check_share("max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction")
         self._check_idf()
         self._check_rescale()
 

@@ -82,6 +82,8 @@ class PairScore(NamedTuple):
         best_reference: Index of the reference with the highest F1, if there is a list of them.
         candidate_tokens: Tokens of the candidate, special ones included.
         reference_tokens: Tokens of all its references together.
+        text_tokens: Tokens of both that hold text: no special ones.
+        unknown: Share of these that the model does not know, such as `[UNK]`.
         truncated: Whether a text was cut to the maximum length.
         windows: Windows of the text with the most of them, if long texts are scored in windows.
         error: Why there are no scores, or why to check them: a value of
@@ -99,6 +101,8 @@ class PairScore(NamedTuple):
     best_reference: Optional[int]  # noqa: UP045
     candidate_tokens: Optional[int]  # noqa: UP045
     reference_tokens: Optional[int]  # noqa: UP045
+    text_tokens: Optional[int]  # noqa: UP045
+    unknown: Optional[float]  # noqa: UP045
     truncated: Optional[bool]  # noqa: UP045
     windows: Optional[int]  # noqa: UP045
     error: Optional[str]  # noqa: UP045

@@ -33,6 +33,7 @@ from bertscore_core.tokens import BoolArray, IntArray
 SCORE_COLUMNS = (
     *dump.columns.SCORES.values(),
     *dump.columns.RAW_SCORES.values(),
+    *dump.columns.UNKNOWN_COLUMNS,
     dump.columns.TRUNCATED,
     dump.columns.ERROR,
     *dump.columns.METRIC_COLUMNS,
@@ -78,6 +79,7 @@ def grouped_rows(
 ) -> stats.GroupedRows:
     """Return scored rows with the group of each, to be added up."""
     is_rescaled = dump.columns.RAW_F1 in table.column_names
+    counted = [table[name] for name in dump.columns.UNKNOWN_COLUMNS if name in table.column_names]
     return stats.GroupedRows(
         groups=row_groups.codes,
         number=len(row_groups.groups),
@@ -86,6 +88,7 @@ def grouped_rows(
         truncated=pc.fill_null(table[dump.columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
         reasons=_reasons(table[dump.columns.ERROR]),
         reused=reused,
+        tokens=dump.columns.counted_tokens(*counted) if counted else None,
         metrics={
             name: metric_rows(table, name)
             for name, column in dump.columns.METRICS.items()
@@ -204,6 +207,7 @@ def group_row(
         "rejected": statistics.rejected,
         "clipped": statistics.clipped,
         "truncated": statistics.truncated,
+        **statistics.unknown.described(),
         "reused": statistics.reused,
         "reasons": dict(statistics.reasons),
         "rejected_reasons": dict(statistics.rejected_reasons),
@@ -327,8 +331,9 @@ def _type_of(name: str) -> pa.DataType:
         return _COUNTS
     if name == "interval":
         return pa.string()
-    whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused")
-    return pa.int64() if name in whole or name.endswith("_rows") else pa.float64()
+    whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused", "unknown_not_counted")
+    is_whole = name in whole or name.endswith(("_rows", "_tokens"))
+    return pa.int64() if is_whole else pa.float64()
 
 
 def table_to_bytes(table: pa.Table) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bertscore_beam.dump import RowDigests, Split, note_name
 from bertscore_core.errors import load_json
-from bertscore_core.stats import ScoreSummary
+from bertscore_core.stats import ScoreSummary, UnknownTokens
 from bertscore_core.tokens import BoolArray, Work
 
 # What is known of the rows of one language in a part.
@@ -206,6 +206,8 @@ def _summary(fields: Mapping[str, Any]) -> ScoreSummary:
     known = dict(fields)
     # Earlier versions clipped no F1, but some counted the pairs near its pole, and more than those.
     near, _ = (known.pop(name, None) for name in ("cancelling", "cancelling_f1"))
+    # Nor did they count unknown tokens.
+    known["unknown"] = UnknownTokens(**known.get("unknown", {"not_counted": known["scored"]}))
     return ScoreSummary(**{"clipped": 0 if near == 0 else None} | known)
 
 

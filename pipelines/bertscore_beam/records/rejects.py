@@ -49,9 +49,12 @@ def rows_path(part_name: str) -> str:
     return f"{REJECTED_ROWS_FOLDER}/{note_name(part_name)}.pq"
 
 
-def rejected_rows(split: Split, rejected: Mapping[int, str], rows: Rows) -> bytes:
-    """List the rows of a split that have no scores, by their positions in `rows`."""
+def rejected_rows(
+    split: Split, rejected: Mapping[int, str], rows: Rows, messages: Mapping[int, str]
+) -> bytes:
+    """List the rows of a split without scores; reasons and messages are by position in `rows`."""
     lines = rows.lines
+    of_lines = {} if lines is None else {row: bad.message for row, bad in lines.bad.items()}
     file = (lines and lines.file) or mask_credentials(split.path)
     places = ((place, int(rows.input_rows[place])) for place in sorted(rejected))
     return _to_bytes(
@@ -60,7 +63,7 @@ def rejected_rows(split: Split, rejected: Mapping[int, str], rows: Rows) -> byte
             "row": split.row_offset + row,
             "rows": 1,
             "reason": rejected[place],
-            "message": lines.bad[row].message or None if lines and row in lines.bad else None,
+            "message": of_lines.get(row) or messages.get(place),
             "byte": None if lines is None else int(lines.offsets[row]),
             "line": None if lines is None else int(lines.numbers[row]),
             "candidate": rows.origins[place],

@@ -12,7 +12,7 @@ from bertscore_beam.dump import Split, by_name, words_for
 from bertscore_beam.dump.text import fewer_names
 from bertscore_beam.records.record import PartRecord
 from bertscore_core import ScoreSummary
-from bertscore_core.stats import clipped_caveat
+from bertscore_core.stats import clipped_caveat, unknown_caveat
 from bertscore_core.tokens import Work
 
 SHOWN_FAILURES = 100
@@ -149,6 +149,8 @@ class RunGoal:
         min_rows: Least number of rows that may be planned.
         max_reject_fraction: Largest share of rows, or of files, that may go without a score.
         max_truncated_fraction: Largest share of scored rows with a text that was cut; None for any.
+        max_unknown_fraction: Largest share of tokens that the model does not know, of all scored
+            rows and of those of each language.
         num_orphan_parts: Parts in the output folder whose input is not in the plan.
         started: When the run began, in seconds since the epoch.
         restarts: How many deaths of workers the run has survived.
@@ -167,6 +169,7 @@ class RunGoal:
     min_rows: int = 0
     max_reject_fraction: float = 0.0
     max_truncated_fraction: float | None = None
+    max_unknown_fraction: float = 1.0
     num_orphan_parts: int = 0
     orphan_parts: tuple[str, ...] = ()
     started: float = 0.0
@@ -203,7 +206,7 @@ def judge(
         The content of `_summary.json`. `complete`: every file could be reached, and every planned
         part is in the folder, no row twice. `success`: complete, and every gate is passed.
         `failed_gates` names the other gates like their options; `parts_of_inputs_gone` is the gate
-        for parts of inputs that are missing.
+        for parts of inputs that are missing. `mostly_unknown` has the rows above its gate.
     """
     total = goal.carried + new
     summary = total.summary
@@ -218,11 +221,13 @@ def judge(
     complete = counted and whole
     input_rows = total.input_rows + total.failed_rows if goal.rows is None else goal.rows
     most_cut = goal.max_truncated_fraction
+    mostly_unknown = _mostly_unknown(total, goal.max_unknown_fraction)
     gates = {
         "parts_of_inputs_gone": not goal.num_orphan_parts,
         "min_rows": input_rows >= goal.min_rows,
         "max_reject_fraction": share <= goal.max_reject_fraction,
         "max_truncated_fraction": most_cut is None or summary.truncated_fraction <= most_cut,
+        "max_unknown_fraction": not mostly_unknown,
     }
     return {
         "complete": complete,
@@ -241,6 +246,9 @@ def judge(
         "truncated": summary.truncated,
         "truncated_fraction": summary.truncated_fraction,
         "windowed": summary.windowed,
+        **summary.unknown.described(),
+        "max_unknown_fraction": goal.max_unknown_fraction,
+        "mostly_unknown": mostly_unknown,
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
         "other_scripts": total.other_scripts,
@@ -248,7 +256,10 @@ def judge(
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         "clipped": summary.clipped,
-        "caveats": [asdict(own) for own in clipped_caveat(summary.clipped or 0)],
+        "caveats": [
+            asdict(own)
+            for own in (*unknown_caveat(summary.unknown), *clipped_caveat(summary.clipped or 0))
+        ],
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
         "parts_kept": new.parts_kept,
@@ -269,6 +280,25 @@ def judge(
     }
 
 
+_ALL_ROWS = "all rows"
+_JUDGED_ROWS = 20
+"""Fewest scored rows of a language that is judged by itself: fewer may be stray words."""
+
+
+def _mostly_unknown(total: RunTotals, most: float) -> dict[str, float]:
+    """Return the share of unknown tokens of all rows, and of each language, where it is too high.
+
+    All rows are judged, however few they are.
+    """
+    judged = {_ALL_ROWS: total.summary} | {
+        words_for(name): total.languages[name]
+        for name in by_name(total.languages)
+        if total.languages[name].scored >= _JUDGED_ROWS
+    }
+    shares = {name: summary.unknown.fraction or 0.0 for name, summary in judged.items()}
+    return {name: share for name, share in shares.items() if share > most}
+
+
 def summary_of_languages(
     total: RunTotals, signatures: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
@@ -285,6 +315,7 @@ def summary_of_languages(
             "rejected": summary.rows - summary.scored,
             "reasons": dict(sorted(summary.reasons.items())),
             "truncated": summary.truncated,
+            **summary.unknown.described(),
             **summary.means,
             "clipped": summary.clipped,
             "signature": signatures.get(language),

@@ -392,6 +392,7 @@ def _goal(
         min_rows=options.min_rows,
         max_reject_fraction=options.max_reject_fraction,
         max_truncated_fraction=options.max_truncated_fraction,
+        max_unknown_fraction=options.max_unknown_fraction,
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[: records.SHOWN_FAILURES],
         started=planned.started,

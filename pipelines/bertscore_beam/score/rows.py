@@ -53,6 +53,10 @@ def rows_of_part(scores: Mapping[str, pa.Array]) -> records.FoundRows:
         if column is not None:  # some are only in parts whose rows may differ in them
             nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
             found.values[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
+    if dump.columns.UNKNOWN in scores:
+        counted = (scores[name] for name in dump.columns.UNKNOWN_COLUMNS)
+        tokens = dump.columns.counted_tokens(*counted)
+        found.values["text_tokens"], found.values["unknown_tokens"] = tokens
     found.found[:] = scores[dump.columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
     found.reasons[:] = scores[dump.columns.ERROR].to_pylist()
     return found
@@ -75,6 +79,7 @@ def taken_rows(
         empty_reference=words == dump.Reason.EMPTY_REFERENCE,
         counted_as_empty=words == dump.Reason.COUNTED_AS_EMPTY,
         only_special=words == dump.Reason.ONLY_SPECIAL_TOKENS,
+        unknown_weighs_nothing=np.zeros(len(values), dtype=np.bool_),
     )
     taken = ScoredRows(rows=rows[is_found], scores=scores, work=Work())
     return taken, rows[~is_found]

@@ -14,7 +14,7 @@ from bertscore_beam import dump
 from bertscore_beam.idf import IdfTables
 from bertscore_beam.records import LanguageRows, RowScores, RunSettings
 from bertscore_core import Scores, ScoreSummary, Signature
-from bertscore_core.stats import MEASURES
+from bertscore_core.stats import MEASURES, NOT_COUNTED
 from bertscore_core.tokens import BoolArray, IntArray, Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
@@ -87,6 +87,7 @@ class ScoredPairs:
             self.scores.raw_f1[scored],
             truncated=self.scores.truncated[scored],
             windowed=self.scores.windows[scored] > 1,
+            unknown=self.scores.select(scored).unknown,
             rows=int(np.count_nonzero(chosen)),
             reasons=Counter(reason for reason in reasons if reason is not None),
             rejected_reasons=Counter(
@@ -116,6 +117,10 @@ class ScoredPairs:
         result[dump.columns.BEST_REFERENCE] = self.lay_out(scores.best_reference, scored)
         result[dump.columns.CANDIDATE_TOKENS] = self.lay_out(scores.candidate_tokens, seen)
         result[dump.columns.REFERENCE_TOKENS] = self.lay_out(scores.reference_tokens, seen)
+        counted = seen & (scores.text_tokens != NOT_COUNTED)
+        result[dump.columns.TEXT_TOKENS] = self.lay_out(scores.text_tokens, counted)
+        share = scores.unknown_share
+        result[dump.columns.UNKNOWN] = self.lay_out(share, seen & ~np.isnan(share))
         result[dump.columns.TRUNCATED] = self.lay_out(scores.truncated, seen)
         if windowed:
             result[dump.columns.WINDOWS] = self.lay_out(scores.windows, seen)
@@ -141,6 +146,12 @@ def _score_reasons(scores: Scores) -> npt.NDArray[np.object_]:
     return reasons
 
 
+_UNKNOWN_WEIGHS_NOTHING = (
+    "The model knows no token of the candidate or of a reference, and the unknown token weighs 0, "
+    "since every reference that was counted for idf holds it. Choose a model that knows the "
+    "language."
+)
+
 SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata.
 
@@ -155,6 +166,7 @@ class ScoredTable:
     Attributes:
         table: All rows, in their order.
         rejected: Reason of each row without scores, by its position in the table.
+        messages: A sentence about some of these rows, by their position.
         work: The work of the device.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: Rows whose references are plainly in another script than the language of the
@@ -166,6 +178,7 @@ class ScoredTable:
     table: pa.Table
     summary: ScoreSummary
     rejected: Mapping[int, str]
+    messages: Mapping[int, str]
     work: Work
     languages: Mapping[str, LanguageRows]
     other_scripts: int
@@ -207,6 +220,9 @@ def with_scores(
         table=dump.columns.append_scores(rows.table, added, metadata),
         summary=pairs.summary(),
         rejected=pairs.rejected(),
+        messages=dict.fromkeys(
+            pairs.rows[pairs.scores.unknown_weighs_nothing].tolist(), _UNKNOWN_WEIGHS_NOTHING
+        ),
         work=pairs.work,
         languages=_by_language(pairs, languages, settings),
         other_scripts=others,

@@ -18,6 +18,7 @@ from bertscore_beam.run import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
 from bertscore_core import Signature
+from bertscore_core.stats import unknown_words
 
 # Estimate the time of a run for `--dry-run`, from the pace of earlier runs.
 
@@ -65,12 +66,15 @@ def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Return the table of the languages of a summary; none if all rows are scored alike."""
     if "languages" not in summary:
         return ()
-    columns = ("language", "rows", "scored", "precision", "recall", "f1", "reasons")
+    unknown = any(sums["unknown_fraction"] for sums in summary["languages"].values())
+    of_unknown = ("unknown",) if unknown else ()
+    columns = ("language", "rows", "scored", *of_unknown, "precision", "recall", "f1", "reasons")
     rows = [
         (
             language,
             f"{sums['rows']:,}",
             f"{sums['scored']:,}",
+            *((f"{sums['unknown_fraction'] or 0:.1%}",) if unknown else ()),
             *(_mean(sums[name]) for name in ("precision", "recall", "f1")),
             ", ".join(f"{reason} {number:,}" for reason, number in sums["reasons"].items()),
         )
@@ -96,6 +100,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     warnings = (
         _truncated_words(summary, length),
+        _language_words(summary),
         _unused_words(spec, summary),
         _script_words(summary, settings.script_language),
         no_groups_words(summary, spec.group_by),
@@ -113,6 +118,11 @@ def _truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
         "what comes after is not in their scores. The column bertscore_truncated marks them. "
         "--long-text windows scores whole texts."
     )
+
+
+def _language_words(summary: Mapping[str, Any]) -> str | None:
+    languages = summary.get("languages", {}).items()
+    return unknown_words({name: sums["unknown_fraction"] for name, sums in languages})
 
 
 def _script_words(summary: Mapping[str, Any], language: str) -> str | None:
@@ -215,6 +225,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
     rows += [("field dropped", f"{name}, which {n:,} rows have") for name, n in dropped]
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
+    rows += _unknown_rows(summary)
     if summary["windowed"]:
         rows.append(("scored in windows", f"{summary['windowed']:,}"))
     if summary["num_parts_of_inputs_gone"]:
@@ -236,6 +247,19 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     return Shown("BERTScore", ("", ""), rows)
 
 
+def _unknown_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    unknown, others = summary.get("unknown_tokens"), summary.get("unknown_not_counted")
+    words = []
+    if unknown:
+        words.append(
+            f"{unknown:,} of {summary['text_tokens']:,} ({summary['unknown_fraction']:.2%}); "
+            f"{summary['only_unknown_tokens']:,} rows have no other"
+        )
+    if others:
+        words.append(f"not known of {others:,} rows, scored by an earlier version")
+    return [("unknown tokens", "; ".join(words))] if words else []
+
+
 def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str, ...]]:
     rejected = summary["rejected_reasons"]
     numbers = (
@@ -249,7 +273,10 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
     """Return a message for each gate that a run has not passed."""
     few = dump.few_rows_words(summary["input_rows"], summary["min_rows"])
-    words = {**summary, "few_rows": few, "listed_in": rejects}
+    shares = (
+        f"{share:.1%} of the tokens of {name}" for name, share in summary["mostly_unknown"].items()
+    )
+    words = {**summary, "few_rows": few, "listed_in": rejects, "unknown_shares": ", ".join(shares)}
     return [_GATES[name].format_map(words) for name in summary["failed_gates"]]
 
 
@@ -268,6 +295,12 @@ _GATES = {
         "{truncated_fraction:.2%} of the scored rows hold a text that was cut, more than "
         "--max-truncated-fraction {max_truncated_fraction:.2%} allows. Shorten the texts, score "
         "all of them (--long-text windows), or choose a model that takes longer ones."
+    ),
+    "max_unknown_fraction": (
+        "the model does not know {unknown_shares}, more than --max-unknown-fraction "
+        "{max_unknown_fraction:.2%} allows: such texts are alike to it, and their scores mean "
+        "little. Choose another model: the default of the language (--language), or a newer "
+        "multilingual one."
     ),
 }
 """What is said of each gate, with the values of the summary."""

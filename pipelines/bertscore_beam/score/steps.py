@@ -177,7 +177,9 @@ class SplitScorer:
         name = split.part_name
         beside = {records.rows_file(name): records.rows_to_bytes(scored.offered)}
         if scored.rejected:
-            beside[records.rows_path(name)] = records.rejected_rows(split, scored.rejected, rows)
+            beside[records.rows_path(name)] = records.rejected_rows(
+                split, scored.rejected, rows, scored.messages
+            )
         if not is_new:
             old = (records.record_path(name), records.rows_path(name))
             self.spec.folder.delete(*(path for path in old if path not in beside))

@@ -8,6 +8,7 @@ from bertscore_core.stats import (
     CaveatKind,
     GroupedRows,
     ScoreStatistics,
+    UnknownTokens,
     caveat_cells,
     caveat_words,
     caveats_of_difference,
@@ -46,6 +47,14 @@ def test_a_mean_has_caveats_of_few_rows_skew_and_clipped_rows():
     assert [(str(one.kind), one.number) for one in pole] == [("few_rows", 7), ("clipped", 2)]
 
 
+def test_rows_with_many_unknown_tokens_have_a_caveat_with_their_share():
+    for unknown, expected in ((5, []), (6, [0.06])):
+        tokens = UnknownTokens(tokens=100, unknown=unknown)
+        found = caveats_of_mean(ScoreStatistics(rows=50, unknown=tokens))
+        assert [one.number for one in found] == expected
+        assert kinds(found) == ["unknown_tokens"] * len(expected)
+
+
 @pytest.mark.parametrize(
     ("rows", "clusters", "expected"),
     [
@@ -64,14 +73,17 @@ def test_a_difference_has_caveats_by_rows_or_by_clusters(rows, clusters, expecte
 def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
     every = [Caveat(kind=kind, number=3) for kind in CaveatKind]
     assert len(caveat_cells(every).split(", ")) == len(every)
-    groups = caveats_of_groups([("en", every), ("de", every[:1]), ("zh", [])])
-    assert [(one.groups, one.such_as) for one in groups] == [(2, "en")] + [(1, "en")] * (
-        len(every) - 1
+    groups = caveats_of_groups([("en", every), ("de", every[:2]), ("zh", [])])
+    assert [(one.groups, one.such_as) for one in groups] == [(2, "en")] * 2 + [(1, "en")] * (
+        len(every) - 2
     )
     said = caveat_words(every, groups, 3)
     assert len(set(said)) == 2 * len(every)
-    assert said[0] == ("There are only 3 rows: the error and the interval are rough, or not known.")
-    assert said[len(every)] == (
+    few = list(CaveatKind).index(CaveatKind.FEW_ROWS)
+    assert said[few] == (
+        "There are only 3 rows: the error and the interval are rough, or not known."
+    )
+    assert said[len(every) + few] == (
         "2 of 3 groups have fewer than 10 rows, such as en: the error and the interval are rough, "
         "or not known."
     )

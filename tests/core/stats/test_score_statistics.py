@@ -27,6 +27,7 @@ def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> stats.Gro
         truncated=rng.random(number) < 0.2,
         reasons={row: "null_candidate" for row in np.flatnonzero(np.isnan(raw[:, 0])).tolist()},
         reused=rng.random(number) < 0.5,
+        tokens=(tokens := rng.integers(-1, 9, number), np.minimum(tokens, 3)),
     )
 
 
@@ -35,7 +36,9 @@ def chosen(rows: stats.GroupedRows, positions: Sequence[int]) -> stats.GroupedRo
     at = np.array(positions, dtype=np.int64)
     names = ("groups", "scores", "raw", "truncated", "reused")
     reasons = {new: rows.reasons[old] for new, old in enumerate(positions) if old in rows.reasons}
-    return replace(rows, reasons=reasons, **{name: getattr(rows, name)[at] for name in names})
+    tokens = None if rows.tokens is None else (rows.tokens[0][at], rows.tokens[1][at])
+    arrays = {name: getattr(rows, name)[at] for name in names}
+    return replace(rows, reasons=reasons, tokens=tokens, **arrays)
 
 
 @settings(max_examples=25, deadline=None)

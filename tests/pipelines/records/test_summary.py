@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from bertscore_beam.dump import Split
 from bertscore_beam.records import FailedSplit, RunGoal, RunTotals, judge
 from bertscore_core import ScoreSummary
+from bertscore_core.stats import UnknownTokens
 from tests.pipelines.records.test_records import splits_of
 
 CUT = "max_truncated_fraction"
@@ -50,6 +51,43 @@ def test_totals_do_not_depend_on_order(counts, generator):
     generator.shuffle(totals)
     middle = len(totals) // 2
     assert RunTotals.sum(totals[:middle]) + RunTotals.sum(totals[middle:]) == expected
+
+
+def unknown(rows: int, unknown: int, **languages: tuple[int, int]) -> RunTotals:
+    """Rows of ten tokens each, and unknown tokens among them; of languages (rows, unknown)."""
+
+    def summary(rows: int, unknown: int) -> ScoreSummary:
+        tokens = UnknownTokens(tokens=10 * rows, unknown=unknown)
+        return ScoreSummary(rows=rows, scored=rows, unknown=tokens)
+
+    return replace(
+        part(rows, rows),
+        summary=summary(rows, unknown),
+        languages={name: summary(*counts) for name, counts in languages.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        (unknown(3, 30), {"all rows": 1.0}),
+        (unknown(30, 150), {}),  # exactly the share that may be unknown
+        (unknown(30, 151), {"all rows": 151 / 300}),
+        (unknown(60, 290, th=(20, 200), en=(40, 90)), {"th": 1.0}),
+        (unknown(60, 240, th=(19, 190), en=(41, 50)), {}),
+        (unknown(0, 0), {}),
+    ],
+)
+def test_all_rows_and_each_language_with_twenty_are_judged_by_their_unknown_tokens(
+    totals, expected
+):
+    rows = totals.summary.rows
+    found = judged(totals, parts=1, rows=rows, min_rows=0, max_unknown_fraction=0.5)
+    assert found["mostly_unknown"] == expected
+    assert found["failed_gates"] == (["max_unknown_fraction"] if expected else [])
+    assert not judged(totals, parts=1, rows=rows, min_rows=0, max_unknown_fraction=1.0)[
+        "failed_gates"
+    ]
 
 
 BOTH, SOME, BROKEN = part(20, 20) + part(10, 10), ["max_reject_fraction"], None

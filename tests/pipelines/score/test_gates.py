@@ -1,5 +1,6 @@
 """What a finished run must come to before it counts as a success."""
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -56,3 +57,64 @@ def test_cut_texts_are_counted_shown_and_warned_of_and_too_many_are_no_success(t
     shown = capsys.readouterr()
     assert "truncated: 0 (0.00%)" in shown.out
     assert "was cut" not in shown.err
+
+
+THAI = ("วันนี้อากาศหนาว", "ฉันหิวมาก", "รถไฟมาสาย"), ("ฉันชอบอ่านหนังสือ", "แมวนอนหลับ", "ตลาดหุ้นตก")
+"""Unrelated texts, each one unknown token for the embedded model."""
+
+
+def test_unrelated_texts_that_the_model_cannot_read_are_no_success(tmp_path, capsys):
+    texts = dict(zip(("candidate", "reference"), map(list, THAI), strict=True))
+    dump, out = tmp_path / "thai.parquet", tmp_path / "out"
+    pq.write_table(pa.table(texts), dump)
+    assert score(dump, out) == cli.TOO_MANY_REJECTS
+    shown, summary = capsys.readouterr(), summary_of(out)
+    assert summary["failed_gates"] == ["max_unknown_fraction"]
+    counts = ("text_tokens", "unknown_tokens", "unknown_fraction", "only_unknown_tokens")
+    assert [summary[name] for name in counts] == [6, 6, 1.0, 3]
+    assert "unknown tokens: 6 of 6 (100.00%); 3 rows have no other" in shown.out
+    assert "100.0% of the tokens of all rows, more than --max-unknown-fraction 50.00%" in shown.err
+    assert not (out / "_SUCCESS").exists()
+    table = read_output(out)
+    assert table["bertscore_f1"].to_pylist() == pytest.approx([1.0] * 3)
+    assert table["bertscore_error"].to_pylist() == [None] * 3
+    assert table["bertscore_unknown"].to_pylist() == [1.0] * 3
+    assert table["bertscore_text_tokens"].to_pylist() == [2] * 3
+    assert score(dump, out, "--max-unknown-fraction", 1) == cli.DONE
+    said = capsys.readouterr().err
+    assert "The model does not know 100.0% of the tokens: such texts are alike to it" in said
+
+
+def test_languages_and_groups_that_the_model_cannot_read_are_named(tmp_path, capsys):
+    """Fewer than 20 rows of a language do not fail a run; they are warned of."""
+    english = ["a cat sat on the mat", "the rain came late"] * 15
+    texts = {
+        "candidate": [*english, *THAI[0]],
+        "reference": [*english, *THAI[1]],
+        "lang": ["en"] * 30 + ["th"] * 3,
+        "system": ["old"] * 32 + ["new"],
+    }
+    dump, out = tmp_path / "mixed.parquet", tmp_path / "out"
+    pq.write_table(pa.table(texts), dump)
+    languages = tmp_path / "languages.yaml"
+    entry = "{model: all-MiniLM-L6-v2}"
+    languages.write_text(f"languages: {{en: {entry}, th: {entry}}}\n")
+    flags = ("--language-column", "lang", "--languages", languages, "--by", "system")
+    assert score(dump, out, *flags) == cli.DONE
+    shown, summary = capsys.readouterr(), summary_of(out)
+    assert summary["languages"]["th"]["unknown_fraction"] == 1.0
+    assert summary["languages"]["th"]["only_unknown_tokens"] == 3
+    assert summary["languages"]["en"]["unknown_tokens"] == 0
+    assert "does not know 100.0% of the tokens of th: such texts are alike to it" in shown.err
+    warned = "1 of 2 groups has more than 5% of their tokens unknown to the model, such as new"
+    assert warned in shown.err
+    assert "100.0% unknown" in shown.out
+    groups = pq.read_table(out / GROUPS_FILE)
+    names, numbers = groups["system"].to_pylist(), groups["bertscore_unknown_tokens"].to_pylist()
+    by_system = dict(zip(names, numbers, strict=True))
+    assert by_system == {None: 6, "new": 2, "old": 4}
+    assert sum(map(int, groups["bertscore_only_unknown_tokens"].to_pylist())) == 6
+    whole = groups.to_pylist()[0]
+    assert whole["bertscore_text_tokens"] == summary["text_tokens"]
+    assert cli.main(["groups", str(out), "--by", "system"]) == cli.DONE
+    assert warned in capsys.readouterr().err

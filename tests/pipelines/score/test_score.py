@@ -95,7 +95,8 @@ def test_columns_pass_through_and_several_references_are_scored(tmp_path):
     signature = Signature.parse(metadata[b"bertscore.signature"].decode())
     assert signature.model == "all-MiniLM-L6-v2"
     assert metadata[b"bertscore.hash"].decode() == signature.upstream_hash()
-    names = (*MEASURES, "best_reference", "candidate_tokens", "reference_tokens", "truncated")
+    tokens = ("candidate_tokens", "reference_tokens", "text_tokens", "unknown")
+    names = (*MEASURES, "best_reference", *tokens, "truncated")
     added = output.column_names[len(given.column_names) :]
     assert added == [f"bertscore_{name}" for name in (*names, "error")]
     assert output.schema.field("bertscore_f1").type == pa.float32()
@@ -147,6 +148,18 @@ def test_row_without_weighted_token_has_no_score(tmp_path):
     assert output["bertscore_f1"].to_pylist() == [None]
     assert summary["f1"] is None
     assert not summary["success"]
+    assert pq.read_table(tmp_path / "out" / "_rejects")["message"].to_pylist() == [None]
+
+
+def test_the_rejects_say_that_it_is_the_unknown_token_that_has_no_weight(tmp_path):
+    table = pa.table({"candidate": ["𓀀", "a cat"], "reference": ["the 𓂀", "a 𓃀 cat"]})
+    pq.write_table(table, tmp_path / "two.parquet")
+    summary = jobs.run_options(
+        jobs.job_options(tmp_path / "two.parquet", tmp_path / "out", idf="corpus")
+    )
+    assert summary["rejected_reasons"] == {"no_weighted_token": 1}
+    (message,) = pq.read_table(tmp_path / "out" / "_rejects")["message"].to_pylist()
+    assert "the unknown token weighs 0" in message
 
 
 def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
