@@ -55,7 +55,6 @@ _NOT_PARQUET: dict[str, Callable[[Path], None]] = {
     "footer length beyond the file": _bytes(lambda data: data[:-8] + b"\xff\xff\xff\x7fPAR1"),
     "no footer length": _bytes(lambda data: data[:-8] + bytes(4) + b"PAR1"),
     "garbage footer": _bytes(lambda data: data[:-80] + b"\x5a" * 72 + data[-8:]),
-    "encrypted footer": _encrypted,
 }
 _BAD_COLUMNS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no reference": (_changed(reference=None), "no reference column 'reference'"),
@@ -80,6 +79,7 @@ _BAD_COLUMNS: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 BAD_FILES: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
     *((name, make, "not_parquet", _WHOLE) for name, make in _NOT_PARQUET.items()),
+    ("encrypted footer", _encrypted, "not_parquet", "got an encrypted file"),
     *((name, make, "bad_columns", words) for name, (make, words) in _BAD_COLUMNS.items()),
     (
         "our columns",

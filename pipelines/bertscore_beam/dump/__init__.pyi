@@ -73,6 +73,7 @@ from .parquet import (
 from .plan import (
     FileReason as FileReason,
     Imports as Imports,
+    Notes as Notes,
     Plan as Plan,
     RejectedError as RejectedError,
     RejectedFile as RejectedFile,
@@ -110,6 +111,7 @@ from .splits import (
     rows_for_workers as rows_for_workers,
     split_runs as split_runs,
 )
+from .text.arrays import json_columns as json_columns
 from .text.text_source import (
     IMPORTS_FOLDER as IMPORTS_FOLDER,
     INPUT_FOLDER as INPUT_FOLDER,

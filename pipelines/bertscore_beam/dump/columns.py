@@ -186,6 +186,11 @@ class TableFields:
         """The columns that every file must have."""
         return (*self.candidates, self.reference_column, *self.choosing)
 
+    def named(self, group_by: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return all columns that a run names, each once, those of groups among them."""
+        groups = (name for name in group_by if name != CANDIDATE_FROM)  # of no input
+        return tuple(dict.fromkeys((*self.needed, *groups)))
+
     @property
     def counted(self) -> list[str]:
         """The columns that are read to count references, each once."""

@@ -1,7 +1,6 @@
 """Parquet files: open them, read their footers and rows, write parts.
 
-Whatever is wrong with the bytes of a file is raised as `InputError`. What prevents reading them (no
-permission, no network) stays an `OSError`.
+Whatever is wrong with a file is raised as `InputError`; see `reading`.
 """
 
 import contextlib
@@ -19,6 +18,7 @@ from bertscore_beam import files
 from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
+from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
 from bertscore_core.errors import InputError
@@ -30,6 +30,8 @@ left for the next run, and the others continue: one bad sector must not stop the
 # Bytes fetched at a time for each column. An object store answers a request in about the time that
 # it takes to send 4 MiB.
 BUFFER_BYTES = 4 * 1024 * 1024
+ARROW_SCHEMA = b"ARROW:schema"
+"""Key of the schema that Arrow writes beside that of Parquet."""
 
 
 # The footers of the files that this process has read last, so that splits share them.
@@ -63,53 +65,66 @@ def open_parquet(
         InputError: If it is not a whole, undamaged Parquet file.
         OSError: If it cannot be reached.
     """
-    with files.open_source(path, size=size, version=version) as source:
+    with files.open_source(path, size=size, version=version) as source, reading(path):
+        if whole:
+            files.fetch(source, 0, files.source_size(source))
+        known = (path, size, version) if version and files.reads_one_version(path) else None
+        file = _opened(source, _footers.get(known), timestamp_unit)
+        if known is not None and not whole:
+            with _footers_lock:
+                _footers[known] = file.metadata
+                if len(_footers) > _MOST_FOOTERS:
+                    _footers.pop(next(iter(_footers)))
+        yield file, source
+
+
+def _opened(
+    source: pa.NativeFile | files.RemoteFile, footer: pq.FileMetaData | None, unit: str
+) -> pq.ParquetFile:
+    options = {
+        "buffer_size": BUFFER_BYTES,
+        "pre_buffer": False,
+        "coerce_int96_timestamp_unit": unit,
+    }
+    try:
+        return pq.ParquetFile(source, metadata=footer, **options)
+    except pa.ArrowNotImplementedError:
+        # Of a type that Arrow does not know, such as Int128 of Polars. It can read the file by the
+        # types of Parquet alone, if it does not find its own schema.
+        length = _footer_length(source)
+        source.seek(files.source_size(source) - 8 - length)
+        data = source.read(length + 8).replace(ARROW_SCHEMA, types.HIDDEN_SCHEMA)
+        return pq.ParquetFile(
+            source, metadata=pq.read_metadata(pa.BufferReader(b"PAR1" + data)), **options
+        )
+
+
+def _footer_length(source: pa.NativeFile | files.RemoteFile) -> int:
+    source.seek(files.source_size(source) - 8)
+    return int.from_bytes(source.read(4), "little")
+
+
+def _encrypted(file: pq.ParquetFile, source: pa.NativeFile | files.RemoteFile) -> tuple[str, ...]:
+    """Return the columns that are encrypted in a file whose footer is not.
+
+    Such a footer is signed: it is longer than what it says. pyarrow 25 crashes the process if it is
+    asked for what the footer says of an encrypted column, so these are found by reading a row.
+    """
+    sizes = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+    first = next((number for number, group in enumerate(sizes) if group.num_rows), None)
+    if first is None or _footer_length(source) == file.metadata.serialized_size:
+        return ()
+
+    def is_encrypted(name: str) -> bool:
         try:
-            if whole:
-                files.fetch(source, 0, files.source_size(source))
-            known = (path, size, version) if version and files.reads_one_version(path) else None
-            file = pq.ParquetFile(
-                source,
-                metadata=_footers.get(known),
-                buffer_size=BUFFER_BYTES,
-                pre_buffer=False,
-                coerce_int96_timestamp_unit=timestamp_unit,
-            )
-            if known is not None and not whole:
-                with _footers_lock:
-                    _footers[known] = file.metadata
-                    if len(_footers) > _MOST_FOOTERS:
-                        _footers.pop(next(iter(_footers)))
-            yield file, source
-        except InputError:
-            raise
-        except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:
-            raise _damaged(path, error) from error
-        except (OSError, RuntimeError) as error:
-            if not _is_damage(error):
+            next(file.iter_batches(1, row_groups=[first], columns=[name]), None)
+        except OSError as error:
+            if "crypt" not in str(error):
                 raise
-            raise _damaged(path, error) from error
+            return True
+        return False
 
-
-def _is_damage(error: OSError | RuntimeError) -> bool:
-    if isinstance(error, OSError):
-        # Arrow reports damage as OSError without an errno; the operating system sets one.
-        return error.errno is None and type(error) is OSError
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    name = "" if frame is None else frame.tb_frame.f_code.co_filename
-    return "pyarrow" in name
-
-
-def _damaged(path: str, error: BaseException) -> InputError:
-    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if "Expected all lists to be of size" in first_line:
-        return InputError(f"{files.mask_credentials(path)!r}: {types.null_lists_message(())}")
-    return InputError(
-        f"{files.mask_credentials(path)!r} cannot be read as Parquet: got {first_line!r}; expected "
-        "a whole, undamaged Parquet file. Write it again, or leave it out of the input."
-    )
+    return tuple(filter(is_encrypted, dict.fromkeys(file.schema_arrow.names)))
 
 
 # What the footer of a Parquet file says: its columns, its row groups, what needs special care.
@@ -122,7 +137,9 @@ class FileLayout:
     Attributes:
         null_lists: Columns of fixed-size lists in which a list is null: Arrow writes these but
             cannot read them.
-        lost_types: Columns whose logical type the output would not have, each with that type.
+        lost_types: Columns whose logical type the output would not have, each with that type in
+            words.
+        encrypted: Columns that are encrypted.
         utc_times: Whether times of day are marked as UTC.
         int96: Paths of the INT96 columns, which hold timestamps.
         text: How the rows were read, if they once were text, a digest; "" otherwise.
@@ -133,7 +150,8 @@ class FileLayout:
     num_rows: int
     file_size: int
     null_lists: tuple[str, ...] = ()
-    lost_types: tuple[str, ...] = ()
+    lost_types: tuple[tuple[str, str], ...] = ()
+    encrypted: tuple[str, ...] = ()
     utc_times: bool = False
     int96: tuple[str, ...] = ()
     text: str = ""
@@ -155,12 +173,14 @@ def read_layout(
         OSError: If it cannot be reached.
     """
     with open_parquet(path, size=size, version=version) as (file, source):
-        footer = file.metadata
+        footer, encrypted = file.metadata, _encrypted(file, source)
         schema, text = without_lines(types.text_enums(file.schema, file.schema_arrow))
         listed = [
             name
             for name in candidates
-            if schema.names.count(name) == 1 and is_list(schema.field(name).type)
+            if schema.names.count(name) == 1
+            and name not in encrypted
+            and is_list(schema.field(name).type)
         ]
         lists = [
             number
@@ -178,28 +198,33 @@ def read_layout(
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
         utc_times = types.has_utc_times(file.schema)
+        is_hidden = types.HIDDEN_SCHEMA in (file.schema_arrow.metadata or {})
+        lost = types.lost_types(file.schema, schema, utc_times=utc_times, is_hidden=is_hidden)
         return FileLayout(
             schema=schema,
             row_groups=groups,
             num_rows=footer.num_rows,
             file_size=files.source_size(source),
-            null_lists=types.null_lists(file),
-            lost_types=tuple(types.lost_types(file.schema, schema, utc_times=utc_times)),
+            null_lists=types.null_lists(file, encrypted),
+            lost_types=tuple(lost),
+            encrypted=encrypted,
             utc_times=utc_times,
             int96=types.int96_paths(file.schema),
             text=text,
         )
 
 
-def exact_unit(path: str) -> str:
-    """Return the unit in which no INT96 timestamp of a file changes.
+def exact_unit(path: str, left_out: Collection[str] = ()) -> str:
+    """Return the unit in which no INT96 timestamp of a file changes, but for columns left out.
 
     This reads these columns, unless Spark wrote the file: its timestamps are microseconds.
     """
     with open_parquet(path) as (file, source):
         if types.SPARK_VERSION in (file.metadata.metadata or {}):
             return types.COARSE
-        paths = types.int96_paths(file.schema)
+        paths = types.int96_paths(file.schema, left_out)
+        if not paths:
+            return types.COARSE
         units = types.exact_units(file, source, paths, range(file.metadata.num_row_groups))
         if not units:
             raise InputError(types.not_exact_message(paths))
@@ -295,7 +320,10 @@ def read_parquet(
         whole=columns is None and split.num_rows == split.file_rows,
     ) as (file, source):
         names = None if columns is None else roots_of(file.schema_arrow, columns)
-        if names is not None and LINE_COLUMN in file.schema_arrow.names:
+        if names is None and split.left_out:
+            every = dict.fromkeys(file.schema_arrow.names)
+            names = [name for name in every if name not in split.without]
+        elif names is not None and LINE_COLUMN in file.schema_arrow.names:
             names.append(LINE_COLUMN)
         for row_group, pieces in itertools.groupby(splits, row_group_of):
             *_, last = pieces

@@ -8,11 +8,12 @@ its reason and never stops the others.
 import errno
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from bertscore_beam.dump.splits import (
     plan_file,
     rows_for_workers,
 )
+from bertscore_beam.dump.text.arrays import json_columns
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import COARSE, null_lists_message
@@ -91,12 +93,14 @@ class Resources:
         files_in_flight: Most files that are looked at in parallel.
         imports: The imports of files of text; None if there are none.
         group_by: Columns that make groups. Some file must have each of them.
+        drop: Columns to leave out of the output. Some file must have each of them.
     """
 
     workers: int | None = None
     files_in_flight: int = files.FILES_IN_FLIGHT
     imports: "Imports | None" = None
     group_by: Sequence[str] = ()
+    drop: Sequence[str] = ()
 
 
 USUAL = Resources()
@@ -116,6 +120,7 @@ class Plan:
         sketched: Files of text that must be imported first. Their splits are estimated from the
             first rows, and cannot be read.
         census: What the columns of languages and groups hold, if they were counted.
+        notes: What users must know of columns that are read in another way than they are written.
     """
 
     splits: Sequence[Split]
@@ -124,6 +129,7 @@ class Plan:
     digest: str
     sketched: tuple[TextFile, ...] = ()
     census: Census = field(default_factory=Census)
+    notes: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int | None:
@@ -259,10 +265,49 @@ def rejection_to_json(reason: FileReason, message: str) -> bytes:
     return json.dumps({"reason": reason, "message": message}).encode()
 
 
-# Look at files: reject those that cannot be scored, cut the others into splits.
-
 _SHOWN = 3
-"""Reasons shown where no file is left."""
+"""Most names, or reasons, that a message shows."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """The columns that are read in another way than they are written, collected file by file.
+
+    Attributes:
+        as_json: Columns of JSON lines whose values are of several types, by name or dotted path.
+        left_out: Columns that cannot be kept as they are, each with its type.
+        dropped: Columns that were left out since this was wanted.
+    """
+
+    as_json: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
+    dropped: set[str] = field(default_factory=set)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The notes as sentences."""
+        found = []
+        if self.as_json:
+            found.append(
+                "Values of several types in columns of JSON lines: got "
+                f"{_listed(map(repr, self.as_json))}; each value is kept as its JSON, a text, in "
+                "all rows of such a file."
+            )
+        if self.left_out:
+            found.append(
+                "Columns are left out of the output, since they cannot be read and written without "
+                f"a loss: {_listed(self.left_out)}. --drop-columns leaves them out without a word."
+            )
+        return tuple(found)
+
+
+def _listed(names: Iterable[str]) -> str:
+    first = sorted(names)
+    more = f" and {len(first) - _SHOWN:,} more" if len(first) > _SHOWN else ""
+    return ", ".join(first[:_SHOWN]) + more
+
+
+# Look at files: reject those that cannot be scored, cut the others into splits.
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +315,9 @@ class _Wanted:
     fields: columns.TableFields
     choosing: Mapping[str, str]
     groups: GroupColumns
+    named: tuple[str, ...]
+    drop: Sequence[str]
+    notes: Notes
 
 
 _Measured: TypeAlias = tuple[Split, Sequence[RowGroup], TextFile | None]
@@ -306,8 +354,9 @@ def plan_inputs(
     root = inputs.common_folder([file.root for file in found])
     names = inputs.input_names([file.path for file in found], root)
     groups = GroupColumns(resources.group_by)
-    wanted = _Wanted(fields, fields.choosing if choosing is None else choosing, groups)
-    needed = (*fields.candidates, fields.reference_column, *wanted.choosing)
+    choosing = fields.choosing if choosing is None else choosing
+    named = fields.named((*choosing, *resources.group_by))
+    wanted = _Wanted(fields, choosing, groups, named, resources.drop, Notes())
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -321,7 +370,7 @@ def plan_inputs(
                 file_version=file.version,
                 partitions=inputs.partitions_of(file.path),
             )
-            text = TextFile.of(file, needed)
+            text = TextFile.of(file, wanted.named, fields.reference_column)
             if text is None:
                 return _parquet(blank, wanted)
             return _text(blank, text, wanted, resources.imports)
@@ -334,6 +383,7 @@ def plan_inputs(
     if not measured:
         raise _nothing_left(rejected)
     groups.check()
+    _check_dropped(resources.drop, wanted.notes.dropped)
     most_rows = target_rows
     if most_rows is None:
         rows = sum(group.pairs for _, groups_of_file, _ in measured for group in groups_of_file)
@@ -342,13 +392,14 @@ def plan_inputs(
     splits = Splits.of(split for file in measured for split in _cut(file, most_rows, target_bytes))
     identities = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     candidates = fields.several or fields.candidate_column
-    named = (candidates, fields.reference_column, *wanted.choosing.items())
+    read = (candidates, fields.reference_column, *wanted.choosing.items())
     return Plan(
         splits=splits,
         rejected_files=rejected,
         split_rows=most_rows,
-        digest=_digest(identities, named),
+        digest=_digest(identities, read),
         sketched=tuple(sketched for *_, sketched in measured if sketched is not None),
+        notes=wanted.notes.words,
     )
 
 
@@ -366,28 +417,75 @@ def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
 def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank, wanted.fields.candidates)
+    blank = _without(blank, layout.schema, wanted, _unkept(layout, wanted))
     _check_schema(blank, layout.schema, wanted)
     # Without candidates only references are read, and other columns may be as they like.
     scores = bool(wanted.fields.candidates)
     reference = columns.root_of(layout.schema, wanted.fields.reference_column)
-    null_lists = [name for name in layout.null_lists if scores or name == reference]
+    read = layout.null_lists if scores else {reference} & {*layout.null_lists}
+    null_lists = [name for name in read if name not in blank.without]
     if null_lists:
         raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
-    if scores and layout.lost_types:
-        raise RejectedError(
-            FileReason.BAD_COLUMNS,
-            f"columns have types that would be lost: got {', '.join(layout.lost_types)}; expected "
-            "types that Arrow writes as it reads them. Cast these columns, to text for example, or "
-            "leave them out.",
-        )
     unit = COARSE
     if scores and layout.int96:
         with _rejecting(FileReason.BAD_COLUMNS):
-            unit = exact_unit(blank.path)
+            unit = exact_unit(blank.path, blank.without)
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
     return shared, layout.row_groups, None
+
+
+def _unkept(layout: FileLayout, wanted: _Wanted) -> dict[str, str]:
+    """Return the columns that cannot be kept, in words; reject the file if the run names one."""
+    named = {columns.root_of(layout.schema, name) for name in wanted.named}
+    encrypted = [name for name in layout.encrypted if name in named]
+    if encrypted:
+        raise RejectedError(
+            FileReason.BAD_COLUMNS,
+            f"columns cannot be read here: got {_listed(map(repr, encrypted))}, encrypted; "
+            "expected them without encryption. Decrypt them.",
+        )
+    lost = [words for name, words in layout.lost_types if name in named]
+    if lost and wanted.fields.candidates:
+        raise RejectedError(
+            FileReason.BAD_COLUMNS,
+            f"columns have types that would be lost: got {_listed(lost)}; expected types that "
+            "Arrow writes as it reads them. Cast these columns, to text for example.",
+        )
+    unkept: dict[str, str] = {}
+    for name, words in layout.lost_types:
+        unkept[name] = f"{unkept[name]}, {words}" if name in unkept else words
+    return unkept | {name: f"{name!r} (encrypted)" for name in layout.encrypted}
+
+
+def _without(
+    blank: Split,
+    schema: pa.Schema,
+    wanted: _Wanted,
+    unkept: Mapping[str, str] = MappingProxyType({}),
+) -> Split:
+    """Leave columns out that are to be dropped, or that cannot be kept, and note them."""
+    if not wanted.fields.candidates:  # nothing is written
+        return blank
+    names = _with_partitions(schema, blank).names
+    dropped = {name for name in wanted.drop if name in names}
+    wanted.notes.dropped.update(dropped)
+    wanted.notes.left_out.update(words for name, words in unkept.items() if name not in dropped)
+    left_out = sorted(dropped.union(unkept))
+    return replace(blank, left_out=json.dumps(left_out)) if left_out else blank
+
+
+def _with_partitions(schema: pa.Schema, blank: Split) -> pa.Schema:
+    return inputs.with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
+
+
+def _check_dropped(drop: Sequence[str], found: Collection[str]) -> None:
+    if missing := [name for name in drop if name not in found]:
+        raise InputError(
+            f"no column to drop: got {_listed(map(repr, missing))}, which no file has; expected "
+            "names of columns of the input, not of fields in them. Correct --drop-columns."
+        )
 
 
 def _text(blank: Split, text: TextFile, wanted: _Wanted, imports: Imports | None) -> _Measured:
@@ -398,6 +496,7 @@ def _text(blank: Split, text: TextFile, wanted: _Wanted, imports: Imports | None
         else:
             schema = layout.schema
     header = " The first line of the file names them." if text.kind.has_header else ""
+    blank = _without(blank, schema, wanted)
     _check_schema(blank, schema, wanted, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
@@ -445,8 +544,11 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
 
 
 def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = "") -> None:
-    schema = inputs.with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
+    schema = _with_partitions(schema, blank)
+    kept = [column for column in schema if column.name not in blank.without]
+    schema = pa.schema(kept, metadata=schema.metadata)
     try:
+        _check_no_json(schema, wanted)
         among = wanted.fields.reference_column in wanted.fields.candidates
         several = check_candidates(schema, wanted.fields.candidates, among=among)
         columns.check_columns(schema, None, wanted.fields.reference_column)
@@ -459,6 +561,19 @@ def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = 
     if several:
         schema = schema.append(pa.field(columns.CANDIDATE_FROM, pa.string()))
     wanted.groups.look(schema, blank.input_name)
+
+
+def _check_no_json(schema: pa.Schema, wanted: _Wanted) -> None:
+    """Check that the run names no column of JSON, and note these."""
+    found = set(json_columns(schema))
+    for name in wanted.named:
+        if any(f"{name}.".startswith(f"{column}.") for column in found):
+            raise InputError(
+                f"the column {name!r} has values of several types: got them as JSON, from an "
+                "import; expected values of one type. Give the file of text itself: then only "
+                "the rows whose values do not fit are rejected."
+            )
+    wanted.notes.as_json.update(found)
 
 
 @contextmanager
@@ -516,7 +631,7 @@ def _identity(split: Split) -> tuple[str | int | None, ...]:
 # A plan as a file: saved beside the output, so that the job itself carries only its path.
 
 # Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 5
+_PLAN_FORMAT = 6
 _PLAN_KEY = b"bertscore.plan"
 
 
@@ -528,6 +643,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
         "digest": plan.digest,
         "rejected_files": [asdict(file) for file in plan.rejected_files],
         "census": asdict(plan.census),
+        "notes": plan.notes,
     }
     table = Splits.of(plan.splits).table
     sink = pa.BufferOutputStream()
@@ -557,6 +673,7 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
             split_rows=int(rest["split_rows"]),
             digest=str(rest["digest"]),
             census=Census(**rest["census"]),
+            notes=tuple(map(str, rest["notes"])),
         )
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(

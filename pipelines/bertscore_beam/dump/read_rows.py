@@ -3,7 +3,7 @@
 import io
 from collections import deque
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from bertscore_beam.dump.columns import roots_of
 from bertscore_beam.dump.inputs import of_one_version, with_partitions
 from bertscore_beam.dump.parquet import read_parquet
+from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.parsers import Lines, take_lines
 from bertscore_beam.dump.text.text_source import TextFile
@@ -60,11 +61,14 @@ class SplitReader:
         """
         # What was made of a file of text is of one version.
         with of_one_version(split.path, "" if split.data else split.file_version):
-            table, lines = take_lines(self._read_parquet(split))
-        table = with_partitions(table, split.partitions)
-        if self._columns is not None:
-            table = table.select(roots_of(table.schema, self._columns))
-        return SplitRows(table=table, lines=lines)
+            table = self._read_parquet(split)
+        with reading(split.path):  # what it holds may be forged
+            rows = _rows_of(table, split)
+            if self._columns is not None:
+                rows = replace(
+                    rows, table=rows.table.select(roots_of(rows.table.schema, self._columns))
+                )
+        return rows
 
     def close(self) -> None:
         """Close the file that is open, if there is one."""
@@ -110,5 +114,11 @@ def read_text(text: TextFile, split: Split) -> SplitRows:
     """
     made = io.BytesIO()
     write_rows(text, made)
-    table, lines = take_lines(pq.ParquetFile(made).read())
-    return SplitRows(table=with_partitions(table, split.partitions), lines=lines)
+    return _rows_of(pq.ParquetFile(made).read(), split)
+
+
+def _rows_of(table: pa.Table, split: Split) -> SplitRows:
+    table, lines = take_lines(table)
+    table = with_partitions(table, split.partitions)
+    left_out = [name for name in dict.fromkeys(table.column_names) if name in split.without]
+    return SplitRows(table=table.drop_columns(left_out) if left_out else table, lines=lines)

@@ -11,6 +11,7 @@ is cut as the Parquet file that is made of it.
 
 import hashlib
 import itertools
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -74,6 +75,7 @@ class Split:
         text: How a file of text was read, a digest; "" for Parquet.
         data: The Parquet file that was made of a file of text; "" for Parquet.
         partitions: Partition columns of the file, as `inputs.partitions_of` returns them.
+        left_out: Columns that are not read, as JSON; "" for none.
     """
 
     path: str
@@ -92,6 +94,12 @@ class Split:
     text: str = ""
     data: str = ""
     partitions: str = ""
+    left_out: str = ""
+
+    @property
+    def without(self) -> frozenset[str]:
+        """The columns that are not read."""
+        return frozenset(json.loads(self.left_out or "[]"))
 
     @property
     def about_rows(self) -> int:
@@ -114,8 +122,10 @@ class Split:
 
         16 hexadecimal digits. It is the same for all splits of a file.
         """
-        is_plain = not (self.text or self.partitions)
-        return "" if is_plain else _digest(self.text or "parquet", "", "", self.partitions)
+        left_out = (self.left_out,) if self.left_out else ()
+        if not (self.text or self.partitions or left_out):
+            return ""
+        return _digest(self.text or "parquet", "", "", self.partitions, *left_out)
 
     @property
     def reading(self) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -138,9 +138,12 @@ _READ_ROWS = 4096
 _READ_BYTES = 4 * 1024 * 1024
 
 
-def int96_paths(schema: pq.ParquetSchema) -> tuple[str, ...]:
+def int96_paths(schema: pq.ParquetSchema, left_out: Collection[str] = ()) -> tuple[str, ...]:
     """Return the paths of the INT96 leaves of a file; columns with the same name count once."""
-    return tuple(dict.fromkeys(c.path for c in schema if c.physical_type == "INT96"))
+    paths = dict.fromkeys(c.path for c in schema if c.physical_type == "INT96")
+    return tuple(
+        path for path in paths if not any(f"{path}.".startswith(f"{name}.") for name in left_out)
+    )
 
 
 def exact_units(
@@ -208,24 +211,38 @@ def not_exact_message(paths: Iterable[str]) -> str:
 
 # pyarrow shows the logical type of a group nowhere but in the printed schema.
 _VARIANT = re.compile(r"^\s*\w+ group field_id=\S+ (.*) \(Variant\(\d+\)\) \{$", re.M)
+_TOP_LEVEL = re.compile(r"^  \w+ group field_id=\S+ (.*?)(?: \(.*\))? \{$", re.M)
 _ENUM = "Enum"
+_INT128_BYTES = 16
+HIDDEN_SCHEMA = b"arrow:schema"
+"""Key of Arrow's own schema where Arrow was kept from reading it."""
 
 
-def lost_types(schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool) -> list[str]:
-    """Return the columns whose logical type the output would not have, each with that type.
+def lost_types(
+    schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool, is_hidden: bool = False
+) -> list[tuple[str, str]]:
+    """Return the columns whose logical type the output would not have, each with that in words.
 
     Args:
         schema: Schema of the file.
         arrow: Schema of the rows as they are read, after `text_enums`.
         utc_times: Whether times of day are written as UTC.
+        is_hidden: Whether Arrow was kept from reading its own schema.
     """
-    lost = [f"{name!r} (VARIANT)" for name in _VARIANT.findall(str(schema))]
+    shown = str(schema)
+    lost = []
+    for found in _VARIANT.finditer(shown):
+        *_, root = (group[1] for group in _TOP_LEVEL.finditer(shown, 0, found.end()))
+        lost.append((root, f"{found[1]!r} (VARIANT)"))
     again = _written(arrow.remove_metadata(), utc_times=utc_times)
     if len(again) == len(schema):
         kinds = (_logical_types(either) for either in (schema, again))
-        for column, before, after in zip(schema, *kinds, strict=True):
-            if not _is_kept(column.physical_type, before, after):
-                lost.append(f"{column.path!r} ({_words(before)})")
+        roots = (field.name for field, _ in leaves(arrow))
+        for root, column, before, after in zip(roots, schema, *kinds, strict=True):
+            if is_hidden and before["Type"] == "None" and column.length == _INT128_BYTES:
+                lost.append((root, f"{column.path!r} (Int128)"))
+            elif not _is_kept(column.physical_type, before, after):
+                lost.append((root, f"{column.path!r} ({_words(before)})"))
     return lost
 
 
@@ -237,6 +254,9 @@ def has_utc_times(schema: pq.ParquetSchema) -> bool:
 
 def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
     """Return the schema with ENUM columns as strings: Arrow reads them as plain bytes."""
+    if HIDDEN_SCHEMA in (arrow.metadata or {}):
+        rest = {key: value for key, value in arrow.metadata.items() if key != HIDDEN_SCHEMA}
+        arrow = arrow.with_metadata(rest or None)
     kinds = [kind["Type"] for kind in _logical_types(schema)]
     if _ENUM not in kinds:
         return arrow
@@ -305,7 +325,7 @@ def _words(kind: dict[str, Any]) -> str:
     return f"{str(kind['Type']).upper()}{utc}"
 
 
-def null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
+def null_lists(file: pq.ParquetFile, encrypted: Collection[str] = ()) -> tuple[str, ...]:
     """Return the columns of fixed-size lists that hold a null list, as far as footers show it."""
     columns = leaves(file.schema_arrow)
     if len(columns) != len(file.schema):
@@ -313,7 +333,8 @@ def null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
     return tuple(
         field.name
         for number, (field, leaf) in enumerate(columns)
-        if pa.types.is_fixed_size_list(field.type)
+        if field.name not in encrypted
+        and pa.types.is_fixed_size_list(field.type)
         and field.type.value_type == leaf
         and field.type.list_size
         and _has_null_list(file, number, field)

@@ -40,6 +40,7 @@ from .paths import (
 from .reach import (
     NotBegunError as NotBegunError,
     before_work as before_work,
+    is_of_client as is_of_client,
     is_refused as is_refused,
     reaching as reaching,
     silenced as silenced,

@@ -69,7 +69,7 @@ def reaching(option: str, *paths: str) -> Iterator[None]:
                 f"{option} {_shown(remote)} cannot be reached: got {got}; expected {expected}. "
                 + cures.get(scheme, f"See what the client for {scheme}:// needs.")
             ) from error
-        if _client(error):
+        if is_of_client(error):
             raise NotBegunError(f"{option} {_shown(remote)} cannot be reached: {got}.") from error
         raise
 
@@ -122,7 +122,7 @@ def _missing(error: BaseException) -> str | None:
             return "credentials"
         if isinstance(cause, socket.gaierror | ConnectionRefusedError):
             return "a connection"
-        if _client(cause):
+        if is_of_client(cause):
             if _NO_CONNECTION.search(kind.__name__):
                 return "a connection"
             if _NO_CREDENTIALS.search(f"{kind.__module__}.{kind.__name__}"):
@@ -139,7 +139,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-def _client(error: BaseException) -> bool:
+def is_of_client(error: BaseException) -> bool:
+    """Tell whether an error is one of the client of a store."""
     return _CLIENTS.match(type(error).__module__) is not None
 
 

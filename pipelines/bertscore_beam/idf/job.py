@@ -70,7 +70,8 @@ class IdfPlan:
     @property
     def texts(self) -> tuple[dump.TextFile, ...]:
         """The input files of text."""
-        return dump.texts_among(self.files, table_fields(self.options).needed)
+        fields = table_fields(self.options)
+        return dump.texts_among(self.files, fields.named(), fields.reference_column)
 
     @property
     def is_too_small(self) -> bool:

@@ -72,7 +72,7 @@ def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
         except dump.RejectedError as error:
             rejected.append(dump.rejected_file(file.path, name, error))
             continue
-        text = dump.TextFile.of(file, _ASSUMED)
+        text = dump.TextFile.of(file, _ASSUMED, _ASSUMED[-1])
         if text is None:
             num_parquet += 1
         else:
@@ -161,12 +161,17 @@ def conclude_import(job: ImportJob) -> run.Outcome:
     plan, folder = job.plan, job.folder
     imports = dump.Imports(folder=folder.root, are_made=True)
 
+    notes = dump.Notes()
+
     def rows_of(text: dump.TextFile) -> int | dump.RejectedFile:
         try:
             layout = imports.layout(text)
         except dump.RejectedError as error:
             return dump.rejected_file(text.path, text.target.rpartition("/")[0], error)
-        return 0 if layout is None else layout.num_rows
+        if layout is None:
+            return 0
+        notes.as_json.update(dump.json_columns(layout.schema))
+        return layout.num_rows
 
     results = list(files.in_parallel(rows_of, plan.texts, files.FILES_IN_FLIGHT))
     late = tuple(result for result in results if isinstance(result, dump.RejectedFile))
@@ -190,6 +195,7 @@ def conclude_import(job: ImportJob) -> run.Outcome:
         },
         warnings=(
             *(f"rejected {run.escape_line(line)}" for line in _rejected_lines(late)),
+            *notes.words,
             *_notices(job),
         ),
     )

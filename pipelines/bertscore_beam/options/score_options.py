@@ -105,6 +105,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             is a success.
         group_by: Columns whose values make groups, such as system and language: the summary has the
             rows, the mean scores and their errors of each. The scores do not depend on it.
+        drop_columns: Columns of the input that the output does not have. A column whose type would
+            be lost (INTERVAL, VARIANT, Int128) is left out in any case, with a notice.
         metrics: Metrics of other libraries on the same rows, a column each: bleu, chrf, chrf++ and
             ter of sacreBLEU, rougel of rouge-score. They run in processes beside the device, and
             need the extra `tune`.
@@ -151,6 +153,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     index: bool = True
     keep_input: bool = False
     group_by: tuple[str, ...] = field(default=(), metadata={**COLUMNS, "name": "by"})
+    drop_columns: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     metrics: tuple[str, ...] = field(default=(), metadata=NAMES)
     allow_shared_baseline: bool = False
     model_memory: int | None = None
@@ -187,7 +190,15 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             "nothing else",
             cure="Texts compared with themselves all score 1.",
         )
-        self._check_texts("candidate_column", "reuse", "registry", "group_by")
+        self._check_texts("candidate_column", "reuse", "registry", "group_by", "drop_columns")
+        named = (*self.candidate_column, self.reference_column, *self.idf_key, *self.idf_group)
+        used = [f"{name}." for name in (*named, self.language_column, *self.group_by) if name]
+        self._check(
+            "drop_columns",
+            not any(name.startswith(f"{drop}.") for name in used for drop in self.drop_columns),
+            "columns that the run does not name",
+            "Leave out those that it needs.",
+        )
         check_group_columns("by", self.group_by)
         check_value(
             "by",

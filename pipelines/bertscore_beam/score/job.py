@@ -51,7 +51,8 @@ def show_score(planned: ScorePlan) -> tuple[run.Shown, ...]:
     if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_words(planned.plan, planned.settings)
-    warnings = [text for text in (words, missing, run.slow_words(planned.texts)) if text]
+    found = (words, missing, run.slow_words(planned.texts), *planned.plan.notes)
+    warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
 
@@ -91,8 +92,9 @@ def begin_score(planned: ScorePlan, folder: run.OutputFolder, say: run.Say) -> S
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
-    if words := without_setting_words(planned.plan, planned.settings):
-        say(words)
+    for words in (without_setting_words(planned.plan, planned.settings), *planned.plan.notes):
+        if words:
+            say(words)
     start_run(job)
     run.keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)

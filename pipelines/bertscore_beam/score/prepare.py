@@ -191,7 +191,7 @@ def plan_score(
         files = imported or dump.expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        texts = dump.texts_among(files, fields.needed)
+        texts = dump.texts_among(files, fields.named(options.group_by), fields.reference_column)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = dump.Imports(
@@ -251,7 +251,7 @@ def _plan_of(
     fields, output = table_fields(options), imports.folder
     candidates = fields.several or fields.candidate_column
     columns = (candidates, options.reference_column, fields.choosing)
-    settings = (*columns, options.group_by, dump.MOST_SPLIT_BYTES, output)
+    settings = (*columns, options.group_by, options.drop_columns, dump.MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
         name = kept_name(files, *settings, target_rows)
@@ -267,6 +267,7 @@ def _plan_of(
             files_in_flight=options.files_in_flight,
             imports=imports,
             group_by=options.group_by,
+            drop=options.drop_columns,
         ),
         written=lambda part: [
             join(output, name)

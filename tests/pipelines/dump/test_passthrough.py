@@ -34,11 +34,12 @@ def passed_through(path: Path) -> Path:
     return part
 
 
-def why_rejected(path: Path) -> str:
+def why_rejected(path: Path, **changes: Any) -> str:
     """Plan a file beside a good one and return why it is rejected."""
     good = path.with_name("good.parquet")
-    pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), good)
-    (rejected,) = plan_pairs(path, good).rejected_files
+    columns = {"candidate": ["a"], "reference": ["b"], "kept": ["c"], "utc": ["d"]}
+    pq.write_table(pa.table(columns), good)
+    (rejected,) = plan_pairs(path, good, **changes).rejected_files
     assert rejected.reason == "bad_columns"
     return rejected.message
 
@@ -84,9 +85,18 @@ def test_a_column_of_duckdb_has_its_type_and_values_in_the_output(tmp_path, expr
 
 
 @pytest.mark.parametrize("kind", DUCKDB_REFUSED)
-def test_a_column_of_duckdb_that_would_lose_its_type_is_named(tmp_path, kind):
+def test_a_column_that_would_lose_its_type_is_left_out_or_refused_where_it_is_needed(
+    tmp_path, kind
+):
     expression, words = DUCKDB_REFUSED[kind]
-    message = why_rejected(write_duckdb(tmp_path / "in.parquet", expression))
+    path = write_duckdb(tmp_path / "in.parquet", expression)
+    plan = plan_pairs(path)
+    (note,) = plan.notes
+    assert words in note
+    rest = ["candidate", "reference", *(["kept"] if kind == "times" else [])]
+    assert dump.read_split(plan.splits[0]).column_names == rest
+    needed = "utc" if kind == "times" else "kept"
+    message = why_rejected(path, resources=dump.Resources(group_by=[needed]))
     assert "columns have types that would be lost: got" in message
     assert words in message
 
@@ -275,8 +285,8 @@ def test_enum_comes_out_as_text(tmp_path):
     assert pq.ParquetFile(part).read()["kept"].to_pylist() == ["x", None]
 
 
-def test_bson_is_named_and_rejected(tmp_path):
-    assert "'kept' (BSON)" in why_rejected(write_json_as(tmp_path / "in.parquet", "BSON"))
+def test_bson_is_left_out_by_name(tmp_path):
+    assert "'kept' (BSON)" in plan_pairs(write_json_as(tmp_path / "in.parquet", "BSON")).notes[0]
 
 
 def test_file_without_rows_keeps_extension_types_inside_lists(tmp_path):

@@ -299,7 +299,9 @@ def test_languages_and_groups_of_all_rows_are_known_when_one_file_is_read_again(
 def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
     path, folder = write(tmp_path / "a.jsonl.gz", rows_of()), jobs.own(tmp_path / "out")
     (file,) = dump.expand_inputs([str(path)])
-    text = dump.TextFile.of(replace(file, size=0, version=""), ["candidate", "reference"])
+    text = dump.TextFile.of(
+        replace(file, size=0, version=""), ["candidate", "reference"], "reference"
+    )
     jobs.import_here([text], folder)
     assert folder.exists(text.footer)
     path.write_bytes(path.read_bytes()[:-9])

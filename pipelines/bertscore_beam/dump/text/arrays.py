@@ -1,15 +1,21 @@
-"""Put parsed rows into Arrow arrays. Each value is looked at alone: none depends on another row."""
+"""Put parsed rows into Arrow arrays. Each value is looked at alone: none depends on another row.
+
+A column that the run does not name takes whatever its values are: where their types differ, all of
+them become texts. So the columns of a file are known only at its end (`to_parquet.write_rows`).
+"""
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.text import parsers
+from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import is_utf8
 
@@ -24,50 +30,133 @@ _OWN_TYPE = {
 }
 
 
+JSON_KEY = b"bertscore.json"
+"""Key in the metadata of a field whose texts are JSON, since its values are of several types."""
+
+Path: TypeAlias = tuple[str | None, ...]
+"""The names that lead to a value of a row; None stands for an item of a list."""
+Drifts: TypeAlias = dict[Path, set[str]]
+"""Of each place with values that its type does not take: the kinds of these."""
+_TEXTS = "texts"
+"""Kind of a list of texts where a single text is expected."""
+
+
+def json_columns(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Yield the columns whose texts are JSON, by name or dotted path."""
+    for member in fields:
+        inner = member
+        while pa.types.is_list(inner.type):
+            inner = inner.type.value_field
+        if _is_json(inner):
+            yield above + member.name
+        elif pa.types.is_struct(inner.type):
+            yield from json_columns(inner.type, f"{above}{member.name}.")
+
+
+def _is_json(field: pa.Field) -> bool:
+    return JSON_KEY in (field.metadata or {})
+
+
+def widened(schema: pa.Schema, drifts: Drifts) -> pa.Schema:
+    """Return the columns in types that take the values that did not fit, too.
+
+    Numbers become uint64 or float64, a text becomes a list of texts where others are, and all else
+    a text: each value's JSON. Applied until nothing drifts, it ends: each type is wider.
+    """
+    return pa.schema([_widened(field, (field.name,), drifts) for field in schema])
+
+
+def _widened(field: pa.Field, path: Path, drifts: Drifts) -> pa.Field:
+    kind, got = field.type, drifts.get(path)
+    if got is not None:
+        wider = _wider(kind, got)
+        as_json = pa.field(field.name, pa.string(), metadata={JSON_KEY: b"1"})
+        return as_json if wider is None else field.with_type(wider)
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_widened(member, (*path, member.name), drifts) for member in kind])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_widened(kind.value_field, (*path, None), drifts))
+    return field.with_type(kind)
+
+
+def _wider(kind: pa.DataType, got: set[str]) -> pa.DataType | None:
+    """Return the type that takes values of some kinds as well; None if only text does."""
+    if pa.types.is_string(kind) and got == {_TEXTS}:
+        return pa.list_(pa.string())
+    if pa.types.is_int64(kind) and got == {"uint"}:
+        return pa.uint64()
+    if pa.types.is_integer(kind) and "float" in got <= {"float", "uint"}:
+        return pa.float64()
+    return None
+
+
 @dataclass(slots=True)
 class Found:
-    """What is found beside the values of some rows: bad ones, and fields that are no columns."""
+    """What is found beside the values of some rows.
 
+    Attributes:
+        names: The columns that the run names: rows that do not fit these are bad.
+        reference: The one of these whose values may be lists.
+        bad: Bad rows.
+        dropped: Fields that are no columns.
+        drifts: Where values of other columns do not fit; they are null.
+    """
+
+    names: Sequence[str] = ()
+    reference: str = ""
     bad: dict[int, parsers.BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
+    drifts: Drifts = field(default_factory=dict)
+
+    def is_named(self, path: Path) -> bool:
+        """Tell whether the run names a place, or one below it."""
+        shown = _shown(path)
+        return any(name == shown or name.startswith(f"{shown}.") for name in self.names)
 
     def members(
         self,
         objects: Sequence[dict[str, Any]],
-        fields: pa.Schema,
-        path: str,
+        fields: Iterable[pa.Field],
+        path: Path,
         places: parsers.Places,
     ) -> list[pa.Array]:
         """Return the members of objects as arrays, and note those that are no columns."""
+        fields = list(fields)
         names = frozenset(member.name for member in fields)
         if not all(map(names.issuperset, objects)):
             for place, content in zip(places.tolist(), objects, strict=True):
                 for name in content.keys() - names:
                     if content[name] is not None:
-                        self.dropped.setdefault(place, set()).add(_below(path, name))
+                        self.dropped.setdefault(place, set()).add(_shown((*path, name)))
         return [
             self._array(
                 [content.get(member.name) for content in objects],
-                member.type,
-                _below(path, member.name),
+                member,
+                (*path, member.name),
                 places,
             )
             for member in fields
         ]
 
     def _array(
-        self, values: Sequence[Any], kind: pa.DataType, path: str, places: parsers.Places
+        self, values: Sequence[Any], field: pa.Field, path: Path, places: parsers.Places
     ) -> pa.Array:
+        kind = field.type
+        if _is_json(field):
+            return pa.array([None if value is None else _as_json(value) for value in values], kind)
         if pa.types.is_struct(kind):
             values = self._only(dict, values, kind, path, places)
             objects = [value or {} for value in values]
-            arrays = self.members(objects, pa.schema(list(kind)), path, places)
+            arrays = self.members(objects, kind, path, places)
             return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=_nulls(values))
         if pa.types.is_list(kind):
+            if pa.types.is_string(kind.value_type):
+                values = [[value] if isinstance(value, str) else value for value in values]
             values = self._only(list, values, kind, path, places)
             lengths = [len(value or ()) for value in values]
             items = list(itertools.chain.from_iterable(filter(None, values)))
-            inner = self._array(items, kind.value_type, path, np.repeat(places, lengths))
+            within = (*path, None), np.repeat(places, lengths)
+            inner = self._array(items, kind.value_field, *within)
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
             return pa.ListArray.from_arrays(offsets, inner, type=kind, mask=_nulls(values))
         if set(map(type, values)) <= {_OWN_TYPE[kind], _NULL}:
@@ -81,15 +170,15 @@ class Found:
             stored = [None if value is None else float(value) for value in stored]
         return pa.array(stored, kind)
 
-    def _fits(self, value: Any, kind: pa.DataType, path: str, place: int) -> bool:
+    def _fits(self, value: Any, kind: pa.DataType, path: Path, place: int) -> bool:
         if value is None:
             return False
         if not _is_of(value, kind):
             self._drift(value, kind, path, place)
             return False
         if isinstance(value, str) and not is_utf8(value):
-            message = f"column {path!r} holds half of a surrogate pair"
-            self.bad.setdefault(place, parsers.BadLine(reason=Reason.INVALID_UTF8, message=message))
+            message = f"column {_shown(path)!r} holds half of a surrogate pair"
+            self._refuse(value, path, place, Reason.INVALID_UTF8, message)
             return False
         return True
 
@@ -98,7 +187,7 @@ class Found:
         wanted: type,
         values: Sequence[Any],
         kind: pa.DataType,
-        path: str,
+        path: Path,
         places: parsers.Places,
     ) -> Sequence[Any]:
         if set(map(type, values)) <= {wanted, _NULL}:
@@ -108,25 +197,40 @@ class Found:
                 self._drift(value, kind, path, place)
         return [value if isinstance(value, wanted) else None for value in values]
 
-    def _drift(self, value: Any, kind: pa.DataType, path: str, place: int) -> None:
-        message = f"column {path!r}: got {parsers.in_words(value)}; expected {kind}"
-        self.bad.setdefault(place, parsers.BadLine(reason=Reason.TYPE_DRIFT, message=message))
+    def _drift(self, value: Any, kind: pa.DataType, path: Path, place: int) -> None:
+        may_be_list = not self.is_named(path) or _shown(path) == self.reference
+        if may_be_list and pa.types.is_string(kind) and _is_list_of_texts(value):
+            self.drifts.setdefault(path, set()).add(_TEXTS)
+            return
+        message = f"column {_shown(path)!r}: got {parsers.in_words(value)}; expected {kind}"
+        self._refuse(value, path, place, Reason.TYPE_DRIFT, message)
+
+    def _refuse(self, value: Any, path: Path, place: int, reason: Reason, message: str) -> None:
+        """Refuse the row of a value that cannot be stored, or else only note it."""
+        if self.is_named(path):
+            self.bad.setdefault(place, parsers.BadLine(reason=reason, message=message))
+        else:
+            self.drifts.setdefault(path, set()).add(parsers.kind_of(value))
 
 
 def object_arrays(
-    rows: Sequence[dict[str, Any] | None], schema: pa.Schema
+    rows: Sequence[dict[str, Any] | None], schema: pa.Schema, text: TextFile
 ) -> tuple[list[pa.Array], Found]:
-    """Return the columns of parsed lines of JSON, in which a row that does not fit is null."""
+    """Return the columns of parsed lines of JSON.
+
+    A row that does not fit the columns that the run names is null in these.
+    """
     objects = [row or {} for row in rows]
     places = np.arange(len(rows))
-    found = Found()
-    arrays = found.members(objects, schema, "", places)
+    found = Found(text.columns, text.reference)
+    arrays = found.members(objects, schema, (), places)
     if not found.bad:
         return arrays, found
     for row in found.bad:
-        objects[row] = {}
-    rest = Found(bad=found.bad)
-    return rest.members(objects, schema, "", places), rest
+        kept = (name for name in objects[row] if not found.is_named((name,)))
+        objects[row] = {name: objects[row][name] for name in kept}
+    rest = replace(found, dropped={})
+    return rest.members(objects, schema, (), places), rest
 
 
 def text_arrays(
@@ -148,9 +252,18 @@ def text_arrays(
     return [pa.array(whole[column::wanted], pa.string()) for column in range(wanted)], found
 
 
-def _below(path: str, name: str) -> str:
-    shown = name.encode("utf-8", "backslashreplace").decode()
-    return f"{path}.{shown}" if path else shown
+def _shown(path: Path) -> str:
+    names = (name for name in path if name is not None)
+    return ".".join(name.encode("utf-8", "backslashreplace").decode() for name in names)
+
+
+def _as_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if is_utf8(text) else json.dumps(value, separators=(",", ":"))
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(item is None or isinstance(item, str) for item in value)
 
 
 def _nulls(values: Iterable[Any]) -> pa.Array:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import is_utf8
+from bertscore_core.errors import InputError
 
 # Where each row of a text file stood, and which are no rows: a column beside its rows.
 #
@@ -33,8 +34,10 @@ PARSER_KEY = b"bertscore.text"
 SOURCE_KEY = b"bertscore.source"
 """Key of the path of that text, if the Parquet file is deleted before anyone can look into it."""
 _PYTHON = ".".join(platform.python_version_tuple()[:2])
-PARSER = f"1, orjson {orjson.__version__}, Python {_PYTHON}"
+PARSER = f"2, orjson {orjson.__version__}, Python {_PYTHON}"
 """Version of everything that decides a value. Files of another one must be written again."""
+_KNOWN = (b"1", b"2")
+"""First words of versions that are read: the lines of their files are told alike."""
 LINE_COLUMN = "bertscore_line"
 """Last column of a Parquet file that was written from text."""
 LINE_TYPE = pa.struct(
@@ -84,7 +87,7 @@ class Lines:
         offsets: First byte of each row in the file, decompressed. Shape (rows,).
         numbers: Line number of each row, from 1; a record of several lines has that of its first.
             Shape (rows,).
-        bad: Rows that could not be read, by position. All their columns are null.
+        bad: Rows that could not be read, by position. The columns that the run names are null.
         dropped: Fields that are no columns, with the number of rows that have them, as
             `fewer_names` returns them.
         file: The file they were read from, if it is not the one that was given.
@@ -112,12 +115,20 @@ def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
     """Return the schema of a Parquet file without what is only there if it was written from text.
 
     With it comes a digest of how the text was read, 16 hexadecimal digits; "" for any other file.
+
+    Raises:
+        InputError: It was written by another version, in a way that this one does not know.
     """
     metadata = dict(schema.metadata or {})
     parser, _ = metadata.pop(PARSER_KEY, None), metadata.pop(SOURCE_KEY, None)
     place = schema.get_field_index(LINE_COLUMN)
     if parser is None or place < 0 or schema.field(place).type != LINE_TYPE:
         return schema, ""
+    if (got := parser.partition(b",")[0]) not in _KNOWN:
+        raise InputError(
+            f"it was made from text by another version of bertscore-beam: got {got!a}; "
+            f"expected one of {', '.join(map(ascii, _KNOWN))}. Import the text again."
+        )
     schema = schema.remove(place).with_metadata(metadata)
     return schema, hashlib.sha256(parser + schema.serialize().to_pybytes()).hexdigest()[:16]
 
@@ -215,13 +226,14 @@ def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
 
 def in_words(value: Any) -> str:
     """Name the kind of a value without showing it."""
-    kind = _kind(value)
+    kind = kind_of(value)
     return {"object": "an object", "list": "a list", "bool": "a boolean", "str": "a string"}.get(
         kind, "a number"
     )
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Return the kind of a value: one of three for numbers, else the name of its Python type."""
     if isinstance(value, dict):
         return "object"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -241,7 +253,7 @@ _NUMBERS = {
 def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
     if value is None:
         return
-    kind = _kind(value) if depth <= _MAX_DEPTH else _TOO_DEEP
+    kind = kind_of(value) if depth <= _MAX_DEPTH else _TOO_DEEP
     seen.kind = _NUMBERS.get(frozenset((seen.kind, kind)), seen.kind or kind)
     if seen.kind == kind == "object":
         for name, inner in value.items():

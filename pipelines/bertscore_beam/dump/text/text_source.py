@@ -17,6 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bertscore_beam.dump import inputs
+from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.text.parsers import PARSER
 from bertscore_beam.files import is_web, mask_credentials, open_source, resolve, source_size
 from bertscore_core.errors import InputError
@@ -51,7 +52,9 @@ class TextFile:
         version: Its version then, "" if it is not known.
         kind: Its format.
         codec: Its compression.
-        columns: Columns to assume in a JSON file without any row.
+        columns: Columns that the run names: those of a JSON file without any row, and the only ones
+            whose values can make a row of JSON bad.
+        reference: The one of these whose values may be texts in some rows and lists in others.
         target: Where the Parquet file goes, below the folder of the run; "" for `_input`.
         parser: Version of what reads it, as the command has it.
     """
@@ -62,11 +65,12 @@ class TextFile:
     kind: inputs.Format
     codec: inputs.Codec
     columns: tuple[str, ...]
+    reference: str = ""
     target: str = ""
     parser: str = PARSER
 
     @classmethod
-    def of(cls, file: inputs.InputFile, columns: Sequence[str]) -> Self | None:
+    def of(cls, file: inputs.InputFile, columns: Sequence[str], reference: str) -> Self | None:
         """Return a file of text; None for Parquet, and for what is no file."""
         kind, codec = inputs.format_of(file.path, file.input_format)
         if kind is inputs.Format.PARQUET or file.trouble is not None:
@@ -78,13 +82,14 @@ class TextFile:
             kind=kind,
             codec=codec,
             columns=tuple(columns),
+            reference=reference,
         )
 
     @property
     def key(self) -> str:
         """Names its version and how it is read; 32 hexadecimal digits."""
         file = (self.path, self.size, self.version)
-        how = (self.parser, self.kind, self.codec, self.columns, self.target)
+        how = (self.parser, self.kind, self.codec, self.columns, self.reference, self.target)
         return hashlib.sha256(json.dumps([file, how]).encode()).hexdigest()[:32]
 
     @property
@@ -108,9 +113,11 @@ class TextFile:
         return f"{IMPORTS_FOLDER}/{self.key}.json"
 
 
-def texts_among(files: Iterable[inputs.InputFile], columns: Sequence[str]) -> tuple[TextFile, ...]:
+def texts_among(
+    files: Iterable[inputs.InputFile], columns: Sequence[str], reference: str
+) -> tuple[TextFile, ...]:
     """Return the files of text; see `TextFile`."""
-    texts = (TextFile.of(file, columns) for file in files)
+    texts = (TextFile.of(file, columns, reference) for file in files)
     return tuple(text for text in texts if text is not None)
 
 
@@ -196,7 +203,8 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    with inputs.of_one_version(text.path, text.version), contextlib.ExitStack() as stack:
+    whole = inputs.of_one_version(text.path, text.version), reading(text.path, text.kind)
+    with whole[0], whole[1], contextlib.ExitStack() as stack:
         if is_web(text.path):
             file, size = stack.enter_context(_open_web(text))
         else:

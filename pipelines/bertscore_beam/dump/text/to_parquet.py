@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import PurePath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from bertscore_beam.dump.columns import text_field
 from bertscore_beam.dump.inputs import Format, cut_name, format_of
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text import parsers
-from bertscore_beam.dump.text.arrays import object_arrays, text_arrays
+from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, widened
 from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
 from bertscore_beam.dump.texts import Reason
@@ -33,10 +33,13 @@ GROUP_BYTES = 32 * 1024 * 1024
 def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | None = None) -> None:
     """Write all rows of a text file as Parquet.
 
+    The file is read once; if values behind its first megabyte do not fit the types that were found
+    there, it is read again, with types that take them.
+
     Args:
         text: The file.
-        sink: Where the Parquet file goes. After an error what it holds must be thrown away: readers
-            may take it for a whole file.
+        sink: Where the Parquet file goes, a stream that can be cut. After an error what it holds
+            must be thrown away: readers may take it for a whole file.
         told: Called now and then with the number of stored bytes that have been read; None for
             nothing.
 
@@ -44,18 +47,33 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
         InputError: It is damaged, not of its format, or has changed since it was found.
         OSError: It cannot be reached.
     """
+    schema = _write_rows(text, sink, None, told)
+    while schema is not None:
+        sink.seek(0)
+        sink.truncate()
+        schema = _write_rows(text, sink, schema, told)
+
+
+def _write_rows(
+    text: TextFile, sink: BinaryIO, schema: pa.Schema | None, told: Callable[[int], None] | None
+) -> pa.Schema | None:
+    """Write the rows in some types; return wider ones if these do not take all values."""
+    drifts: Drifts = {}
     with open_text(text) as stream:
         blocks, sample = stream.blocks(), deque[bytes]()
-        schema = _columns(text, _first_records(text, _noted(blocks, sample)))
+        first = _first_records(text, _noted(blocks, sample))
+        schema = _columns(text, first) if schema is None else schema
         records = read_records(chain(_drained(sample), blocks), text.kind)
-        tables: Iterator[pa.Table] = (to_table(piece, schema, text.kind) for piece in records)
+        tables: Iterator[pa.Table] = (to_table(piece, schema, text, drifts) for piece in records)
         if text.kind.has_header:
             tables = chain([next(tables).slice(1)], tables)
         with _writer(sink, schema) as writer:
             for group in _groups(tables):
-                writer.write_table(group, row_group_size=ROWS)
+                if not drifts:
+                    writer.write_table(group, row_group_size=ROWS)
                 if told is not None:
                     told(stream.count)
+    return widened(schema, drifts) if drifts else None
 
 
 def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
@@ -129,7 +147,7 @@ def _json_schema(text: TextFile, first: parsers.Records) -> pa.Schema:
     rows = [row for row in first.rows if row is not None]
     start = first.data.lstrip()[:2]
     if rows and start not in (b"[\n", b"[\r"):  # an array with an object a line
-        return parsers.infer_schema(rows)
+        return _fitting(parsers.infer_schema(rows), rows, text)
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
         b"{": ("an object over several lines", "Convert it: jq -c . FILE > dump.jsonl"),
@@ -138,6 +156,12 @@ def _json_schema(text: TextFile, first: parsers.Records) -> pa.Schema:
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
         f"object a line. {cure}"
     )
+
+
+def _fitting(schema: pa.Schema, rows: list[Any], text: TextFile) -> pa.Schema:
+    while drifts := object_arrays(rows, schema, text)[1].drifts:
+        schema = widened(schema, drifts)
+    return schema
 
 
 def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
@@ -175,10 +199,14 @@ def with_line_column(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(parsers.LINE_COLUMN, parsers.LINE_TYPE, nullable=False))
 
 
-def to_table(records: parsers.Records, schema: pa.Schema, kind: Format) -> pa.Table:
-    """Return a row for each record, with `LINE_COLUMN`."""
-    if kind is Format.JSONL:
-        arrays, found = object_arrays(records.rows, schema)
+def to_table(
+    records: parsers.Records, schema: pa.Schema, text: TextFile, drifts: Drifts
+) -> pa.Table:
+    """Return a row for each record, with `LINE_COLUMN`; add to what does not fit the columns."""
+    if text.kind is Format.JSONL:
+        arrays, found = object_arrays(records.rows, schema, text)
+        for path, kinds in found.drifts.items():
+            drifts.setdefault(path, set()).update(kinds)
     else:
         arrays, found = text_arrays(records.rows, records.cells, schema)
     lines = _line_array(records, records.bad | found.bad, found.dropped)

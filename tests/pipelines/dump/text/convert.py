@@ -1,7 +1,8 @@
 """Write bytes as a text file, and read the rows that it becomes."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ def text_file(
 ) -> TextFile:
     """Return a file of text, of a format by its name."""
     file = InputFile(path=str(path), size=size, version=version, input_format=input_format)
-    text = TextFile.of(file, ["candidate", "reference"])
+    text = TextFile.of(file, ["candidate", "reference"], "reference")
     assert text is not None
     return text
 
@@ -31,6 +32,17 @@ def convert(path: Path | str, input_format: str = "auto") -> tuple[pa.Table, Lin
     return table, lines
 
 
+def paths_of(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Yield all columns, by name or dotted path."""
+    for field in fields:
+        inner = field.type
+        while pa.types.is_list(inner):
+            inner = inner.value_type
+        yield f"{above}{field.name}"
+        if pa.types.is_struct(inner):
+            yield from paths_of(inner, f"{above}{field.name}.")
+
+
 def in_blocks(data: bytes, size: int) -> Iterator[bytes]:
     """Yield bytes in blocks."""
     return (data[start : start + size] for start in range(0, len(data), size))
@@ -39,9 +51,13 @@ def in_blocks(data: bytes, size: int) -> Iterator[bytes]:
 def parse(
     data: bytes, kind: Format, schema: pa.Schema, *, block: int = 1 << 22, piece: int = 1 << 18
 ) -> tuple[pa.Table, Lines]:
-    """Return the rows of some bytes, without a file; the header counts as one."""
+    """Return the rows of some bytes, without a file; the header counts as one.
+
+    All columns are such as a run names.
+    """
+    text = replace(text_file("a.jsonl"), kind=kind, columns=tuple(paths_of(schema)), reference="")
     records = read_records(in_blocks(data, block), kind, piece)
-    tables = [to_table(some, schema, kind) for some in records]
+    tables = [to_table(some, schema, text, {}) for some in records]
     if not tables:
         return schema.empty_table(), Lines()
     table, lines = take_lines(
