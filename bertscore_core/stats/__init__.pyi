@@ -12,6 +12,7 @@ from .agreement import (
 from .caveats import (
     FEW_CLUSTERS as FEW_CLUSTERS,
     FEW_ROWS as FEW_ROWS,
+    OF_VALUES as OF_VALUES,
     Caveat as Caveat,
     CaveatKind as CaveatKind,
     CaveatOfGroups as CaveatOfGroups,

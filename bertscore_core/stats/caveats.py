@@ -30,6 +30,11 @@ class CaveatKind(StrEnum):
     FEW_ROWS_CARRY = "few_rows_carry"
     FEW_CLUSTERS_CARRY = "few_clusters_carry"
     CLIPPED = "clipped"
+    SEVERAL_TOKENIZERS = "several_tokenizers"
+
+
+OF_VALUES = (CaveatKind.UNKNOWN_TOKENS, CaveatKind.CLIPPED, CaveatKind.SEVERAL_TOKENIZERS)
+"""Kinds that concern the numbers themselves, and not their uncertainty."""
 
 
 class _Words(NamedTuple):
@@ -78,6 +83,12 @@ _WORDS = {
         "rows whose F1 has no bound",
         "means take it as 1 or -1 before rescaling",
     ),
+    CaveatKind.SEVERAL_TOKENIZERS: _Words(
+        "{number:.0f} tokenizers",
+        "Other metrics cut these texts in {number:.0f} ways",
+        "texts that other metrics cut in several ways",
+        "there is no score of one corpus",
+    ),
 }
 
 
@@ -87,8 +98,8 @@ class Caveat:
 
     Attributes:
         kind: What it is.
-        number: How many rows, effective clusters, carriers or clipped rows there are; the share of
-            unknown tokens.
+        number: How many rows, effective clusters, carriers, clipped rows or ways to cut there are;
+            the share of unknown tokens.
     """
 
     kind: CaveatKind
@@ -109,18 +120,26 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     rows = statistics.scored
     number = carriers_of(statistics.histograms[MEASURES.index("f1")])
     few = _of_rows(rows, number) if rows else ()
-    return (*unknown_caveat(statistics.unknown), *few, *clipped_caveat(statistics.clipped))
+    ways = max(map(len, statistics.by_metric.values()), default=0)
+    others = (*clipped_caveat(statistics.clipped), *tokenizers_caveat(ways))
+    return (*unknown_caveat(statistics.unknown), *few, *others)
 
 
-def caveats_of_difference(result: PairedResult, clipped: int) -> tuple[Caveat, ...]:
-    """Return the caveats of a paired difference, of which so many pairs are clipped."""
+def caveats_of_difference(result: PairedResult, clipped: int, ways: int = 1) -> tuple[Caveat, ...]:
+    """Return the caveats of a paired difference.
+
+    Args:
+        result: The difference.
+        clipped: How many of its pairs are clipped.
+        ways: In how many ways the texts of a corpus are cut.
+    """
     clusters = result.effective_clusters
     if clusters is None:
         few = _of_rows(result.pairs, result.carriers)
     else:
         kinds = CaveatKind.FEW_CLUSTERS, CaveatKind.FEW_CLUSTERS_CARRY
         few = _few(kinds, clusters, FEW_CLUSTERS, result.carriers)
-    return (*few, *clipped_caveat(clipped))
+    return (*few, *clipped_caveat(clipped), *tokenizers_caveat(ways))
 
 
 def unknown_caveat(unknown: UnknownTokens) -> tuple[Caveat, ...]:
@@ -133,6 +152,11 @@ def unknown_caveat(unknown: UnknownTokens) -> tuple[Caveat, ...]:
 def clipped_caveat(clipped: int) -> tuple[Caveat, ...]:
     """Return the caveat of a mean over rows of which some are clipped; nothing if none is."""
     return (Caveat(kind=CaveatKind.CLIPPED, number=clipped),) if clipped else ()
+
+
+def tokenizers_caveat(ways: int) -> tuple[Caveat, ...]:
+    """Return the caveat of a corpus whose texts are cut in so many ways; nothing if in one."""
+    return (Caveat(kind=CaveatKind.SEVERAL_TOKENIZERS, number=ways),) if ways > 1 else ()
 
 
 def _of_rows(rows: int, number: float | None) -> tuple[Caveat, ...]:

@@ -297,7 +297,8 @@ class ScoreStatistics(Sums):
         reasons: Number of rows by the reason they have, with and without scores.
         rejected_reasons: The same of the rows without scores alone.
         metrics: Of each other metric the rows that have it, their scores added up as `sums`, and
-            the sum of each of their counts.
+            the sum of each of their counts. A name may have a second word for rows whose texts were
+            cut into words in another way, such as `bleu zh`.
     """
 
     rows: int = 0
@@ -326,9 +327,21 @@ class ScoreStatistics(Sums):
         return _means(self.sums, self.scored)
 
     @property
+    def by_metric(self) -> dict[str, list[tuple[int, ...]]]:
+        """The sums of each other metric, those of rows that were cut alike together."""
+        by_metric: dict[str, list[tuple[int, ...]]] = {}
+        for label, own in self.metrics.items():
+            of_metric = by_metric.setdefault(label.partition(" ")[0], [])
+            of_metric += [own] if own[0] else []
+        return by_metric
+
+    @property
     def metric_means(self) -> dict[str, float]:
         """Mean of each other metric over the rows that have it; NaN of none."""
-        return {name: float(_means(own[1:2], own[0])[0]) for name, own in self.metrics.items()}
+        return {
+            name: float(_means([sum(one[1] for one in own)], sum(one[0] for one in own))[0])
+            for name, own in self.by_metric.items()
+        }
 
     @property
     def raw_means(self) -> Doubles:

@@ -21,7 +21,7 @@ from bertscore_beam.compare.results import Group
 from bertscore_beam.dump import columns
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
-from bertscore_beam.records import FinishedRun, PartRows, metric_rows, read_columns
+from bertscore_beam.records import FinishedRun, PartRows, metric_labels, metric_rows, read_columns
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import clipped_f1, is_clipped
 
@@ -45,10 +45,10 @@ ENTRY = np.dtype(
 
 
 def entry_of(measure: str) -> np.dtype[np.void]:
-    """Return the type of a row of a side: of a metric of corpora it has the counts as well."""
+    """Return the type of a row of a side: of a metric of corpora it has label and counts."""
     if measure not in CORPUS_METRICS:
         return ENTRY
-    return np.dtype([*ENTRY.descr, ("counts", "<i8", (num_counts(measure),))])
+    return np.dtype([*ENTRY.descr, ("label", "<u2"), ("counts", "<i8", (num_counts(measure),))])
 
 
 # Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
@@ -85,6 +85,7 @@ class RowReader:
         files: Number of each input file, in order of appearance; so are the next two.
         groups: Number of each group.
         systems: Number of each system, as the group of its name; of rows without one as (None,).
+        labels: Number of each label of a metric of corpora.
         without_key: Rows left out for a null or NaN in a column of the key.
     """
 
@@ -97,6 +98,7 @@ class RowReader:
         self.groups: dict[Group, int] = {}
         names = options.systems or ()
         self.systems: dict[Group, int] = {(name,): code for code, name in enumerate(names)}
+        self.labels: dict[str, int] = {}
         self.without_key = 0
 
     def read(
@@ -112,6 +114,8 @@ class RowReader:
         raw = columns.RAW_F1 if score in _UNBOUNDED else columns.RAW_SCORES.get(measure, "")
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
         names += options.choosing_columns
+        language = run.notes.fields.language
+        names += [language] if counts and language is not None else []
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=self.entry)
@@ -121,6 +125,9 @@ class RowReader:
                 entries["raw"] = pc.fill_null(table[raw], math.nan).to_numpy()
             if counts:
                 entries["counts"] = metric_rows(table, measure)[1]
+                labels = metric_labels(table, measure, language)
+                numbers = (self.labels.setdefault(label, len(self.labels)) for label in labels)
+                entries["label"] = np.fromiter(numbers, np.int64, len(table))
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             if options.cluster is not None:

@@ -136,7 +136,7 @@ class PairedGroups:
         self.sides, self.settings = sides, settings
         self.names = names[sides[0]], names[sides[1]]
         self._options, self._corpus = options, corpus
-        self._corpora: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._corpora: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
         self._pairs = [stats.PairedSums.of(np.zeros(0))] * groups
@@ -187,7 +187,7 @@ class PairedGroups:
             candidates = [*known, *zip(mine[furthest], theirs[furthest], strict=True)]
             self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
         if self._corpus is not None:
-            self._corpora.append((groups, mine["counts"], theirs["counts"]))
+            self._corpora.append((groups, mine["label"], mine["counts"], theirs["counts"]))
         for group, rows in enumerate(self._rows_by_group(groups)):
             if not len(rows):
                 continue
@@ -227,6 +227,7 @@ class PairedGroups:
             resamples=resamples,
             **how,
         )
+        corpus, ways = self._compared_corpora(groups, resample=resamples > 0, **how)
         return results.GroupComparison(
             group=name,
             counts=counts,
@@ -234,34 +235,37 @@ class PairedGroups:
             against_mean=against,
             result=result,
             p_adjusted=None,
-            caveats=stats.caveats_of_difference(result, counts.clipped),
-            corpus=self._compared_corpora(groups, resample=resamples > 0, **how),
+            caveats=stats.caveats_of_difference(result, counts.clipped, ways),
+            corpus=corpus,
         )
 
     @cached_property
-    def _corpus_rows(self) -> tuple[Numbers, Numbers, list[Numbers]]:
-        """The counts of all pairs on both sides, and which of them each group has."""
-        groups, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
+    def _corpus_rows(self) -> tuple[Numbers, Numbers, Numbers, list[Numbers]]:
+        """The labels and counts of all pairs, of both sides, and which of them each group has."""
+        groups, labels, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
-        return mine, theirs, self._rows_by_group(groups)
+        return labels, mine, theirs, self._rows_by_group(groups)
 
     def _rows_by_group(self, groups: Numbers) -> list[Numbers]:
         ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
         return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
-    def _compared_corpora(self, groups: slice, **how: Any) -> stats.CorpusResult | None:
+    def _compared_corpora(self, groups: slice, **how: Any) -> tuple[stats.CorpusResult | None, int]:
+        """Return the comparison of a corpus, and how many ways its texts are cut in."""
         name = self._corpus
         if name is None or not self._counts.any():
-            return None
-        *sides, of_groups = self._corpus_rows
+            return None, 1
+        labels, *sides, of_groups = self._corpus_rows
         rows = np.sort(np.concatenate(of_groups[groups]))  # as they were read
+        if (ways := len(np.unique(labels[rows]))) > 1:
+            return None, ways
         mine, theirs = (counts[rows].astype(np.float64) for counts in sides)
 
         def score(sums: npt.NDArray[np.float64]) -> float:
             own = corpus_score(name, sums.astype(np.int64).tolist())
             return 0.0 - own if name == "ter" else own
 
-        return stats.compare_corpora(mine, theirs, score, **how)
+        return stats.compare_corpora(mine, theirs, score, **how), 1
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:

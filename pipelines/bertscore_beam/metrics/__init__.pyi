@@ -11,6 +11,7 @@ from .table import (
     corpus_score as corpus_score,
     described as described,
     identity_of as identity_of,
+    label_of as label_of,
     metric_of as metric_of,
     num_counts as num_counts,
     score_rows as score_rows,

@@ -31,6 +31,14 @@ def tokenizer_of(language: str) -> str:
     return _TOKENIZERS.get(base_of(language), "13a")
 
 
+def cut_of(name: str, language: str) -> str:
+    """Return how a metric cuts texts of a language into words; "" if no language matters to it."""
+    cut = tokenizer_of(language)
+    if name == "ter":
+        return "asian" if base_of(language) in _ASIAN else cut if cut == "char" else ""
+    return cut if name == "bleu" else ""
+
+
 class SacreMetric:
     """One of sacreBLEU's metrics, for texts of one language."""
 

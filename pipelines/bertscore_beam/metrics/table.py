@@ -133,6 +133,19 @@ def score_rows(
     return [metric_of(name, language).rows(candidates, references) for name in names]
 
 
+@lru_cache(maxsize=1024)
+def label_of(name: str, language: str) -> str:
+    """Return the name under which the rows of a metric are added up.
+
+    Texts that are cut in other ways are not one corpus: such metrics have a name for each way.
+    """
+    if name not in CORPUS_METRICS:
+        return name
+    from bertscore_beam.metrics.sacre import cut_of  # an extra
+
+    return f"{name} {cut_of(name, language)}".strip()
+
+
 def corpus_score(name: str, counts: Sequence[int]) -> float:
     """Return the score of a corpus from the sums of the counts of its rows."""
     metric: Any = metric_of(name)

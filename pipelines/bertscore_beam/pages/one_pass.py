@@ -61,7 +61,7 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        rows = records.grouped_rows(table, cells, part.record.is_reused)
+        rows = records.grouped_rows(table, cells, part.record.is_reused, language)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
             records.add_merging(groups[cell[: len(by)]], statistics)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertscore_beam import dump
-from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, num_counts
+from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, label_of, num_counts
 from bertscore_beam.records.finished import (
     FinishedRun,
     RunParts,
@@ -53,19 +53,22 @@ class PartStatistics:
         yield from (self.groups or {}).items()
 
 
-def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) -> PartStatistics:
+def statistics_of(
+    table: pa.Table, by: Sequence[str], reused: BoolArray | None, language: str | None = None
+) -> PartStatistics:
     """Return the statistics of scored rows: all together, and those of each group.
 
     Args:
         table: The rows, with the columns of the groups and `SCORE_COLUMNS`.
         by: The group columns; without any there is no group.
         reused: Which rows took the scores of an earlier run; None if not known. Shape (N,).
+        language: The column of languages; None without one.
 
     Raises:
         InputError: A column holds values that cannot be groups.
     """
     row_groups = dump.groups_of(table, by)
-    rows = grouped_rows(table, row_groups, reused)
+    rows = grouped_rows(table, row_groups, reused, language)
     whole = replace(rows, groups=np.zeros_like(row_groups.codes), number=1)
     (total,) = stats.statistics_by_group(whole)
     of_groups = stats.statistics_by_group(rows) if by else []
@@ -75,9 +78,9 @@ def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) 
 
 
 def grouped_rows(
-    table: pa.Table, row_groups: dump.RowGroups, reused: BoolArray | None
+    table: pa.Table, row_groups: dump.RowGroups, reused: BoolArray | None, language: str | None
 ) -> stats.GroupedRows:
-    """Return scored rows with the group of each, to be added up."""
+    """Return scored rows with the group of each, to be added up; see `statistics_of`."""
     is_rescaled = dump.columns.RAW_F1 in table.column_names
     counted = [table[name] for name in dump.columns.UNKNOWN_COLUMNS if name in table.column_names]
     return stats.GroupedRows(
@@ -90,11 +93,29 @@ def grouped_rows(
         reused=reused,
         tokens=dump.columns.counted_tokens(*counted) if counted else None,
         metrics={
-            name: metric_rows(table, name)
+            label: rows
             for name, column in dump.columns.METRICS.items()
             if {column, dump.columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
+            for label, rows in _metric_rows_by_label(table, name, language)
         },
     )
+
+
+def metric_labels(table: pa.Table, name: str, language: str | None) -> npt.NDArray[np.object_]:
+    """Return the label of a metric for each row; see `metrics.label_of`. Shape (N,)."""
+    if language is None or not dump.has_column(table.schema, language):
+        return np.full(len(table), label_of(name, ""), dtype=object)
+    languages = dump.languages_of(dump.column_of(table, language))
+    return np.array([label_of(name, one) for one in languages], dtype=object)
+
+
+def _metric_rows_by_label(
+    table: pa.Table, name: str, language: str | None
+) -> Iterator[tuple[str, tuple[stats.Doubles, IntArray]]]:
+    scores, counts = metric_rows(table, name)
+    labels = metric_labels(table, name, language)
+    for label in sorted(set(labels)):
+        yield label, (np.where(labels == label, scores, np.nan), counts)
 
 
 def metric_rows(table: pa.Table, name: str) -> tuple[stats.Doubles, IntArray]:
@@ -153,7 +174,7 @@ def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
 
 
 def group_part(
-    record: PartRecord, *, folder: OutputFolder, by: Sequence[str]
+    record: PartRecord, *, folder: OutputFolder, by: Sequence[str], language: str | None
 ) -> Iterator[PartStatistics]:
     """Read the statistics of a part from its file.
 
@@ -161,8 +182,9 @@ def group_part(
         InputError: It is damaged, or a column holds values that cannot be groups.
         OSError: It cannot be reached.
     """
-    table = read_part_columns(folder.path(record.part_name), [*by, *SCORE_COLUMNS])
-    yield merge_statistics([statistics_of(table, by, record.is_reused)])
+    names = [*by, *SCORE_COLUMNS, *([] if language is None else [language])]
+    table = read_part_columns(folder.path(record.part_name), names)
+    yield merge_statistics([statistics_of(table, by, record.is_reused, language)])
 
 
 # What is written of groups: a table with a row for each, and their part of the summary.
@@ -229,10 +251,10 @@ def group_row(
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
     for name, mean in statistics.metric_means.items():
-        rows, _, *counts = statistics.metrics[name]
-        column = dump.columns.METRICS[name]
-        if name in CORPUS_METRICS:
-            values[column] = corpus_score(name, counts) if rows else None
+        sums, column = statistics.by_metric[name], dump.columns.METRICS[name]
+        if name in CORPUS_METRICS:  # texts that are cut in several ways are not one corpus
+            values[column] = corpus_score(name, sums[0][2:]) if len(sums) == 1 else None
+        rows = sum(count for count, *_ in sums)
         values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
     return GroupRow(group=group, values=values, caveats=stats.caveats_of_mean(statistics))
 
@@ -258,6 +280,11 @@ def caveat_words_of(rows: Sequence[GroupRow]) -> tuple[str, ...]:
 
 def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[stats.CaveatOfGroups, ...]:
     return stats.caveats_of_groups((group_name(row.group or ()), row.caveats) for row in groups)
+
+
+def caveats_of_values(row: GroupRow) -> list[dict[str, Any]]:
+    """Return the caveats of a row that do not concern its intervals, as plain values."""
+    return [asdict(own) for own in row.caveats if own.kind in stats.OF_VALUES]
 
 
 def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
@@ -398,7 +425,7 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
     known: set[dump.Group] = set()
 
     def checked() -> Iterator[PartStatistics]:
-        for part in _parts(run, by):
+        for part in _parts(run, by, run.notes.fields.language):
             known.update(part.groups or ())
             dump.check_number(known, by, option)
             yield part
@@ -406,17 +433,20 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
     return merge_statistics(checked())
 
 
-def _parts(run: RunParts, by: Sequence[str]) -> Iterator[PartStatistics]:
-    for part in read_columns(run, [*by, *SCORE_COLUMNS]):
-        yield statistics_of(part.table, by, part.record.is_reused)
+def _parts(run: RunParts, by: Sequence[str], language: str | None) -> Iterator[PartStatistics]:
+    for part in read_columns(run, [*by, *SCORE_COLUMNS, *([] if language is None else [language])]):
+        yield statistics_of(part.table, by, part.record.is_reused, language)
 
 
 def read_groups(
-    folder: OutputFolder, records: Iterable[PartRecord], by: Sequence[str]
+    folder: OutputFolder,
+    records: Iterable[PartRecord],
+    by: Sequence[str],
+    language: str | None = None,
 ) -> list[GroupRow]:
     """Return the groups of a run that is about to be finished; all rows alone if too many."""
     run = RunParts(folder=folder, records=tuple(records))
-    return group_rows(merge_statistics(_parts(run, by)))
+    return group_rows(merge_statistics(_parts(run, by, language)))
 
 
 def write_groups(

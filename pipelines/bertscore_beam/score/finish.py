@@ -158,7 +158,9 @@ class _GroupRun(beam.PTransform):
         self, totals: beam.PCollection[records.RunTotals]
     ) -> beam.PCollection[records.GroupRow]:
         spec = self.spec
-        group = partial(records.group_part, folder=spec.folder, by=spec.group_by)
+        group = partial(
+            records.group_part, folder=spec.folder, by=spec.group_by, language=spec.fields.language
+        )
         step = run.Each(group, attrgetter("part_name"))
         return (
             totals
@@ -335,10 +337,12 @@ def finish_run(
         summary["languages"] = records.summary_of_languages(total, signatures)
     if spec.group_by or spec.metrics:
         if groups is None:
-            groups = records.read_groups(folder, parts.records(), spec.group_by)
+            language = spec.fields.language
+            groups = records.read_groups(folder, parts.records(), spec.group_by, language)
         rows = records.in_order(groups)
         if spec.metrics:
             summary["metrics"] = _metrics(spec, parts, rows[0])
+            summary["caveats"] = records.caveats_of_values(rows[0])
         summary |= records.write_groups(folder, rows, spec.group_by)
         if spec.detached and (words := records.no_groups_words(summary, spec.group_by)):
             logger.warning(run.event("no_groups", reason=words))

@@ -211,7 +211,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     metrics = summary.get("metrics", {})
     for name, metric in metrics.items():
         mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows)"
-        rows.append((name, f"{_mean(metric['corpus'])}, {mean}" if "corpus" in metric else mean))
+        corpus = metric.get("corpus")
+        rows.append((name, mean if corpus is None else f"{corpus:.6f}, {mean}"))
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += _reason_rows(summary, scored=True)

@@ -11,6 +11,7 @@ from scipy import stats
 from bertscore_beam import compare
 from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.dump import census, columns
+from bertscore_beam.metrics import score_rows
 from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
 from bertscore_core.errors import BertScoreError, ConfigError, InputError
@@ -436,3 +437,24 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
         one = sums.compared((str(group),), slice(group, group + 1), resamples=0)
         assert (one.counts.pairs, one.corpus.score) == (pieces, one.corpus.against_score)
     assert Counted.seen < 0.5 * pieces * groups**2
+
+
+def test_texts_that_bleu_cuts_in_several_ways_are_compared_as_corpora_by_language_alone(tmp_path):
+    languages = ["en", "zh"] * 6
+    texts = [f"row {number} of two" if number % 2 == 0 else f"第{number}行" for number in range(12)]
+    for name, candidates in (("now", texts[1:] + texts[:1]), ("before", texts)):
+        each = [
+            score_rows(["bleu"], language, [candidate], [[text]])[0]
+            for language, candidate, text in zip(languages, candidates, texts, strict=True)
+        ]
+        scores, counts = (np.concatenate(parts) for parts in zip(*each, strict=True))
+        made = {"metric_bleu": scores, "metric_bleu_counts": pa.array(counts.tolist())}
+        rows = scored(np.full(12, 0.5), id=np.arange(12), language=pa.array(languages), **made)
+        signatures = {"en": SIGNATURE, "zh": replace(SIGNATURE, num_layers="5")}
+        made_run(tmp_path / name, {"a.parquet": rows}, signature=signatures)
+    given = {"key": ("id",), "by": ("language",), "measure": ("bleu",)}
+    found = sole(tmp_path / "now", tmp_path / "before", **given)
+    assert found.whole.corpus is None
+    assert "several_tokenizers" in [own.kind for own in found.whole.caveats]
+    assert [group.corpus is None for group in found.groups] == [False, False]
+    assert any("no score of one corpus" in words for words in found.caveats)

@@ -10,9 +10,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from bertscore_beam import metrics
 from bertscore_beam.dump import METRIC_COUNTS, METRICS, columns
-from bertscore_beam.records import group_row, metrics_of, shown_metrics, statistics_of
+from bertscore_beam.records import group_row, group_rows, metrics_of, shown_metrics, statistics_of
 from bertscore_core import ConfigError
-from bertscore_core.stats import ScoreStatistics, compare_corpora
+from bertscore_core.stats import CaveatKind, ScoreStatistics, compare_corpora
 
 CANDIDATES = ["The ferry leaves at nine .", "Two boats, one pier.", "Rain", "", "At nine?"]
 ONE = [["The ferry departs at nine."], ["Two boats lie at a pier."], ["It rains."], ["No."], [""]]
@@ -199,3 +199,46 @@ def test_a_signature_is_text_also_where_languages_differ():
     same = {"de": "tok:13a", "en": "tok:13a", "zh": "tok:zh"}
     assert metrics.signature_words(same) == "de, en: tok:13a; zh: tok:zh"
     assert metrics.signature_words("tok:13a") == "tok:13a"
+
+
+@pytest.mark.parametrize("name", metrics.CORPUS_METRICS)
+def test_languages_share_a_label_where_their_texts_are_cut_alike(name):
+    languages = ("", "en", "de", "zh", "zh-Hans", "ja", "ko", "th", "lo")
+    made = {one: metrics.metric_of(name, one).signatures()[0] for one in languages}
+    for one in languages:
+        for other in languages:
+            same = metrics.label_of(name, one) == metrics.label_of(name, other)
+            assert same == (made[one] == made[other]), (one, other)
+
+
+def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
+    names, languages = ("bleu", "chrf", "rougel"), ["en", "de", "zh", "zh", "en"]
+    each = [
+        metrics.score_rows(names, language, [CANDIDATES[at]], [ONE[at]])
+        for at, language in enumerate(languages)
+    ]
+    joined = [
+        tuple(np.concatenate(parts) for parts in zip(*own, strict=True))
+        for own in zip(*each, strict=True)
+    ]
+    made = metrics.columns_of(names, 5, np.arange(5), [joined])
+    table = pa.table({name: np.full(5, 0.5) for name in columns.SCORES.values()} | made)
+    table = table.append_column(columns.ERROR, pa.array([None] * 5, pa.string()))
+    table = table.append_column(columns.TRUNCATED, [[False] * 5])
+    table = table.append_column("language", [languages])
+    whole, *groups = group_rows(statistics_of(table, ["language"], None, "language"))
+    assert metrics_of(whole)["bleu"]["corpus"] is None
+    assert metrics_of(whole)["bleu"]["rows"] == 5
+    assert metrics_of(whole)["chrf"]["corpus"] > 0
+    kind = CaveatKind.SEVERAL_TOKENIZERS
+    assert [own.number for own in whole.caveats if own.kind == kind] == [2]
+    for row in groups:
+        own = [at for at, one in enumerate(languages) if one == row.group[0]]
+        cut = BLEU(tokenize="zh" if row.group == ("zh",) else "13a")
+        expected = cut.corpus_score([CANDIDATES[at] for at in own], [[ONE[at][0] for at in own]])
+        assert metrics_of(row)["bleu"]["corpus"] == expected.score
+        assert kind not in [one.kind for one in row.caveats]
+    # Languages that are cut alike are one corpus.
+    alike = table.filter(pa.compute.not_equal(table["language"], "zh"))
+    (row,) = group_rows(statistics_of(alike, [], None, "language"))
+    assert metrics_of(row)["bleu"]["corpus"] > 0
