@@ -27,8 +27,14 @@ from bertscore_core import registry
 from bertscore_core.errors import ConfigError
 from bertscore_core.explanations import check_matplotlib, draw, explain_weighted
 from bertscore_core.idf import TokenWeights
-from bertscore_core.scorer import BertScorer, References, warn_of_unknown
-from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.scorer import (
+    BertScorer,
+    References,
+    as_list,
+    warn_of_unknown,
+    warn_of_weightless,
+)
+from bertscore_core.scorer_config import ScorerConfig, check_model_name
 from bertscore_core.signature import UPSTREAM_VERSION, upstream_hash
 from bertscore_core.tokens import EMPTY_LENGTH, TokenizedPairs
 
@@ -101,7 +107,7 @@ class BERTScorer:
         nthreads: int = 4,
         all_layers: bool = False,
         idf: bool = False,
-        idf_sents: Sequence[str] | None = None,
+        idf_sents: References | None = None,
         device: str | None = None,
         lang: str | None = None,
         rescale_with_baseline: bool = False,
@@ -112,7 +118,9 @@ class BERTScorer:
 
         Raises:
             ConfigError: there is neither a model nor a language, or the settings cannot be used.
+            InputError: the model is no name.
         """
+        check_model_name(model_type)
         if model_type is None and lang is None:
             raise ConfigError("got neither lang nor model_type; expected at least one of them.")
         if model_type is None and lang is not None:
@@ -200,17 +208,18 @@ class BERTScorer:
             self.use_fast_tokenizer,
         )
 
-    def compute_idf(self, sents: Sequence[str]) -> None:
+    def compute_idf(self, sents: References) -> None:
         """Count the document frequencies of texts; later calls of `score` use them.
 
         Raises:
             ConfigError: there are no texts. Every token would have weight 0.
         """
+        sents = as_list("idf_sents", sents)
         if not sents:
             raise ConfigError("idf cannot be counted: got no texts; expected at least one.")
         if self._weights is not None:  # as bert-score warns
             warnings.warn("Overwriting the previous importance weights.", stacklevel=2)
-        self._weights = self._scorer.count_idf(list(sents)).weights()
+        self._weights = self._scorer.count_idf(sents).weights()
 
     def score(
         self,
@@ -238,6 +247,8 @@ class BERTScorer:
             print("calculating scores...")
         pairs = self._scorer.tokenize(cands, refs)
         _warn_of_empty(pairs)
+        if self.idf:
+            warn_of_weightless(pairs, weights)
         scores = self._scorer.score_tokenized(pairs, weights)
         warn_of_unknown(scores)
         triple = _tensor(scores.precision), _tensor(scores.recall), _tensor(scores.f1)
@@ -335,9 +346,7 @@ def score(
     if idf and isinstance(idf, Mapping):  # an empty mapping is false, as in bert-score
         scorer._weights = TokenWeights.from_mapping(idf, num_ids=scorer._scorer.tokenizer.num_ids)
     elif idf:
-        scorer.compute_idf(
-            [text for group in refs for text in ([group] if isinstance(group, str) else group)]
-        )
+        scorer.compute_idf(refs)
     return scorer.score(cands, refs, verbose, batch_size, return_hash)
 
 

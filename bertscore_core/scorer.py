@@ -2,9 +2,10 @@
 
 import copy
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from bertscore_core.model import (
     Encoder,
     load_encoder,
     noticing_a_lost_device,
+    set_threads,
     undisturbed,
 )
 from bertscore_core.scorer_config import ScorerConfig, as_config
@@ -37,21 +39,45 @@ References = Sequence[str] | Sequence[Sequence[str]]
 """One text for each candidate, or a list of texts for each."""
 
 
-def _as_groups(references: References) -> list[Sequence[str]]:
-    if isinstance(references, str):
-        raise InputError("references is one text; expected a list of texts. Put it in a list.")
-    return [(group,) if isinstance(group, str) else group for group in references]
+def as_list(name: str, texts: object) -> list[Any]:
+    """Return texts that have positions as a list; `name` says what they are.
 
-
-def _check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None:
-    # A text is a sequence of texts, too: its characters would be scored one by one.
-    if isinstance(candidates, str):
-        raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
-    if not isinstance(candidates, Sized):
+    Raises:
+        InputError: they have none: a text, a dict, a table, a set, a generator.
+    """
+    if isinstance(texts, str):
+        raise InputError(f"{name} is one text; expected a list of texts. Put it in a list.")
+    listed = _by_position(texts)
+    if listed is None:
         raise InputError(
-            f"candidates is a {type(candidates).__name__}, which has no length; expected a list of "
-            "texts. Make one of it: list(candidates)."
+            f"{name} is a {type(texts).__name__}, whose texts have no positions; expected a list, "
+            "a tuple, an array or one column of a table. Make a list of the texts, in their order."
         )
+    return listed
+
+
+def _by_position(values: object) -> list[Any] | None:
+    if type(values) is list:
+        return values
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray):
+        return list(values)
+    # Arrays, and columns of tables: Arrow, pandas and Polars, numpy.
+    for name in ("to_pylist", "to_list", "tolist"):
+        convert = getattr(values, name, None)
+        if callable(convert) and isinstance(listed := convert(), list):
+            return listed
+    return None
+
+
+def _as_groups(references: object) -> list[list[Any]]:
+    # What is no list of texts is the one text of its group, and refused as such if it is none.
+    return [
+        [group] if (listed := _by_position(group)) is None else listed
+        for group in as_list("references", references)
+    ]
+
+
+def _check_texts(candidates: list[Any], groups: list[list[Any]]) -> None:
     if len(candidates) != len(groups):
         raise InputError(
             f"got {len(candidates)} candidates and {len(groups)} references; expected one "
@@ -59,9 +85,7 @@ def _check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None
         )
     if _all_are_texts(candidates, groups):
         return
-    for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
-        is_text = isinstance(group, (str, bytes))
-        references = list(group) if isinstance(group, Collection) and not is_text else [group]
+    for position, (candidate, references) in enumerate(zip(candidates, groups, strict=True)):
         for side, text in [("candidate", candidate), *(("reference", text) for text in references)]:
             if not isinstance(text, str):
                 raise _no_text(position, side, text)
@@ -77,9 +101,9 @@ def _check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None
             )
 
 
-def _all_are_texts(candidates: Sequence[Any], groups: Sequence[Any]) -> bool:
+def _all_are_texts(candidates: list[Any], groups: list[list[Any]]) -> bool:
     # Loops inside the interpreter, which holds up other threads ten times less than one in Python.
-    if not all(type(group) is list and group for group in groups):
+    if not all(groups):
         return False
     try:
         for texts in (candidates, *groups):
@@ -238,6 +262,17 @@ def _have_a_sum(weights: tokens.FloatArray) -> bool:
     return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
 
 
+def warn_of_weightless(pairs: tokens.TokenizedPairs, weights: TokenWeights) -> None:
+    """Log a warning if idf gives no token of any reference a weight."""
+    references = np.unique(pairs.references)
+    if len(references) and not weights.of(pairs.texts.gather(references)).any():
+        logger.warning(
+            "idf gives no token of the references a weight, so recall is NaN and F1 is 0: a token "
+            "that is in every counted text weighs nothing, and these may all be the same. Leave "
+            "idf out, or count it on more texts."
+        )
+
+
 def _windows(pairs: tokens.TokenizedPairs, settings: Settings) -> tokens.TokenIds:
     shape = settings.tokenizer.windows
     if shape is None:
@@ -289,13 +324,46 @@ class BertScorer:
             config: How to score, or the name of a model; the embedded default model when None.
             queue: The queue of the device, if several scorers take turns on it.
         """
-        self.settings: Settings = settle(as_config(config))
-        if self.config.num_threads is not None:
-            torch.set_num_threads(self.config.num_threads)
-        with noticing_a_lost_device():
-            self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
+        self._asked = as_config(config)
         self.queue = DeviceQueue.of(self.encoder.device) if queue is None else queue
-        self._budget: Budget = self.settings.budget()
+
+    # What was unpickled has its configuration alone. It settles that, and loads the model, when it
+    # is first used.
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The configuration, and what the model's files decide of it."""
+        return settle(self._asked)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The loaded model."""
+        options = self.settings.encoder_options
+        options = replace(options, num_threads=set_threads(options.num_threads))
+        with noticing_a_lost_device():
+            return load_encoder(self.settings.files, options)
+
+    @cached_property
+    def queue(self) -> DeviceQueue:
+        """The queue of the encoder's device."""
+        return DeviceQueue.of(self.encoder.device)
+
+    @cached_property
+    def _budget(self) -> Budget:
+        return self.settings.budget()
+
+    def __getstate__(self) -> dict[str, ScorerConfig]:
+        settings: Settings | None = vars(self).get("settings")
+        if settings is None:
+            return {"_asked": self._asked}
+        # With the values of the baseline, whose file another machine may lack.
+        return {"_asked": replace(settings.config, baseline=settings.baseline)}
+
+    def __copy__(self) -> "BertScorer":
+        other = object.__new__(type(self))
+        loaded = {name: getattr(self, name) for name in ("settings", "encoder", "queue", "_budget")}
+        vars(other).update(vars(self), **loaded)
+        return other
 
     def sharing_model(self, config: ScorerConfig) -> "BertScorer":
         """Return a scorer for another language or baseline that shares this one's encoder.
@@ -337,7 +405,9 @@ class BertScorer:
 
     def count_idf(self, references: References, corpus: str = "") -> IdfTable:
         """Count the document frequencies of references, each a document; `corpus` names them."""
-        flat = [text for group in _as_groups(references) for text in group]
+        groups = _as_groups(references)
+        _check_texts([""] * len(groups), groups)
+        flat = [text for group in groups for text in group]
         return IdfTable(
             frequencies=DocumentFrequencies.from_tokens(self.tokenizer.encode(flat)),
             tokenizer=self.tokenizer.fingerprint,
@@ -375,14 +445,16 @@ class BertScorer:
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
-        # Once, since a generator can be read only once, and idf is counted before scoring.
-        references = _as_groups(references)
+        candidates, references = as_list("candidates", candidates), _as_groups(references)
         if idf is None and self.config.idf:
             _check_texts(candidates, references)
             idf = self.count_idf(references)
         # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
-        scores = self.score_tokenized(self.tokenize(candidates, references), weights)
+        pairs = self.tokenize(candidates, references)
+        if idf is not None:
+            warn_of_weightless(pairs, weights)
+        scores = self.score_tokenized(pairs, weights)
         warn_of_unknown(scores)
         return scores
 
@@ -402,7 +474,7 @@ class BertScorer:
 
     def tokenize(self, candidates: Sequence[str], references: References) -> tokens.TokenizedPairs:
         """Do the part of `score` that needs no encoder. Arguments and errors are the same."""
-        groups = _as_groups(references)
+        candidates, groups = as_list("candidates", candidates), _as_groups(references)
         _check_texts(candidates, groups)
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
         return tokens.TokenizedPairs(

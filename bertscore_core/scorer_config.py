@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bertscore_core.baseline import Baseline
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 from bertscore_core.tokens import EMPTY_RULES, LONG_TEXT_RULES, REFERENCE_RULES
 
@@ -89,8 +89,9 @@ class ScorerConfig:
             bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ if
             a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer is
             always `cut`.
-        num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 it
-            moves at most the last bit, if this package was imported before torch's first product.
+        num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In a fork of a
+            process that has loaded a model it is 1. In float32 it moves at most the last bit, if
+            this package was imported before torch's first product.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
         trust_remote_code: Whether code that comes with the model may run.
@@ -121,6 +122,7 @@ class ScorerConfig:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
+        check_model_name(self.model)
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -152,7 +154,20 @@ class ScorerConfig:
 
 def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
     """Turn the name of a model, or None, into a configuration."""
-    return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
+    return config if isinstance(config, ScorerConfig) else ScorerConfig(model=config)
+
+
+def check_model_name(model: object) -> None:
+    """Check that a model is given by its name, or not at all.
+
+    Raises:
+        InputError: it is something else, such as a loaded model.
+    """
+    if not (model is None or isinstance(model, str)):
+        raise InputError(
+            f"the model is a {type(model).__name__}; expected its name or the path of its folder, "
+            "as a text. Save a loaded model and its tokenizer to a folder (save_pretrained)."
+        )
 
 
 def model_part(config: ScorerConfig) -> ScorerConfig:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bertscore_core.errors import ConfigError, InputError, escape_text
 from bertscore_core.idf import IdfTable, TokenWeights
 from bertscore_core.match import EmbeddedTexts
-from bertscore_core.scorer import BertScorer
+from bertscore_core.scorer import BertScorer, as_list
 from bertscore_core.stats import Scores
 from bertscore_core.tokenizer import readable_tokens
 from bertscore_core.tokens import FloatArray, IntArray, TokenizedPairs, Windows
@@ -161,7 +161,7 @@ def explain(
         ConfigError: The scorer scores all layers at once, or means over references.
         IdfError: The idf table belongs to another tokenizer or truncation.
     """
-    group = [references] if isinstance(references, str) else list(references)
+    group = [references] if isinstance(references, str) else as_list("references", references)
     if idf is None and scorer.config.idf:  # as `score` does
         scorer.tokenize([candidate], [group])  # for its checks
         idf = scorer.count_idf([group])

@@ -58,4 +58,8 @@ from .resolve import (
     read_json as read_json,
     resolve_model as resolve_model,
 )
-from .switches import exact_products as exact_products, undisturbed as undisturbed
+from .switches import (
+    exact_products as exact_products,
+    set_threads as set_threads,
+    undisturbed as undisturbed,
+)

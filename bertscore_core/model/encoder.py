@@ -300,8 +300,15 @@ def resolve_device(device: str) -> torch.device:
     """Return the device with a name; `auto` is the GPU if there is one.
 
     Raises:
-        ConfigError: torch does not know the name, or the hardware is missing.
+        ConfigError: torch does not know the name, or the hardware is missing, or this process was
+            forked from one that has used CUDA.
     """
+    if device.partition(":")[0] in ("auto", "cuda") and torch.cuda._is_in_bad_fork():
+        raise ConfigError(
+            f"device {device!r} cannot be used: got a process that was forked from one that has "
+            "used CUDA; expected one that was started anew. Start it by 'spawn', as "
+            "multiprocessing.get_context('spawn') does, or give the device cpu."
+        )
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -111,3 +111,21 @@ def _change(put_back: ExitStack, backend: str, work: str, value: str) -> None:
         write = torch._C._set_fp32_precision_setter
         put_back.callback(write, backend, work, _read(backend, work))
         write(backend, work, value)
+
+
+_loaded_in: int | None = None
+"""Which process, this one or one that it was forked from, was the first to load a model."""
+
+
+def set_threads(asked: int | None) -> int | None:
+    """Set how many threads compute on a CPU, and return it; None keeps torch's choice.
+
+    In a fork of a process that has loaded a model it is 1, since torch and OpenVINO would wait
+    there for ever for threads that a fork does not have.
+    """
+    global _loaded_in
+    _loaded_in = _loaded_in or os.getpid()
+    threads = asked if _loaded_in == os.getpid() else 1
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return threads

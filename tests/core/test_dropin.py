@@ -13,7 +13,7 @@ import torch
 
 import bertscore_core
 import bertscore_core.dropin as ours
-from bertscore_core import BaselineNotFoundError, ConfigError, UnknownLanguageError
+from bertscore_core import BaselineNotFoundError, ConfigError, InputError, UnknownLanguageError
 from bertscore_core.model import resolve_model
 from tests.support.encoders import cache_model
 from tests.support.tolerances import PARITY_ATOL
@@ -276,6 +276,32 @@ def test_empty_texts_are_warned_of_on_the_error_output(
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[2] for line in lines] == sorted(warned)
     assert all(line.startswith("Warning: Empty ") for line in lines)
+
+
+@pytest.mark.parametrize("given", [set, dict.fromkeys, iter])
+def test_texts_without_positions_are_refused(scorer, given):
+    for candidates, references in (
+        (given(CANDIDATES), REFERENCES),
+        (CANDIDATES, given(REFERENCES)),
+    ):
+        with pytest.raises(InputError, match="whose texts have no positions"):
+            scorer.score(candidates, references)
+    with pytest.raises(InputError, match=r"idf_sents is a .* whose texts have no positions"):
+        scorer.compute_idf(given(REFERENCES))
+
+
+def test_a_model_that_is_no_name_is_refused():
+    with pytest.raises(InputError, match="the model is a BertModel; expected its name or"):
+        ours.score(CANDIDATES, REFERENCES, model_type=type("BertModel", (), {})())
+
+
+def test_idf_that_weighs_nothing_is_said_and_the_numbers_are_those_of_bert_score(caplog):
+    precision, recall, f1 = ours.score(["the cat sat"], ["a cat sat"], MODEL, idf=True)
+    (said,) = caplog.messages
+    assert said.startswith("idf gives no token of the references a weight")
+    assert abs(float(precision) - 0.878) < 1e-3
+    assert recall.isnan()
+    assert float(f1) == 0
 
 
 def test_verbose_says_when_it_begins_and_ends(scorer, capsys):

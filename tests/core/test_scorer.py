@@ -1,5 +1,6 @@
 """BertScorer on the embedded model: order, duplicates, references, idf, layers, invariance."""
 
+import collections
 import copy
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from bertscore_core import BERTScorer, BertScorer, ConfigError, InputError, ScorerConfig
+from bertscore_core import BERTScorer, BertScorer, ConfigError, InputError, ScorerConfig, explain
 from bertscore_core.model import Budget
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -149,7 +150,7 @@ def test_no_pairs_give_no_scores(scorer):
     ("candidates", "references", "message"),
     [
         (["a"], ["b", "c"], "got 1 candidates and 2 references"),
-        ("a", "b", "references is one text"),
+        ("a", "b", "candidates is one text"),
         (["a"], [[]], "pair 0 has an empty list of references"),
         ("a", ["b"], "candidates is one text"),
         (["a"], "b", "references is one text"),
@@ -160,7 +161,9 @@ def test_no_pairs_give_no_scores(scorer):
         (["a"], [["b", 3]], "got a reference of type int; expected str. Convert it"),
         (["a"], [b"b"], "got a reference of type bytes"),
         (["a"], [(text for text in "b")], "got a reference of type generator"),
-        ((text for text in "a"), ["b"], "candidates is a generator, which has no length"),
+        (["a"], [{"b"}], "got a reference of type set"),
+        (["a"], [{"b": 1}], "got a reference of type dict"),
+        (b"a", ["b"], "candidates is a bytes, whose texts have no positions"),
     ],
 )
 def test_what_is_no_pair_is_refused(scorer, candidates, references, message):
@@ -168,11 +171,90 @@ def test_what_is_no_pair_is_refused(scorer, candidates, references, message):
         scorer.score(candidates, references)
 
 
-def test_references_may_be_a_generator(scorer):
-    weighted = BertScorer(ScorerConfig(device="cpu", idf=True))
+def one_column(module, *path):
+    """Return what makes a column of texts, or of lists of texts, with a package."""
+
+    def make(texts):
+        made = pytest.importorskip(module)
+        for name in path:
+            made = getattr(made, name)
+        return made(texts)
+
+    return make
+
+
+BY_POSITION = {
+    "tuple": tuple,
+    "deque": collections.deque,
+    "numpy": lambda texts: np.array(texts),
+    "numpy, objects": lambda texts: np.array([*texts, None], dtype=object)[:-1],
+    "pandas": lambda texts: one_column("pandas", "Series")(texts).iloc[::-1].iloc[::-1],
+    "polars": one_column("polars", "Series"),
+    "Arrow": one_column("pyarrow", "array"),
+    "Arrow, chunked": lambda texts: one_column("pyarrow", "chunked_array")([texts[:1], texts[1:]]),
+    "datasets": lambda texts: one_column("datasets", "Dataset", "from_dict")({"x": texts})["x"],
+}
+
+NO_POSITIONS = {
+    "set": set,
+    "dict": dict.fromkeys,
+    "generator": iter,
+    "pandas": lambda texts: one_column("pandas", "DataFrame")({"a": texts}),
+    "polars": lambda texts: one_column("polars", "DataFrame")({"a": texts}),
+    "Arrow": lambda texts: one_column("pyarrow", "table")({"a": texts}),
+    "tokenizer": lambda texts: one_column("transformers", "BatchEncoding")({"input_ids": texts}),
+}
+
+
+@pytest.mark.parametrize("name", BY_POSITION)
+def test_texts_are_taken_by_position(scorer, name):
+    column, weighted = BY_POSITION[name], BertScorer(ScorerConfig(device="cpu", idf=True))
+    lists = [[text, "a dog"] for text in REFERENCES]
     for way in (scorer, weighted):
-        actual = way.score(CANDIDATES, (text for text in REFERENCES))
-        np.testing.assert_array_equal(stack(actual), stack(way.score(CANDIDATES, REFERENCES)))
+        for references in (REFERENCES, lists):
+            expected = stack(way.score(CANDIDATES, references))
+            found = way.score(column(CANDIDATES), column(references))
+            np.testing.assert_array_equal(stack(found), expected)
+            groups = [text if isinstance(text, str) else column(text) for text in references]
+            np.testing.assert_array_equal(stack(way.score(CANDIDATES, groups)), expected)
+
+
+@pytest.mark.parametrize("name", NO_POSITIONS)
+def test_what_has_no_positions_is_refused(scorer, name):
+    given, weighted = NO_POSITIONS[name], BertScorer(ScorerConfig(device="cpu", idf=True))
+    expected = "type dict" if name == "Arrow" else "expected a list, a tuple, an array or one"
+    for way in (scorer, weighted):
+        with pytest.raises(InputError, match=expected):
+            way.score(given(CANDIDATES), REFERENCES)
+        with pytest.raises(InputError, match=expected):
+            way.score(CANDIDATES, given(REFERENCES))
+    with pytest.raises(InputError, match=expected):
+        scorer.count_idf(given(REFERENCES))
+    with pytest.raises(InputError, match=expected):
+        explain(scorer, "a", given(REFERENCES))
+
+
+def test_a_model_is_named(scorer):
+    for make in (BertScorer, lambda model: ScorerConfig(model=model)):
+        with pytest.raises(InputError, match="the model is a BertModel; expected its name or"):
+            make(type("BertModel", (), {})())
+
+
+def test_idf_that_weighs_nothing_is_said_once_a_call(scorer, caplog):
+    """Of one text, or of equal ones, every token is in every text."""
+    weighted = BertScorer(ScorerConfig(device="cpu", idf=True))
+    for candidates, references in ((["a cat"], ["a dog"]), (["a", "b"], [["a dog"], ["a dog"]])):
+        caplog.clear()
+        scores = weighted.score(candidates, references)
+        (said,) = caplog.messages
+        assert said.startswith("idf gives no token of the references a weight")
+        assert "Leave idf out, or count it on more texts." in said
+        assert np.isnan(scores.recall).all()
+        assert not scores.f1.any()
+    caplog.clear()
+    weighted.score(["a", "b"], ["a dog", "a cat"])
+    scorer.score(["a"], [""])
+    assert not caplog.messages
 
 
 @pytest.mark.model

@@ -7,7 +7,6 @@ Beam, also where it is unpickled.
 """
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -88,7 +87,7 @@ class ScoreBatches:
         Raises:
             InputError: It is no table, or a column of the options is missing or has a wrong type.
             ConfigError: The table has score columns already, this process has another version of
-                the backend than the signature names, or it was forked after its parent had scored.
+                the backend than the signature names, or its parent had used CUDA before the fork.
         """
         if not isinstance(table, pa.Table):
             raise InputError(
@@ -99,10 +98,8 @@ class ScoreBatches:
         check_columns(table.schema, self._fields.candidate_column, self._fields.reference_column)
         check_choosing_columns(table.schema, self._fields.choosing)
         columns.check_collisions(table.schema)
-        threads = self._num_threads or _threads_of_the_task()
-        if table.num_rows:
-            _note_scoring(threads)
-        scorers, settings = _loaded(self._memory), self._on_this_worker(threads)
+        settings = self._on_this_worker(self._num_threads or _threads_of_the_task())
+        scorers = _loaded(self._memory)
         blocks = [
             score.score_table(
                 scorers,
@@ -220,41 +217,11 @@ def _without_dictionary(table: pa.Table) -> pa.Table:
     return table.set_column(number, columns.SIGNATURE, table[columns.SIGNATURE].cast(pa.string()))
 
 
-_LOCK = threading.Lock()
-_SCORERS: dict[score.ModelMemory, score.LoadedScorers] = {}
-_of_parents: list[dict[score.ModelMemory, score.LoadedScorers]] = []
-"""Models from before a fork: kept, since OpenVINO waits for their threads when they are deleted."""
-_threads_used = 0
-"""Most threads with which this process has scored; 0 if it has not."""
-_threads_before = 0
-"""The same of the process that this one was forked from, when it was."""
+_SCORERS: dict[tuple[int, score.ModelMemory], score.LoadedScorers] = {}
+"""By process. Models from before a fork are kept, since OpenVINO waits for their threads when they
+are deleted."""
 
 
 def _loaded(memory: score.ModelMemory) -> score.LoadedScorers:
     # All objects of a process share its models.
-    with _LOCK:
-        return _SCORERS.setdefault(memory, score.LoadedScorers(memory))
-
-
-def _note_scoring(threads: int | None) -> None:
-    global _threads_used
-    most = max(_threads_before, threads or os.cpu_count() or 1)
-    if _threads_before and most > 1:
-        raise ConfigError(
-            "this process cannot score: got one that was forked after its parent had scored, with "
-            f"{most} threads; expected one that was forked before, or 1 thread in both. Score in "
-            "the workers only, start them by 'spawn', or give num_threads=1."
-        )
-    _threads_used = max(_threads_used, most)
-
-
-def _begin_anew() -> None:
-    """Put the models aside that a forked process got from its parent: their threads are gone."""
-    global _LOCK, _SCORERS, _threads_before
-    _LOCK = threading.Lock()
-    _of_parents.append(_SCORERS)
-    _SCORERS = {}
-    _threads_before = max(_threads_before, _threads_used)
-
-
-os.register_at_fork(after_in_child=_begin_anew)
+    return _SCORERS.setdefault((os.getpid(), memory), score.LoadedScorers(memory))

@@ -1,0 +1,119 @@
+"""Scorers in other processes: in forks of one that has scored, and pickled on their way there."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from bertscore_core import BERTScorer, BertScorer, ConfigError, ScorerConfig
+from bertscore_core.model import resolve_device
+from tests.core.conftest import write_table
+
+pytestmark = pytest.mark.model
+
+TEXTS = [f"{number} old stones" for number in range(9)]
+
+
+def there_and_back(scorer):
+    return pickle.loads(pickle.dumps(scorer))  # noqa: S301 - our own
+
+
+def arrays(scores):
+    return np.stack([scores.precision, scores.recall, scores.f1])
+
+
+FORKS = """
+import multiprocessing, pickle, sys, warnings
+import torch
+from bertscore_core import BERTScorer, BertScorer, ConfigError, ScorerConfig, score
+
+warnings.simplefilter("ignore", DeprecationWarning)
+texts = [f"{number} old stones on a hill " * 9 for number in range(20)]
+config = ScorerConfig(device="cpu", backend=sys.argv[1], num_threads=2)
+
+def f1_of(scorer):
+    return scorer.score(texts, texts[::-1]).f1.tolist()
+
+def of_own(_):
+    return f1_of(BertScorer(config)), torch.get_num_threads()
+
+def of_drop_in(_):
+    return score(texts, texts[::-1], model_type="all-MiniLM-L6-v2", device="cpu")[2].tolist()
+
+def of_parents(_):
+    try:
+        return f1_of(scorer)
+    except ConfigError as error:
+        return str(error)
+
+def without(_):
+    return torch.get_num_threads()
+
+def ask(question, given=None):
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.map_async(question, [given]).get(timeout=60)[0]
+
+scorer = BertScorer(config)
+expected, by_drop_in = f1_of(scorer), of_drop_in(None)
+assert ask(of_own) == (expected, 1), "a scorer of its own"
+assert ask(of_drop_in) == by_drop_in, "the drop-in"
+assert ask(f1_of, scorer) == expected, "a pickled scorer"
+assert "was forked from process" in ask(of_parents)
+assert ask(without) == 2 == torch.get_num_threads()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("backend", ["torch", "openvino"])
+def test_a_fork_of_a_process_that_has_scored_answers_with_a_scorer_of_its_own(backend):
+    """Torch has its threads in the parent alone: with more than one, the fork waited for ever."""
+    subprocess.run([sys.executable, "-c", FORKS, backend], check=True, timeout=300)
+
+
+def test_a_fork_of_a_process_that_has_used_cuda_is_told_to_spawn(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    for device in ("auto", "cuda", "cuda:1"):
+        with pytest.raises(ConfigError, match=r"forked from one that has used CUDA.* 'spawn'"):
+            BertScorer(ScorerConfig(device=device))
+    assert resolve_device("cpu") == torch.device("cpu")
+
+
+def test_a_pickled_scorer_loads_its_model_when_it_is_first_used(scorer):
+    arrived = there_and_back(there_and_back(scorer))
+    assert list(vars(arrived)) == ["_asked"]
+    assert len(pickle.dumps(arrived)) == len(pickle.dumps(scorer)) < 1000
+    np.testing.assert_array_equal(
+        arrays(arrived.score(TEXTS, TEXTS[::-1])), arrays(scorer.score(TEXTS, TEXTS[::-1]))
+    )
+    assert arrived.signature() == scorer.signature()
+
+
+def test_a_pickled_scorer_has_its_baseline_with_it(tiny_scorer, tmp_path):
+    table = write_table(tmp_path / "tables" / "table.tsv")
+    scorer = tiny_scorer(rescale=True, baseline=str(table))
+    other = scorer.sharing_model(scorer.config)
+    table.unlink()
+    for made in (scorer, other):
+        arrived = there_and_back(made)
+        assert arrived.signature() == made.signature()
+        np.testing.assert_array_equal(
+            arrays(arrived.score(TEXTS, TEXTS[::-1])), arrays(made.score(TEXTS, TEXTS[::-1]))
+        )
+
+
+def test_a_copy_shares_the_model(scorer):
+    for made in (scorer, there_and_back(scorer)):
+        assert copy.copy(made).encoder is made.encoder
+        assert copy.copy(made)._budget is made._budget
+
+
+def test_a_pickled_scorer_of_the_drop_in_keeps_its_weights():
+    scorer = BERTScorer("all-MiniLM-L6-v2", idf=True, idf_sents=TEXTS, device="cpu")
+    arrived = there_and_back(scorer)
+    assert repr(arrived) == repr(scorer)
+    found, expected = (made.score(TEXTS, TEXTS[::-1]) for made in (arrived, scorer))
+    assert all(map(torch.equal, found, expected))
