@@ -1,7 +1,6 @@
 from .crawl_files import (
     DOCUMENT_SUFFIXES as DOCUMENT_SUFFIXES,
     MAX_LINE as MAX_LINE,
-    RECORDS_BROKEN as RECORDS_BROKEN,
     SUFFIXES as SUFFIXES,
     check_given as check_given,
     list_crawl as list_crawl,
@@ -76,6 +75,7 @@ from .warc import (
     MAX_HEAD_BYTES as MAX_HEAD_BYTES,
     MAX_PAGE_BYTES as MAX_PAGE_BYTES,
     RECORDS as RECORDS,
+    RECORDS_BROKEN as RECORDS_BROKEN,
     Page as Page,
     read_pages as read_pages,
 )

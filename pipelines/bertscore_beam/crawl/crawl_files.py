@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, fetched, is_http
 from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
-from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, RECORDS, Page
+from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, MOST_BROKEN, RECORDS, RECORDS_BROKEN, Page
 from bertscore_beam.dump import input_names, values_as_text
 from bertscore_beam.dump.text import parse_line
 from bertscore_beam.files import Trouble, absolute, mask_credentials, open_source, search
@@ -187,10 +187,6 @@ DOCUMENT_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 """Suffixes of the files that are read in a folder of documents."""
 MAX_LINE = 1 << 20
 """Most characters of a line. A longer line is not a sentence, and is left out."""
-RECORDS_BROKEN = "records_broken"
-"""Documents without a text or an address."""
-MOST_BROKEN = 0.01
-"""Largest share of them among a file's documents."""
 _URL_COLUMNS = ("url", "u")
 """Names of the column of addresses; the second is that of HPLT."""
 # Most lines of a block, and most characters, which matter if lines are long.

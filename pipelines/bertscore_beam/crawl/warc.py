@@ -7,22 +7,29 @@ Ready-made readers end without an error where a file is cut off, which would sil
 smaller. This one raises for every cut but one: at the end of a member (or, without gzip, of a
 record) a cut file looks whole. The code that fetches the file must compare its size.
 
+A broken record costs itself alone if each record is a gzip member: the next one begins with the
+next member. It is counted, and more than 1% of them make the file broken. Any other fault raises.
+
 Pages are yielded before the end of the file has been checked. When an error is raised, discard all
 pages of the file.
 """
 
-import gzip
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from bertscore_beam.crawl.fetch import CrawlFileError
 
 RECORDS = "records"
 """Records of a file, whatever they are."""
+RECORDS_BROKEN = "records_broken"
+"""Those that cannot be read; of other collections, documents without a text or an address."""
+MOST_BROKEN = 0.01
+"""Largest share of them in a file."""
 MAX_PAGE_BYTES = 16 << 20
 """Longest page that is read. Common Crawl cuts what it fetches at 1 MiB (5 MiB is announced), and
 the text of a page is shorter; but a few bytes of gzip can unpack to gigabytes."""
@@ -30,10 +37,25 @@ MAX_HEAD_BYTES = 64 << 10
 """Longest header section. The longest header by far is the URL, with a few KB at most."""
 
 _GZIP = b"\x1f\x8b"
+_MEMBER = _GZIP + b"\x08"
+_HEAD_BYTES = 1 << 10
+"""Packed bytes in which the first ones of a record are found."""
+_VERSIONS = (b"WARC/1.0", b"WARC/1.1")
+_SHOWN_BYTES = 200
+_TAG = re.compile(rb"<[!?]?[A-Za-z]{1,20}\b")
+_VERSION = re.compile(rb"[A-Z]{2,8}/\d[\d.]{0,5}")
 _CHUNK = 256 << 10
+_PACKED_BYTES = 32 << 10
+"""Packed bytes that are read at a time: what follows a member is copied once for each."""
 _LINE_ENDS = (b"\r\n", b"\n")
+_NO_END = "a record does not end after the number of bytes that it announces"
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _LANGUAGE = re.compile(r"[a-z]{3}")
+
+
+class _Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+    def readline(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +85,170 @@ def read_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
 
     Args:
         file: At its start, compressed or not.
-        counts: `RECORDS` is counted up, while pages are yielded.
+        counts: `RECORDS` and `RECORDS_BROKEN` are counted up, while pages are yielded.
 
     Raises:
-        CrawlFileError: The file is not a WET file, cut off, damaged, or holds no page.
+        CrawlFileError: The file is not a WET file, cut off, damaged, or holds no page or too many
+            broken records.
     """
     is_zipped = file.read(len(_GZIP)) == _GZIP
     file.seek(0)
-    data: BinaryIO = gzip.GzipFile(fileobj=file) if is_zipped else file  # type: ignore[assignment]
     any_page = False
-    try:
-        while (fields := _read_head(data)) is not None:
-            page = _read_page(fields, data)
-            counts[RECORDS] += 1
-            if page is not None:
-                any_page = True
-                yield page
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise _unsound(f"got {error}") from error
+    before = counts[RECORDS], counts[RECORDS_BROKEN]
+    for page in _zipped_pages(_Members(file), counts) if is_zipped else _plain_pages(file, counts):
+        any_page = True
+        yield page
+    records, broken = counts[RECORDS] - before[0], counts[RECORDS_BROKEN] - before[1]
+    if broken > MOST_BROKEN * records:
+        raise _unsound(f"{broken:,} of its {records:,} records cannot be read")
     if not any_page:
         raise _unsound("it has no page")
+
+
+def _plain_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+    while (fields := _read_head(file)) is not None:
+        page = _read_page(fields, file)
+        counts[RECORDS] += 1
+        if page is not None:
+            yield page
+
+
+def _zipped_pages(members: "_Members", counts: Counter[str]) -> Iterator[Page]:
+    one_each, problem = True, None
+    while True:
+        try:
+            begins = members.begins()
+            fields = _read_head(members)
+            if fields is None:
+                return
+            page = _read_page(fields, members)
+            one_each = one_each and begins and _is_alone(members)
+            members.is_strict = one_each
+        except (CrawlFileError, EOFError, zlib.error) as error:
+            is_told = isinstance(error, CrawlFileError)
+            problem = error if is_told else _unsound(f"got {error}")
+            if not (one_each and members.skip()):
+                raise problem from None if is_told else error
+            page = None
+            counts[RECORDS_BROKEN] += 1
+        if problem is not None and not one_each:
+            raise problem
+        counts[RECORDS] += 1
+        if page is not None:
+            yield page
+
+
+def _is_alone(members: "_Members") -> bool:
+    """Tell whether a member ends with its record; only then its checksum is known to be right."""
+    rest = members.rest()
+    if rest and not rest.startswith(b"WARC/"):
+        raise _unsound(_NO_END)
+    return not rest
+
+
+class _Members:
+    """The bytes of gzip members, one after the other. Zeros between them are padding.
+
+    Attributes:
+        is_strict: Whether to read no further than to the end of the member.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.is_strict = False
+        self._file = file
+        self._packed = b""
+        self._start = 0  # of the member in which the record begins
+        self._place = 0  # of what is in `_packed`
+        self._unzip: Any = None
+        self._data = b""
+        self._is_new = False
+
+    def begins(self) -> bool:
+        """Go to the next byte; tell whether it is the first one of a member."""
+        self.is_strict, strict = False, self.is_strict
+        self._fill()
+        self.is_strict = strict
+        return self._is_new
+
+    def rest(self) -> bytes:
+        """Return some of what follows in the member; nothing at its end, with a right checksum."""
+        self.is_strict = True
+        self._fill()
+        return self._data
+
+    def read(self, size: int) -> bytes:
+        """Return some of the next bytes, none only at the end."""
+        self._fill()
+        data, self._data = self._data[:size], self._data[size:]
+        self._is_new = self._is_new and not data
+        return data
+
+    def readline(self, size: int) -> bytes:
+        """Return the next bytes up to the end of a line."""
+        pieces, left = [], size
+        while left and self._fill():
+            end = self._data.find(b"\n", 0, left) + 1
+            pieces.append(self.read(end or left))
+            left -= len(pieces[-1])
+            if end:
+                break
+        return b"".join(pieces)
+
+    def skip(self) -> bool:
+        """Go to the next member that begins with a record; tell whether there is one."""
+        self._file.seek(self._start + 1)
+        self._packed, self._place = b"", self._start + 1
+        while True:
+            found = self._packed.find(_MEMBER)
+            self._take(found if found >= 0 else max(0, len(self._packed) - len(_MEMBER) + 1))
+            if found >= 0:
+                self._more(_HEAD_BYTES)
+                with suppress(zlib.error):
+                    begin = zlib.decompressobj(31).decompress(self._packed[:_HEAD_BYTES], 8)
+                    if begin.startswith(_VERSIONS):
+                        self._unzip, self._data = None, b""
+                        return True
+                self._take(1)
+            elif not self._more(len(self._packed) + 1):
+                return False
+
+    def _fill(self) -> bool:
+        while not self._data:
+            if self._unzip is None or self._unzip.eof:
+                if self._unzip is not None and self.is_strict:
+                    return False
+                if not self._next():
+                    return False
+            if not self._packed and not self._more(1):
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            self._data = self._unzip.decompress(self._packed, _CHUNK)
+            rest = self._unzip.unused_data if self._unzip.eof else self._unzip.unconsumed_tail
+            self._take(len(self._packed) - len(rest))
+        return True
+
+    def _next(self) -> bool:
+        while self._more(1) and self._packed.startswith(b"\0"):
+            self._take(len(self._packed) - len(self._packed.lstrip(b"\0")))
+        if not self._packed:
+            return False
+        self._more(len(_GZIP))
+        if not self._packed.startswith(_GZIP):
+            raise zlib.error(f"Not a gzipped file ({self._packed[:2]!r})")
+        self._unzip, self._start, self._is_new = zlib.decompressobj(31), self._place, True
+        return True
+
+    def _more(self, size: int) -> bool:
+        """Hold so many packed bytes, unless the file ends; tell whether there are any new ones."""
+        while len(self._packed) < size:
+            data = self._file.read(_PACKED_BYTES)
+            if not data:
+                break
+            self._packed += data
+        return len(self._packed) >= size
+
+    def _take(self, size: int) -> None:
+        self._packed = self._packed[size:]
+        self._place += size
 
 
 def _unsound(problem: str) -> CrawlFileError:
@@ -92,13 +258,22 @@ def _unsound(problem: str) -> CrawlFileError:
     )
 
 
-def _read_head(data: BinaryIO) -> dict[str, str] | None:
+def _in_words(data: bytes) -> str:
+    """Name what some bytes are, by their tags or a version; letters of a text are masked."""
+    data = data[:_SHOWN_BYTES]
+    if tags := _TAG.findall(data):
+        return " ".join(tag.decode() for tag in tags)
+    version = _VERSION.match(data)
+    return ascii(version[0] if version else re.sub(rb"\w", b"x", data[:16]))[1:]
+
+
+def _read_head(data: "_Source") -> dict[str, str] | None:
     """Return the headers of the next record by name in lower case; None at the end of the file."""
     line = data.readline(MAX_HEAD_BYTES)
     if not line:
         return None
-    if line.strip() not in (b"WARC/1.0", b"WARC/1.1"):
-        raise _unsound("got something else where a record begins")
+    if line.strip() not in _VERSIONS:
+        raise _unsound(f"got {_in_words(line + data.read(_SHOWN_BYTES))} where a record begins")
     fields: dict[str, str] = {}
     left = MAX_HEAD_BYTES
     while (line := data.readline(left)) not in _LINE_ENDS:
@@ -112,7 +287,7 @@ def _read_head(data: BinaryIO) -> dict[str, str] | None:
     return fields
 
 
-def _read_page(fields: dict[str, str], data: BinaryIO) -> Page | None:
+def _read_page(fields: dict[str, str], data: "_Source") -> Page | None:
     """Read the block of a record and what ends it; None if it is no page or too long a one."""
     if not _LENGTH.fullmatch(fields.get("content-length", "")):
         raise _unsound("a record has no Content-Length, or one that is not a number")
@@ -126,7 +301,7 @@ def _read_page(fields: dict[str, str], data: BinaryIO) -> Page | None:
         if is_page:
             pieces.append(piece)
     if left or any(data.readline(2) not in _LINE_ENDS for _ in range(2)):
-        raise _unsound("a record does not end after the number of bytes that it announces")
+        raise _unsound(_NO_END)
     if not is_page:
         return None
     codes = fields.get("warc-identified-content-language", "").lower().split(",")
