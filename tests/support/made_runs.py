@@ -17,6 +17,7 @@ from bertscore_beam.dump import RowDigests, Rows, TableFields, columns, part_nam
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
 from bertscore_beam.score import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
+from bertscore_core.stats import UnknownTokens
 from bertscore_core.tokens import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
@@ -177,6 +178,7 @@ def _summary(table: pa.Table) -> ScoreSummary:
         table[columns.F1].to_numpy()[there],
         truncated=truncated,
         windowed=np.zeros(len(truncated), dtype=np.bool_),
+        unknown=UnknownTokens(not_counted=len(truncated)),
         rows=len(table),
         reasons=Counter(filter(None, table[columns.ERROR].to_pylist())),
         rejected_reasons=Counter(filter(None, rejected[columns.ERROR].to_pylist())),

@@ -42,6 +42,8 @@ def group_row(
         "scored": rows - 7 if f1 is not None else 0,
         "rejected": 7 if f1 is not None else rows,
         "truncated": rows // 90,
+        **dict.fromkeys(("text_tokens", "unknown_tokens", "only_unknown_tokens"), 0),
+        "unknown_not_counted": 0,
         "reasons": {},
         "rejected_reasons": {},
     }

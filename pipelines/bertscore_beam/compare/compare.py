@@ -167,9 +167,29 @@ def compare_runs(options: CompareOptions) -> results.Compared:
         own = [_comparison(options, measure, run, paired, sums) for sums in paired.sums]
         comparisons += own
         rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
-    return results.Compared(
+    compared = results.Compared(
         comparisons=_corrected(comparisons, len(options.measure)), rankings=tuple(rankings)
     )
+    return _with_languages(compared, options, runs)
+
+
+def _with_languages(
+    compared: results.Compared, options: CompareOptions, runs: Sequence[records.FinishedRun]
+) -> results.Compared:
+    """Add the comparison of each language where there are several: a mean of all says little."""
+    number, column = len(runs[0].languages), runs[0].notes.fields.language
+    if column is None or number < 2:
+        return compared
+    languages: list[tuple[results.GroupComparison, ...]] = [()] * len(compared.comparisons)
+    is_there = all(run.notes.fields.language == column for run in runs)
+    if is_there and column not in options.by and not options.is_ranking:
+        by_language = replace(options, by=(column,), fail_if_drop=None)
+        languages = [one.groups for one in compare_runs(by_language).comparisons]
+    comparisons = (
+        replace(one, languages=own, num_languages=number)
+        for one, own in zip(compared.comparisons, languages, strict=True)
+    )
+    return replace(compared, comparisons=tuple(comparisons))
 
 
 def _corrected(

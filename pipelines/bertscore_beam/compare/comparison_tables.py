@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
 
+from bertscore_beam import records
 from bertscore_beam.compare import results
 from bertscore_beam.run import Shown
 from bertscore_core.stats import POWER, caveat_cells
@@ -19,8 +20,12 @@ _SHOWN_ROWS = 10
 def tables_of(compared: results.Compared) -> tuple[Shown, ...]:
     """Return the tables of all comparisons, the answer first; of a ranking, only that."""
     if compared.rankings:
-        by = compared.comparisons[0].by
-        return tuple(table for one in compared.rankings for table in _ranking_tables(one, by))
+        first = compared.comparisons[0]
+        rankings = sorted(
+            compared.rankings,
+            key=lambda one: first.num_languages > 1 and one.group == results.WHOLE,
+        )
+        return tuple(table for one in rankings for table in _ranking_tables(one, first))
     measures = len({comparison.measure for comparison in compared.comparisons})
     return (
         Shown("Answer", ("", ""), list(answer_of(compared))),
@@ -40,19 +45,35 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
     corrected = "corrected " if len({one.measure for one in compared.comparisons}) > 1 else ""
     for comparison in compared.comparisons:
-        whole = comparison.whole
-        words = verdict(whole, comparison)
-        if whole.result.interval is not None:
-            words += (
-                f": {_number(whole.result.difference, signed=True)} "
-                f"{_interval(whole.result.interval)}, any difference: {corrected}p "
-                f"{_p(whole.p_adjusted)}"
-            )
-        yield f"{comparison.measure} against {comparison.against}", words
         counts = Counter(verdict(group, comparison) for group in comparison.by_change)
-        if counts:
-            yield "groups", ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        groups = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        whole = (
+            f"{_over(comparison)} against {comparison.against}",
+            _change(comparison.whole, comparison, corrected),
+        )
+        for group in comparison.languages[:_SHOWN_ROWS]:
+            name = f"{comparison.measure} of {records.group_name(group.group)}"
+            yield name, _change(group, comparison, "corrected ")
+        if len(comparison.languages) > _SHOWN_ROWS:
+            yield "languages", f"{len(comparison.languages) - _SHOWN_ROWS:,} more, in the table"
+        lines = [whole, *([("groups", groups)] if groups else [])]
+        yield from lines if comparison.num_languages < 2 else reversed(lines)
         yield from (("caveat", sentence) for sentence in comparison.caveats)
+
+
+def _over(comparison: results.Comparison) -> str:
+    """Return the measure of the whole: over several languages it is called that."""
+    number = comparison.num_languages
+    return comparison.measure if number < 2 else f"{comparison.measure} over {number} languages"
+
+
+def _change(group: results.GroupComparison, comparison: results.Comparison, corrected: str) -> str:
+    """Say what became of a group, with the difference and the p value of any difference."""
+    words, result = verdict(group, comparison), group.result
+    if result.interval is None:
+        return words
+    difference = f"{_number(result.difference, signed=True)} {_interval(result.interval)}"
+    return f"{words}: {difference}, any difference: {corrected}p {_p(group.p_adjusted)}"
 
 
 def verdict(group: results.GroupComparison, comparison: results.Comparison) -> str:
@@ -124,8 +145,9 @@ def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     plain = asdict(comparison)
     for row in plain["moved"]:
         row["key"] = dict(zip(comparison.key, row["key"], strict=bool(row["key"])))
-    groups = (comparison.whole, *comparison.groups)
-    for group, values in zip(groups, (plain["whole"], *plain["groups"]), strict=True):
+    groups = (comparison.whole, *comparison.groups, *comparison.languages)
+    each = (plain["whole"], *plain["groups"], *plain["languages"])
+    for group, values in zip(groups, each, strict=True):
         values["p_value"] = group.p_value
         for name in ("missing", "missing_fraction"):
             values["counts"][name] = getattr(group.counts, name)
@@ -138,17 +160,34 @@ def _table(title: str, rows: Sequence[Sequence[tuple[str, str]]]) -> Shown:
 
 
 def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterator[Shown]:
+    if comparison.languages:
+        by_language = replace(
+            comparison, by=("language",), groups=comparison.languages, languages=(), drop=None
+        )
+        yield _scores_table("Scores by language", by_language, comparison.languages, measures)
     yield Shown("Comparison", ("", ""), list(_about(comparison, measures)))
+    changed = [group for group in comparison.by_change if not group.is_unchanged]
+    both = [[comparison.whole], changed]
+    ordered = chain(*(both if comparison.num_languages < 2 else reversed(both)))
+    yield _scores_table("Scores", comparison, list(ordered), measures)
+    yield from _moved_table(comparison)
+
+
+def _scores_table(
+    title: str,
+    comparison: results.Comparison,
+    shown: Sequence[results.GroupComparison],
+    measures: int,
+) -> Shown:
     run, against = _sides(comparison)
     by = comparison.by or ("rows",)
     is_corrected = bool(comparison.groups) or measures > 1
     has_missing = any(group.counts.missing for group in comparison.groups)
-    has_caveats = any(group.caveats for group in (comparison.whole, *comparison.groups))
-    changed = [group for group in comparison.by_change if not group.is_unchanged]
+    has_caveats = any(group.caveats for group in shown)
     rows = []
-    for group in (comparison.whole, *changed):
+    for group in shown:
         row = [
-            *_group_cells(group.group, by),
+            *_group_cells(group.group, by, comparison.num_languages),
             ("pairs", f"{group.counts.pairs:,}"),
             (run, _number(group.mean)),
             (against, _number(group.against_mean)),
@@ -167,10 +206,14 @@ def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterato
         if has_caveats:
             row.append(("caveats", caveat_cells(group.caveats)))
         rows.append(row)
-    if same := len(comparison.groups) - len(changed):
+    if same := len(comparison.groups) - sum(group is not comparison.whole for group in shown):
         first = f"{same:,} {'group' if same == 1 else 'groups'} {_same(comparison)}"
         rows.append([(name, first if at == 0 else _NONE) for at, (name, _) in enumerate(rows[0])])
-    yield _table("Scores", rows)
+    return _table(title, rows)
+
+
+def _moved_table(comparison: results.Comparison) -> Iterator[Shown]:
+    run, against = _sides(comparison)
     if comparison.moved:
         moved = [
             [
@@ -200,7 +243,7 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
     run, against = _sides(comparison)
     yield comparison.system or "run", comparison.run
     yield "against", comparison.against
-    yield "measure", comparison.measure
+    yield "measure", _over(comparison)
     yield "paired by", ", ".join(comparison.key) or "file and position"
     settings = comparison.settings
     if settings.moving:
@@ -246,8 +289,10 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
     yield f"differ by more than {noise}", f"{moved:,} ({counts.up:,} up, {counts.down:,} down)"
 
 
-def _ranking_tables(ranking: results.Ranking, by: Sequence[str]) -> Iterator[Shown]:
-    where = "" if ranking.group == results.WHOLE else f" of {_named(ranking.group, by)}"
+def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterator[Shown]:
+    where = f" over {one.num_languages} languages" if one.num_languages > 1 else ""
+    if ranking.group != results.WHOLE:
+        where = f" of {_named(ranking.group, one.by)}"
     systems = [
         [
             ("cluster", str(system.cluster)),
@@ -277,8 +322,11 @@ def _named(group: results.Group, by: Sequence[str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(by, group, strict=True))
 
 
-def _group_cells(group: results.Group, by: Sequence[str]) -> list[tuple[str, str]]:
-    values = group if group != results.WHOLE else ("all", *[_NONE] * (len(by) - 1))
+def _group_cells(
+    group: results.Group, by: Sequence[str], num_languages: int
+) -> list[tuple[str, str]]:
+    whole = "all" if num_languages < 2 else f"all {num_languages} languages"
+    values = group if group != results.WHOLE else (whole, *[_NONE] * (len(by) - 1))
     return [
         (name, "null" if value is None else value) for name, value in zip(by, values, strict=True)
     ]

@@ -185,6 +185,9 @@ class Comparison:
         system: Column of the systems; None where runs are compared.
         explain: Command that explains the row that fell most; None if none fell, in rankings, and
             for measures that are no BERTScore.
+        languages: Each language by itself, without a gate; empty if rows have one, in rankings, and
+            where the groups are by language.
+        num_languages: Languages of the rows; 1 if all are scored alike.
     """
 
     run: str
@@ -202,6 +205,8 @@ class Comparison:
     warnings: tuple[str, ...] = ()
     system: str | None = None
     explain: str | None = None
+    languages: tuple[GroupComparison, ...] = ()
+    num_languages: int = 1
 
     @property
     def by_change(self) -> tuple[GroupComparison, ...]:

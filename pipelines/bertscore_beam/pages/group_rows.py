@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -29,19 +30,37 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
         check_output(output, options.run)
     with before_work():
         run, groups = groups_of_run(options.run, by, options.confidence)
+        by_language = _by_language(run, by, options.confidence)
         if output is not None:
             table = records.table_of_groups(groups, by)
             data = _csv(table) if output.endswith(".csv") else records.table_to_bytes(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
     rows = [records.described(row, by) for row in groups]
+    languages, own_by = by_language or ([], ())
+    tables = [records.show_groups(rows, by, len(rows) - 1, options.confidence, len(run.languages))]
+    if languages:  # a mean over languages says little
+        tables.insert(0, records.show_groups(languages, own_by, len(languages), options.confidence))
     about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
     return Outcome(
-        shown=(records.show_groups(rows, by, len(rows) - 1, options.confidence),),
-        document={**about, "groups": rows},
+        shown=tuple(tables),
+        document={**about, **({"languages": languages} if languages else {}), "groups": rows},
         warnings=records.caveat_words_of(groups),
         is_answer=True,
     )
+
+
+def _by_language(
+    run: records.FinishedRun, by: Sequence[str], confidence: float
+) -> tuple[list[dict[str, Any]], tuple[str, ...]] | None:
+    """Return the groups by language as well, and their columns; None where no such are needed."""
+    language = run.notes.fields.language
+    if language is None or language in by or len(run.languages) < 2:
+        return None
+    own = (language, *by)
+    with reaching("run", run.folder.root):
+        _, *rows = records.group_rows(records.merge_groups(run, own, OPTION), confidence)
+    return [records.described(row, own) for row in rows], own
 
 
 def groups_of_run(

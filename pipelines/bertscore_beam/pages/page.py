@@ -49,6 +49,7 @@ def render(data: ReportData) -> str:
         charts=charts.charts_of(specification, data, measure, raw_measure),
         version=version("bertscore-beam"),
         total=data.total.values,
+        over=f" over {number} languages" if (number := len(data.scored_languages)) else "",
         quantiles=charts.QUANTILES,
         metrics=shown_metrics(data.total.values),
         measure=measure,
@@ -98,14 +99,16 @@ def _policy(style: str) -> str:
 
 
 def _sections(data: ReportData) -> list[tuple[str, str]]:
+    languages = ("languages", "Languages", bool(data.languages))
     sections = [
+        *([languages] if data.scored_languages else []),
         ("scores", "Scores", True),
         ("change", "Change", data.against is not None),
         ("ranking", "Ranking", data.ranking is not None),
         ("trend", "Trend", len(data.nights) > 1),
         ("distribution", "Distribution", True),
         ("lengths", "Length", bool(data.lengths)),
-        ("languages", "Languages", bool(data.languages)),
+        *([] if data.scored_languages else [languages]),
         ("rejects", "Rejected and cut", True),
         ("rows", "Single rows", True),
         ("cost", "Cost", True),

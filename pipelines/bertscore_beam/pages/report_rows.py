@@ -128,6 +128,12 @@ class ReportData:
     notices: tuple[str, ...] = ()
 
     @property
+    def scored_languages(self) -> tuple[records.GroupRow, ...]:
+        """The languages that have scores, if there are several: a mean over them says little."""
+        scored = tuple(row for row in self.languages if row.values["scored"])
+        return scored if len(scored) > 1 else ()
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """Why the means may say less than they seem to, in sentences."""
         return records.caveat_words_of((self.total, *self.groups))

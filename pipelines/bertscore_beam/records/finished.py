@@ -142,6 +142,11 @@ class FinishedRun(RunParts):
     notes: RunNotes
     summary: RunSummary
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages by which its rows were scored; empty if all were scored alike."""
+        return tuple(name for name, own in self.summary.languages.items() if own.signature)
+
 
 class RowPlace(NamedTuple):
     """Where a row of a run is: the name of the input file, and its position in it, from 0."""

@@ -490,10 +490,18 @@ def show_groups(
     by: Sequence[str],
     number: int,
     confidence: float = CONFIDENCE,
+    num_languages: int = 1,
 ) -> Shown:
-    """Return the first groups as a table: F1 with its interval, and what stands out."""
+    """Return the first groups as a table: F1 with its interval, and what stands out.
+
+    Of several languages the row of all, which is given first, comes last and is called so.
+    """
     metrics = shown_metrics(groups[0]) if groups else {}
-    rows = [_cells(group, by, metrics) for group in groups[:SHOWN_ROWS]]
+    is_mixed = num_languages > 1 and groups[0]["group"] is None
+    if is_mixed:
+        groups = [*groups[1:SHOWN_ROWS], groups[0]]
+    name = f"all {num_languages} languages" if is_mixed else "all rows"
+    rows = [_cells(group, by, metrics, name) for group in groups[:SHOWN_ROWS]]
     has_caveats = any(group["caveats"] for group in groups[:SHOWN_ROWS])
     if has_caveats:
         caveats = ([stats.Caveat(**own) for own in group["caveats"]] for group in groups)
@@ -534,9 +542,11 @@ def show_groups_scored(summary: Mapping[str, Any]) -> list[Shown]:
     return [show_groups(groups["shown"], groups["by"], groups["number"])] if groups else []
 
 
-def _cells(group: Mapping[str, Any], by: Sequence[str], metrics: Iterable[str]) -> tuple[str, ...]:
+def _cells(
+    group: Mapping[str, Any], by: Sequence[str], metrics: Iterable[str], whole: str
+) -> tuple[str, ...]:
     if group["group"] is None:
-        names = ["all rows", *("" for _ in by[1:])]
+        names = [whole, *("" for _ in by[1:])]
     else:
         names = list(map(_named, group["group"].values()))
     low, high = group["f1_low"], group["f1_high"]

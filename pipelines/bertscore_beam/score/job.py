@@ -35,9 +35,8 @@ from bertscore_beam.score.show_run import (
     gate_words,
     run_warnings,
     show_languages_planned,
-    show_languages_scored,
     show_plan,
-    show_summary,
+    show_scores,
 )
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core import ScorerConfig, Signature
@@ -274,11 +273,7 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
     ]
     return run.Outcome(
         status=status,
-        shown=(
-            show_summary(summary, folder.root),
-            *show_languages_scored(summary),
-            *records.show_groups_scored(summary),
-        ),
+        shown=show_scores(summary, folder.root),
         document={"output": mask_credentials(folder.root), "summary": summary},
         warnings=tuple(warnings),
     )

@@ -13,6 +13,7 @@ from bertscore_beam.records import (
     differences,
     no_groups_words,
     read_index,
+    show_groups_scored,
 )
 from bertscore_beam.run import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
@@ -202,17 +203,31 @@ def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, .
     return [("file rejected", line) for line in lines]
 
 
+def show_scores(summary: Mapping[str, Any], output: str) -> tuple[Shown, ...]:
+    """Return the tables of a run: where there are several languages, each by itself first."""
+    first = (show_summary(summary, output),)
+    others = (*show_languages_scored(summary), *show_groups_scored(summary))
+    return others + first if num_languages(summary) > 1 else first + others
+
+
+def num_languages(summary: Mapping[str, Any]) -> int:
+    """Return the number of languages that have scores; 0 if all rows are scored alike."""
+    return sum(bool(own["scored"]) for own in summary.get("languages", {}).values())
+
+
 def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     """Return the table of the summary."""
     rows: list[tuple[str, ...]] = []
+    number = num_languages(summary)
+    over = f" over {number} languages" if number > 1 else ""
     for name in ("precision", "recall", "f1"):
         value = summary[name]
-        rows.append((name, "none scored" if value is None else f"{value:.6f}"))
+        rows.append((f"{name}{over}", "none scored" if value is None else f"{value:.6f}"))
     metrics = summary.get("metrics", {})
     for name, metric in metrics.items():
         mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows)"
         corpus = metric.get("corpus")
-        rows.append((name, mean if corpus is None else f"{corpus:.6f}, {mean}"))
+        rows.append((f"{name}{over}", mean if corpus is None else f"{corpus:.6f}, {mean}"))
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += _reason_rows(summary, scored=True)

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from bertscore_core import ScoreSummary
 from bertscore_core.baseline import rescale
-from bertscore_core.stats import ScoreStatistics, clipped_f1, is_clipped
+from bertscore_core.stats import ScoreStatistics, UnknownTokens, clipped_f1, is_clipped
 
 ROWS = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=40)
 
@@ -22,6 +22,7 @@ def summary_of(rows: list[tuple[float, bool]]) -> ScoreSummary:
         scores / 4,
         truncated=cut,
         windowed=~cut,
+        unknown=UnknownTokens(tokens=2 * len(rows), unknown=len(rows)),
         rows=len(rows),
         reasons=counts,
         rejected_reasons={},
@@ -36,6 +37,7 @@ def test_summaries_of_parts_add_up_to_that_of_all_rows(parts: list[list[tuple[fl
     assert merged == functools.reduce(operator.add, summaries, ScoreSummary())
     assert (merged.rows, merged.truncated) == (len(rows), whole.truncated)
     assert (merged.windowed, merged.clipped) == (whole.windowed, whole.clipped)
+    assert merged.unknown == whole.unknown
     scores = np.array([score for score, _ in rows], dtype=np.float64)
     sums = [merged.precision, merged.recall, merged.f1]
     np.testing.assert_allclose(sums, scores.sum() / [1, 2, 4], rtol=0, atol=1e-12)

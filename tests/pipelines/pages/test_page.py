@@ -107,7 +107,7 @@ def test_a_long_text_is_cut_and_what_is_left_out_is_counted(with_texts):
 def test_every_section_is_there_and_can_be_reached(with_texts):
     sections = re.findall(r'<h2 id="(\w+)">', with_texts)
     assert sections == [
-        "scores", "change", "ranking", "trend", "distribution", "lengths", "languages",
+        "languages", "scores", "change", "ranking", "trend", "distribution", "lengths",
         "rejects", "rows", "cost", "settings",
     ]  # fmt: skip
     assert re.findall(r'<li><a href="#(\w+)">', with_texts) == sections

@@ -1,0 +1,96 @@
+"""Where rows have several languages, each by itself comes first, and the mean of all last."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from bertscore_beam.compare import compare
+from bertscore_beam.score.show_run import show_scores
+from tests.support.made_runs import SIGNATURE, made_run, many_rows
+
+LANGUAGES = ("de", "en", "zh")
+SIGNATURES = {name: replace(SIGNATURE, num_layers=str(at)) for at, name in enumerate(LANGUAGES, 1)}
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
+    monkeypatch.setattr(compare, "RESAMPLES", 999)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Return two nights in three languages; in the second one system is worse by .02."""
+    folder = tmp_path_factory.mktemp("nights")
+    for number, name in enumerate(("before", "now")):
+        rows = many_rows(1200, seed=number, shift=-0.02 * number)
+        made_run(folder / name, {"news.parquet": rows}, signature=SIGNATURES)
+    return folder / "now", folder / "before"
+
+
+def test_a_summary_begins_with_languages_and_names_the_means_of_all(nights):
+    summary = json.loads((nights[0] / "_summary.json").read_bytes())
+    first, *_, last = show_scores(summary, "out")
+    assert (first.title, [row[0] for row in first.rows]) == ("Languages", [*LANGUAGES])
+    assert [row[0] for row in last.rows][:3] == [
+        f"{name} over 3 languages" for name in ("precision", "recall", "f1")
+    ]
+    one = {**summary, "languages": {"de": summary["languages"]["de"]}}
+    first, *_ = show_scores(one, "out")
+    assert (first.title, first.rows[2][0]) == ("BERTScore", "f1")
+
+
+def test_groups_begin_with_languages(nights, ran):
+    out, _ = ran(("groups", nights[0], "--by", "system"))
+    names = [line.split("\t")[:2] for line in out.splitlines()]
+    assert names[:2] == [["language", "system"], ["de", "system-0"]]
+    assert names[-1] == ["all 3 languages", "1,200"]
+    assert sum(name[0] in LANGUAGES for name in names) == 12
+    document = json.loads(ran(("groups", nights[0], "--by", "system", "--json"))[0])
+    assert len(document["languages"]) == 12
+    assert document["groups"][0]["group"] is None
+    out, _ = ran(("groups", nights[0], "--by", "language"))
+    names = [line.split("\t")[0] for line in out.splitlines()]
+    assert names == ["language", *LANGUAGES, "all 3 languages"]
+
+
+def test_a_comparison_begins_with_languages(nights, ran):
+    words = ("compare", *nights, "--key", "id", "--by", "system")
+    out, _ = ran(words)
+    lines = out.splitlines()
+    for at, language in enumerate(LANGUAGES):
+        change = r"(worse|no clear difference): -0\.00\d+ \[.*\], any difference: corrected p "
+        assert re.match(f"f1 of {language}: {change}", lines[at])
+    assert lines[3].startswith("groups: 1 worse, ")
+    assert lines[4].startswith("f1 over 3 languages against ")
+    whole = [at for at, line in enumerate(lines) if line.startswith("all 3 languages\t")]
+    tables = [at for at, line in enumerate(lines) if line.startswith(("de\t", "system-1\t1"))]
+    assert len(whole) == 1
+    assert max(tables) < whole[0]
+    shown = json.loads(ran((*words, "--json"))[0])["comparisons"][0]
+    assert [group["group"] for group in shown["languages"]] == [[one] for one in LANGUAGES]
+    assert sum(group["counts"]["pairs"] for group in shown["languages"]) == 1200
+    assert [group["group"] for group in shown["groups"]] == [[f"system-{n}"] for n in range(4)]
+
+
+def test_a_page_begins_with_languages(nights, ran, tmp_path):
+    page = tmp_path / "page.html"
+    ran(("report", nights[0], "--against", nights[1], "--by", "system", "-o", page))
+    text = page.read_text()
+    sections = re.findall(r'<h2 id="(\w+)">', text)
+    assert sections[:3] == ["languages", "scores", "change"]
+    box = text.partition("<header>")[2].partition("</header>")[0]
+    order = [
+        box.index(words)
+        for words in (
+            "Change of F1 by language",
+            "Change of F1 over 3 languages",
+            "Mean F1 by language",
+            "Mean F1 over 3 languages",
+        )
+    ]
+    assert order == sorted(order)
+    ids = re.findall(r'<caption id="(\S*changes-table)">', text)
+    assert ids == ["language-changes-table", "changes-table"]
