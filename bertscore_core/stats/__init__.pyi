@@ -59,6 +59,7 @@ from .paired import (
     compare_corpora as compare_corpora,
     compare_paired as compare_paired,
     holm as holm,
+    least_p as least_p,
     paired_result as paired_result,
 )
 from .scores import Scores as Scores, ScoreSummary as ScoreSummary

@@ -20,6 +20,9 @@ FEW_CLUSTERS = 15
 to 5.9% of simulated nights, by how unequal the clusters were. With fewer it fired on up to 7.3%, or
 on hardly any if one cluster had most rows."""
 
+_REPEATED = 0.1
+"""A smaller share of repeats changes little."""
+
 
 class CaveatKind(StrEnum):
     """The kinds of caveats, in the order in which they are shown."""
@@ -29,6 +32,7 @@ class CaveatKind(StrEnum):
     FEW_CLUSTERS = "few_clusters"
     FEW_ROWS_CARRY = "few_rows_carry"
     FEW_CLUSTERS_CARRY = "few_clusters_carry"
+    REPEATED = "repeated"
     CLIPPED = "clipped"
     SEVERAL_TOKENIZERS = "several_tokenizers"
 
@@ -77,6 +81,13 @@ _WORDS = {
         "few clusters that carry most of the variance",
         _WRONG,
     ),
+    CaveatKind.REPEATED: _Words(
+        "{number:,.0f} repeats",
+        "Rows whose scores have moved exactly as those of another row: {number:,.0f}",
+        "rows whose scores have moved exactly as those of others",
+        "they count as repeats of one row; if they are not, name a column such as the id with "
+        "--cluster",
+    ),
     CaveatKind.CLIPPED: _Words(
         "{number:,.0f} clipped",
         "Rows whose F1 has no bound: {number:,.0f}",
@@ -98,8 +109,8 @@ class Caveat:
 
     Attributes:
         kind: What it is.
-        number: How many rows, effective clusters, carriers, clipped rows or ways to cut there are;
-            the share of unknown tokens.
+        number: How many rows, effective clusters, carriers, repeats, clipped rows or ways to cut
+            there are; the share of unknown tokens.
     """
 
     kind: CaveatKind
@@ -135,11 +146,14 @@ def caveats_of_difference(result: PairedResult, clipped: int, ways: int = 1) -> 
     """
     clusters = result.effective_clusters
     if clusters is None:
-        few = _of_rows(result.pairs, result.carriers)
+        few = _of_rows(result.units, result.carriers)
     else:
         kinds = CaveatKind.FEW_CLUSTERS, CaveatKind.FEW_CLUSTERS_CARRY
         few = _few(kinds, clusters, FEW_CLUSTERS, result.carriers)
-    return (*few, *clipped_caveat(clipped), *tokenizers_caveat(ways))
+    repeats = result.pairs - result.units if result.clusters is None else 0
+    is_worth = repeats >= _REPEATED * result.pairs > 0
+    repeated = (Caveat(kind=CaveatKind.REPEATED, number=repeats),) if is_worth else ()
+    return (*few, *repeated, *clipped_caveat(clipped), *tokenizers_caveat(ways))
 
 
 def unknown_caveat(unknown: UnknownTokens) -> tuple[Caveat, ...]:

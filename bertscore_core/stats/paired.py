@@ -21,6 +21,13 @@ bootstrap draws them with replacement. `few_carry` tells where few pairs decide.
 `holm` keeps the chance of even one false alarm below the level; Benjamini-Hochberg would only bound
 the share of false alarms, which is not enough to stop a night.
 
+**The test of a drop** is never more certain than the signs of the units that have moved: k of them
+give no p value below 2^-k. Up to `EXACT_UNITS` of them all signs are tried, and the larger p value
+of this and of Student's t counts: the latter is 0 for two equal differences.
+
+**Repeated rows**, such as the greedy answers to a prompt that is there ten times, move together and
+count as one unit. Rows are repeats of each other if their keys are equal (`PairedSums.of`).
+
 References:
     J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods
     for cluster-robust inference" (2023). R. M. Bell, D. F. McCaffrey, "Bias reduction in standard
@@ -33,6 +40,7 @@ References:
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import Any, Self
 
@@ -73,9 +81,9 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
-    """What is resampled: the differences of rows or clusters, some of them one by one, and a rest.
+    """What is resampled: sums over rows or clusters, some of them one by one, and a rest of rows.
 
-    `sizes` are the weights of the kept units in the mean, if these differ; then there is no rest.
+    `sizes` are the numbers of rows of the kept units, if some have several.
     """
 
     kept: Doubles
@@ -84,6 +92,9 @@ class Units:
     rest_mean: float = 0.0
     rest_squares: float = 0.0
 
+    def __len__(self) -> int:
+        return len(self.kept) + self.rest
+
 
 def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> float:
     """Return the two-sided p value of the sum of differences under random signs."""
@@ -91,8 +102,7 @@ def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> flo
     observed = abs(float(kept.sum()) + units.rest * units.rest_mean)
     least = observed - _SAME * float(np.abs(kept).sum())
     if not units.rest_squares and len(kept) < resamples.bit_length():
-        signs = np.arange(2 ** len(kept))[:, None] >> np.arange(len(kept)) & 1
-        sums = (2.0 * signs - 1) @ kept
+        sums = _all_signs(len(kept)) @ kept
         return float(np.count_nonzero(np.abs(sums) >= least)) / len(sums)
     beyond = 0
     for count in batches(resamples, len(kept)):
@@ -105,23 +115,27 @@ def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> flo
     return (beyond + 1) / (resamples + 1)
 
 
+@cache
+def _all_signs(units: int) -> Doubles:
+    """Return all signs of so many units. Shape (2^units, units)."""
+    bits = np.arange(2**units)[:, None] >> np.arange(units) & 1
+    return 2.0 * bits.astype(np.float64) - 1
+
+
 def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doubles:
     """Return the sums of R samples of units drawn with replacement, or means if they have sizes."""
-    kept, sizes = units.kept, units.sizes
-    n = len(kept) + units.rest
+    kept, sizes, n = units.kept, units.sizes, len(units)
     samples = []
     for count in batches(resamples, len(kept)):
         # Of the n units of a sample, so many are among those kept.
         drawn = random.binomial(n, len(kept) / n, count) if units.rest else np.full(count, n)
         times = times_drawn(drawn, len(kept), random)
         sums = times @ kept
-        if sizes is not None:
-            sums = sums / (times @ sizes)
         if units.rest_squares:
             spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
             noise = random.normal(size=count)
             sums += (n - drawn) * units.rest_mean + np.sqrt((n - drawn) * spread) * noise
-        samples.append(sums)
+        samples.append(sums if sizes is None else sums / (times @ sizes + n - drawn))
     return np.concatenate(samples)
 
 
@@ -155,28 +169,48 @@ class PairedSums:
         total: Sum of their differences.
         squares: Sum of the squares.
         largest: The differences that are largest in size and not 0, at most `KEPT`, ascending.
+        keys: The key of each of these; None if no row repeats another.
     """
 
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
     largest: Doubles
+    keys: npt.NDArray[np.uint64] | None = None
 
     @classmethod
-    def of(cls, differences: npt.NDArray[np.floating[Any]]) -> "PairedSums":
-        """Return the sums over differences, none of them NaN. Shape (N,)."""
+    def of(
+        cls, differences: npt.NDArray[np.floating[Any]], keys: npt.NDArray[np.uint64] | None = None
+    ) -> "PairedSums":
+        """Return the sums over differences, none of them NaN. Shape (N,).
+
+        Rows with equal `keys` repeat each other; None if no row does. Shape (N,).
+        """
         d = np.asarray(differences, dtype=np.float64)
+        moved = d != 0
+        largest, own = _largest(d[moved], None if keys is None else keys[moved])
         return cls(
-            count=len(d), total=float(d.sum()), squares=float(d @ d), largest=_largest(d[d != 0])
+            count=len(d), total=float(d.sum()), squares=float(d @ d), largest=largest, keys=own
+        )
+
+    @classmethod
+    def merge(cls, parts: Sequence["PairedSums"]) -> "PairedSums":
+        """Return the sums over several sets of pairs together; at least one."""
+        keys = [part.keys for part in parts if part.keys is not None]
+        largest, own = _largest(
+            np.concatenate([part.largest for part in parts]),
+            np.concatenate(keys) if len(keys) == len(parts) else None,
+        )
+        return cls(
+            count=sum(part.count for part in parts),
+            total=sum(part.total for part in parts),
+            squares=sum(part.squares for part in parts),
+            largest=largest,
+            keys=own,
         )
 
     def __add__(self, other: "PairedSums") -> "PairedSums":
-        return PairedSums(
-            count=self.count + other.count,
-            total=self.total + other.total,
-            squares=self.squares + other.squares,
-            largest=_largest(np.concatenate([self.largest, other.largest])),
-        )
+        return self.merge((self, other))
 
     def units(self) -> Units:
         """Return the pairs as what is resampled."""
@@ -186,18 +220,26 @@ class PairedSums:
         # What is left of equal sums is noise of rounding: then the rest is zeros.
         if not rest or left_squares <= _SAME * self.squares:
             left = left_squares = 0.0
+        kept, sizes = self.largest, None
+        if self.keys is not None:
+            _, totals, counts = summed_by_key(self.keys, kept, np.ones(len(kept)))
+            if len(totals) < len(kept):
+                kept, sizes = totals, counts
         return Units(
-            kept=self.largest,
+            kept=kept,
+            sizes=sizes,
             rest=rest,
             rest_mean=left / rest if rest else 0.0,
             rest_squares=left_squares,
         )
 
 
-def _largest(d: Doubles) -> Doubles:
-    if len(d) > KEPT:
-        d = d[np.argpartition(np.abs(d), -KEPT)[-KEPT:]]
-    return np.sort(d)
+def _largest(
+    d: Doubles, keys: npt.NDArray[np.uint64] | None
+) -> tuple[Doubles, npt.NDArray[np.uint64] | None]:
+    chosen = np.argpartition(np.abs(d), -KEPT)[-KEPT:] if len(d) > KEPT else np.arange(len(d))
+    chosen = chosen[np.argsort(d[chosen], kind="stable")]
+    return d[chosen], None if keys is None else keys[chosen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -235,16 +277,17 @@ class ClusterSums(Sums):
     def __len__(self) -> int:
         return len(self.clusters)
 
-    @property
-    def effective(self) -> float:
-        """Number of equal clusters that would weigh as much as these (Kish); 0 without any."""
-        return effective_number(self.counts)
+    def units(self) -> Units:
+        """Return the clusters as what is resampled."""
+        return Units(kept=self.totals, sizes=self.counts.astype(np.float64))
 
 
 POWER = 0.8
 """Probability with which `PairedResult.detectable` is detected."""
 LEAST_UNITS = 1.5
 """Fewer pairs, or effective clusters, have no error: one cluster alone says nothing of others."""
+EXACT_UNITS = 13
+"""Up to so many units that have moved, all their signs are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +300,8 @@ class PairedResult:
     Attributes:
         clusters: Number of clusters; None if rows count one by one.
         effective_clusters: Number of equal clusters that would weigh as much.
+        units: Number of clusters, or of rows of which repeats count once.
+        moved_units: Number of those whose differences do not add up to 0.
         confidence: Of the interval and the bound, such as .95.
         difference: Mean of the differences; `error` is its standard error.
         degrees: Degrees of freedom of Student's t, by which `interval` and the upper bound are
@@ -264,6 +309,8 @@ class PairedResult:
         detectable: The smallest true difference that so many rows show with probability `POWER`:
             the interval then leaves out 0. None where no two differences are unlike.
         p_value: Two-sided, by Student's t: that the mean is 0.
+        signs_p: One-sided, by all signs of the units: that the mean is not below 0. None above
+            `EXACT_UNITS` of them.
         randomization_p: Two-sided, by approximate randomization.
         bootstrap_p: Two-sided, by the bootstrap of differences shifted to a mean of 0.
         bootstrap_interval: The two-sided interval by quantiles of the bootstrap.
@@ -273,6 +320,8 @@ class PairedResult:
     pairs: int
     clusters: int | None = None
     effective_clusters: float | None = None
+    units: int = 0
+    moved_units: int = 0
     confidence: float
     difference: float | None = None
     error: float | None = None
@@ -281,20 +330,22 @@ class PairedResult:
     upper: float | None = None
     detectable: float | None = None
     p_value: float | None = None
+    signs_p: float | None = None
     randomization_p: float | None = None
     bootstrap_p: float | None = None
     bootstrap_interval: tuple[float, float] | None = None
     carriers: float | None = None
 
     def drop_p_value(self, drop: float) -> float | None:
-        """Return the p value of the claim that the true difference is below -drop.
+        """Return the p value of the claim that the true difference is below -drop, from 0 on.
 
-        It is below 1 - confidence exactly if the one-sided upper bound is below -drop. None without
-        an error.
+        It is below 1 - confidence only if the one-sided upper bound is below -drop, and if so few
+        units can be so certain. None without an error.
         """
         if self.difference is None or self.error is None or self.degrees is None:
             return None
-        return _tail(self.difference + drop, self.error, self.degrees)
+        tail = _tail(self.difference + drop, self.error, self.degrees)
+        return max(tail, least_p(self.moved_units), self.signs_p or 0.0)
 
 
 def paired_result(
@@ -311,22 +362,24 @@ def paired_result(
     arguments are as for `compare_paired`.
     """
     n = sums.count
-    units = n if clusters is None else clusters.effective
+    units = sums.units() if clusters is None else clusters.units()
+    effective = _effective(units)
     mean = sums.total / n if n else None
+    moved = int(np.count_nonzero(units.kept)) + (units.rest if units.rest_squares else 0)
     known = PairedResult(
         pairs=n,
         clusters=None if clusters is None else len(clusters),
-        effective_clusters=None if clusters is None else units,
+        effective_clusters=None if clusters is None else effective,
+        units=len(units),
+        moved_units=moved,
         confidence=confidence,
         difference=mean,
     )
-    if mean is None or units < LEAST_UNITS:
+    if mean is None or effective < LEAST_UNITS:
         return known
-    variance, number_of_carriers = (
-        _of_rows(sums, mean) if clusters is None else _of_clusters(clusters, n, mean)
-    )
+    variance, number_of_carriers = _spread(units, n, mean)
     error = math.sqrt(variance)
-    degrees = units - 1.0
+    degrees = effective - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
     tests = _resample(sums, clusters, confidence, resamples, seed) if resamples else {}
     return replace(
@@ -337,6 +390,7 @@ def paired_result(
         upper=mean + _reach(confidence, error, degrees),
         detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
+        signs_p=_signs_p(units) if moved <= EXACT_UNITS else None,
         carriers=number_of_carriers,
         **tests,
     )
@@ -539,19 +593,40 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _of_rows(sums: PairedSums, mean: float) -> tuple[float, float | None]:
-    """Return the variance of the mean, and how many pairs carry it: exact up to `KEPT` of them."""
-    n, units = sums.count, sums.units()
-    variance = max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
-    counts = np.append(np.ones(len(units.kept)), units.rest)
-    return variance, carriers(np.append(units.kept, units.rest_mean) - mean, counts)
+def least_p(units: int) -> float:
+    """Return the smallest one-sided p value that the signs of so many units can give."""
+    return 0.5**units
 
 
-def _of_clusters(clusters: ClusterSums, n: int, mean: float) -> tuple[float, float | None]:
-    # How far the mean moves without each cluster.
-    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
-    number = len(clusters)
-    return (number - 1) / number * float(moves @ moves), carriers(moves)
+def _signs_p(units: Units) -> float:
+    kept = units.kept[units.kept != 0]
+    highest = float(kept.sum()) + _SAME * float(np.abs(kept).sum())
+    return float(np.mean(_all_signs(len(kept)) @ kept <= highest))
+
+
+def _effective(units: Units) -> float:
+    """Return the number of equal units that would weigh as much (Kish); 0 without any."""
+    if units.sizes is None:
+        return float(len(units))
+    rest = np.full(min(units.rest, 1), 1.0)
+    counts = np.append(np.ones(len(units.sizes)), rest * units.rest)
+    return effective_number(np.append(units.sizes, rest), counts)
+
+
+def _spread(units: Units, n: int, mean: float) -> tuple[float, float | None]:
+    """Return the variance of the mean of n pairs, and how many units carry it.
+
+    The number is exact up to `KEPT` of them that have moved.
+    """
+    sizes = np.ones(len(units.kept)) if units.sizes is None else units.sizes
+    # How far the mean moves without each unit.
+    moves = (units.kept - mean * sizes) / (n - sizes)
+    rest, middle = units.rest, units.rest_mean
+    left = max(0.0, units.rest_squares - mean * rest * (2 * middle - mean)) / (n - 1) ** 2
+    variance = (len(units) - 1) / len(units) * (float(moves @ moves) + left)
+    typical = (middle - mean) / (n - 1)
+    counts = np.append(np.ones(len(moves)), rest)
+    return variance, carriers(np.append(moves, typical), counts)
 
 
 def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:
@@ -591,13 +666,14 @@ def _resample(
 ) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     if clusters is None:
-        flipped, drawn = sums.units(), sums.units()
-        means = bootstrap(drawn, resamples, random) / sums.count
+        flipped = sums.units()
+        means = bootstrap(flipped, resamples, random)
+        means = means / sums.count if flipped.sizes is None else means
     else:
         totals, counts = clusters.totals, clusters.counts.astype(np.float64)
         flipped = PairedSums.of(totals).units()
         if len(clusters) <= KEPT:
-            means = bootstrap(Units(kept=totals, sizes=counts), resamples, random)
+            means = bootstrap(clusters.units(), resamples, random)
         else:
             # Of so many clusters the mean is linear in their totals but for terms of 1 / G.
             mean = sums.total / sums.count

@@ -27,6 +27,7 @@ CASES = {
     "host": "host",
     "million": "million",
     "roofline": "roofline",
+    "season": "season",
 }
 """The benchmarks, functions of these names, and the module of each."""
 

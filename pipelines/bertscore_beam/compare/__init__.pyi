@@ -1,7 +1,6 @@
 from .compare import (
     check_paired as check_paired,
     compare_runs as compare_runs,
-    judge as judge,
     unpaired_words as unpaired_words,
 )
 from .compare_options import CompareOptions as CompareOptions
@@ -13,6 +12,7 @@ from .comparison_tables import (
     verdict as verdict,
     warnings_in as warnings_in,
 )
+from .gate import judge as judge
 from .paired_sides import rank as rank
 from .results import (
     WHOLE as WHOLE,

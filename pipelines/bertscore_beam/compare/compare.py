@@ -14,6 +14,7 @@ from dataclasses import replace
 from bertscore_beam import records
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.gate import judge
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
 from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
@@ -31,6 +32,7 @@ def warnings_of(
     without_key: int = 0,
     without_system: int = 0,
     too_strict: Sequence[str] = (),
+    neighbours: float | None = None,
 ) -> tuple[str, ...]:
     """Return the warnings of a comparison, as sentences; the first group is the whole."""
     counts = groups[0].counts
@@ -64,6 +66,12 @@ def warnings_of(
             f"the number of tests, none from {RESAMPLES:,} random swaps can be below "
             f"{1 - groups[0].result.confidence:g}.",
         ),
+        (
+            neighbours is not None,
+            "Rows next to each other move together, as rows of one document do (rank correlation "
+            f"{neighbours or 0.0:.2f}): errors and p values are too small, and the gate fires too "
+            "often. Name the column of the documents with --cluster.",
+        ),
     )
     return tuple(sentence for applies, sentence in sentences if applies)
 
@@ -76,54 +84,6 @@ def unpaired_words(counts: results.PairCounts) -> str:
         f"{counts.only_run:,} only in the first, {counts.only_against:,} only in the second); "
         "expected at least one. Check --key."
     )
-
-
-# The gate of a comparison: whether a run is worse than another by more than a given drop.
-#
-# It looks at two things, for the whole and for each group:
-#
-# - the one-sided upper bound of the paired difference: the gate fails if it is below -drop, which
-#   says with the confidence that was asked for that the true difference is. Groups are judged
-#   together: their p values are corrected by Holm's method, so that the chance of any false alarm
-#   among them is at most 1 - confidence. The whole has that chance by itself, so that asking for
-#   groups does not make it see less;
-# - rows that AGAINST has scored and RUN has not: a difference of pairs says nothing of them, and a
-#   system that rejects its bad rows would otherwise look better.
-
-
-def judge(
-    groups: Sequence[results.GroupComparison], options: CompareOptions
-) -> list[results.GroupComparison]:
-    """Judge the whole, which comes first, and its groups, and return them with their gates."""
-    drop = options.fail_if_drop or 0.0
-    whole, *others = (group.result.drop_p_value(drop) for group in groups)
-    judged: list[results.GroupComparison] = []
-    for group, p_value in zip(groups, [whole, *holm(others)], strict=True):
-        result, counts, words = group.result, group.counts, []
-        if p_value is not None and p_value < 1 - options.confidence:
-            words.append(
-                f"it is lower by more than {drop:g}: the difference is "
-                f"{result.difference:+.6f}, and its true value is below {-drop:g} with a p value "
-                f"of {p_value:.2g}"
-            )
-        if counts.missing_fraction > options.max_missing_fraction:
-            words.append(
-                f"{counts.missing:,} rows that the other side has scored have no score here: "
-                f"{counts.missing_fraction:.2%} of them; at most "
-                f"{options.max_missing_fraction:.2%} may (--max-missing-fraction)"
-            )
-        # A group that cannot be judged is left to its warning.
-        if not judged and result.error is None:
-            got = f"{result.pairs} pairs"
-            if result.clusters is not None:
-                got = (
-                    f"{result.clusters:,} clusters, which weigh as much as "
-                    f"{result.effective_clusters or 0:.1f} equal ones"
-                )
-            words.append(f"it cannot be judged: got {got}; expected two or more")
-        gate = results.GroupGate(p_value=p_value, failures=tuple(words))
-        judged.append(replace(group, gate=gate))
-    return judged
 
 
 MOST_RESAMPLED = 100
@@ -167,8 +127,10 @@ def compare_runs(options: CompareOptions) -> results.Compared:
         own = [_comparison(options, measure, run, paired, sums) for sums in paired.sums]
         comparisons += own
         rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
+    corrected = _corrected(comparisons, len(options.measure))
     compared = results.Compared(
-        comparisons=_corrected(comparisons, len(options.measure)), rankings=tuple(rankings)
+        comparisons=corrected if options.fail_if_drop is None else judge(corrected, options),
+        rankings=tuple(rankings),
     )
     return _with_languages(compared, options, runs)
 
@@ -281,8 +243,6 @@ def _comparison(
         sums.compared(name, _slice(numbers, name), resamples[name != results.WHOLE])
         for name in names
     ]
-    if options.fail_if_drop is not None:
-        groups = judge(groups, options)
     moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
     fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
@@ -310,6 +270,7 @@ def _comparison(
             without_key=paired.reader.without_key,
             without_system=paired.without_system,
             too_strict=too_strict,
+            neighbours=sums.neighbours,
         ),
     )
 

@@ -43,6 +43,8 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             yield "reason", words
         if len(failures) > _SHOWN_ROWS:
             yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
+        for comparison in compared.comparisons:
+            yield from _not_judged(comparison)
     corrected = "corrected " if len({one.measure for one in compared.comparisons}) > 1 else ""
     for comparison in compared.comparisons:
         counts = Counter(verdict(group, comparison) for group in comparison.by_change)
@@ -74,6 +76,19 @@ def _change(group: results.GroupComparison, comparison: results.Comparison, corr
         return words
     difference = f"{_number(result.difference, signed=True)} {_interval(result.interval)}"
     return f"{words}: {difference}, any difference: {corrected}p {_p(group.p_adjusted)}"
+
+
+def _not_judged(comparison: results.Comparison) -> Iterator[tuple[str, str]]:
+    """Yield the groups that the gate cannot judge."""
+    reasons = [
+        (group.group, group.gate.not_judged)
+        for group in comparison.groups
+        if group.gate is not None and group.gate.not_judged is not None
+    ]
+    for group, words in reasons[:_SHOWN_ROWS]:
+        yield "not judged", f"{_subject(comparison, group)}: {words}"
+    if len(reasons) > _SHOWN_ROWS:
+        yield "not judged", f"{len(reasons) - _SHOWN_ROWS:,} more groups"
 
 
 def verdict(group: results.GroupComparison, comparison: results.Comparison) -> str:
@@ -149,6 +164,8 @@ def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     each = (plain["whole"], *plain["groups"], *plain["languages"])
     for group, values in zip(groups, each, strict=True):
         values["p_value"] = group.p_value
+        if group.gate is not None:
+            values["gate"]["judged"] = group.gate.judged
         for name in ("missing", "missing_fraction"):
             values["counts"][name] = getattr(group.counts, name)
     return plain
@@ -339,9 +356,9 @@ def _fields(differences: Sequence[results.FieldDifference]) -> str:
 
 
 def _gate(group: results.GroupComparison) -> str:
-    if group.gate is None or group.gate.p_value is None:
-        return "not judged" if group.gate is None or not group.gate.failures else "failed"
-    return "failed" if group.gate.failures else "passed"
+    if group.gate is not None and group.gate.failures:
+        return "failed"
+    return "passed" if group.gate is not None and group.gate.judged else "not judged"
 
 
 def _number(value: float | None, *, signed: bool = False) -> str:

@@ -1,5 +1,6 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -8,18 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.keyed_rows import (
     Clipped,
+    Doubles,
     Entries,
     Numbers,
     RowReader,
     pair_entries,
     row_buckets,
 )
-from bertscore_beam.dump import MOST_GROUPS
+from bertscore_beam.dump import MOST_GROUPS, SCORES
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
 from bertscore_beam.records import FinishedRun
@@ -106,6 +109,16 @@ def rank(
 # Sums of clusters of a group that may wait to be added to the others, at least.
 _WAITING = 10_000
 
+# Spreads bits over a key.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+_BLOCK = 32
+"""Rows of a file that are kept or left out together, to see whether neighbours move together."""
+_MOST_NEIGHBOURS = 200_000
+"""Most rows that are kept for it: a sample of blocks."""
+_LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
+"""A smaller correlation of neighbours is not shown, nor one of fewer standard errors."""
+
 _COUNTS = tuple(results.PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
 _NO_CLUSTERS = stats.ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
@@ -127,6 +140,7 @@ class PairedGroups:
         names: Sequence[str],
         settings: results.SettingsDifference,
         groups: int,
+        measure: str,
         corpus: str | None,
     ) -> None:
         """Begin with nothing.
@@ -139,9 +153,14 @@ class PairedGroups:
         self._corpora: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
-        self._pairs = [stats.PairedSums.of(np.zeros(0))] * groups
+        # Rows whose scores have moved alike are repeats; other measures have few values.
+        no_keys = np.zeros(0, dtype=np.uint64) if measure in SCORES else None
+        self._no_pairs = stats.PairedSums.of(np.zeros(0), no_keys)
+        self._pairs = [self._no_pairs] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
+        self._missing = [[_NO_CLUSTERS] for _ in range(groups)]
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
+        self._in_order = _RowsInOrder()
 
     def add(self, entries: Entries, clipped: Clipped, mine: Numbers, theirs: Numbers) -> None:
         """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none.
@@ -164,6 +183,12 @@ class PairedGroups:
         self._count("only_against", groups[in_against & ~in_run])
         self._count("only_against_scored", groups[before & ~in_run])
         self._add_pairs(entries, clipped, (mine[pairs], theirs[pairs]), groups[pairs])
+        if self._options.cluster is not None:
+            missing = before & ~scored
+            clusters, of_groups = entries["cluster"][theirs[missing]], groups[missing]
+            for group in np.unique(of_groups).tolist():
+                lost = clusters[of_groups == group]
+                _gather(self._missing[group], stats.ClusterSums.of(np.ones(len(lost)), lost))
 
     def _add_pairs(
         self, entries: Entries, clipped: Clipped, places: tuple[Numbers, Numbers], groups: Numbers
@@ -188,15 +213,27 @@ class PairedGroups:
             self._moved[sign] = sorted(candidates, key=_by_distance)[:most]
         if self._corpus is not None:
             self._corpora.append((groups, mine["label"], mine["counts"], theirs["counts"]))
+        if self._options.cluster is None and not self._options.is_ranking:
+            self._in_order.add(mine, differences)
+        keys = None
+        if self._no_pairs.keys is not None:
+            keys = now.scores.view(np.uint64) * _GOLDEN ^ before.scores.view(np.uint64)
         for group, rows in enumerate(self._rows_by_group(groups)):
             if not len(rows):
                 continue
-            self._pairs[group] += stats.PairedSums.of(differences[rows])
+            own = None if keys is None else keys[rows]
+            self._pairs[group] += stats.PairedSums.of(differences[rows], own)
             if self._options.cluster is not None:
-                waiting = self._clusters[group]
-                waiting.append(stats.ClusterSums.of(differences[rows], mine["cluster"][rows]))
-                if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
-                    waiting[:] = [stats.ClusterSums.merge(waiting)]
+                sums = stats.ClusterSums.of(differences[rows], mine["cluster"][rows])
+                _gather(self._clusters[group], sums)
+
+    @property
+    def neighbours(self) -> float | None:
+        """Rank correlation of rows of a group that follow each other; None if they are unrelated.
+
+        None with clusters, too.
+        """
+        return self._in_order.correlation()
 
     def _count(self, name: str, groups: Numbers) -> None:
         row = self._counts[_COUNTS.index(name)]
@@ -220,10 +257,17 @@ class PairedGroups:
         counts = self.counts(groups)
         totals = self._totals[:, groups].sum(axis=1)
         mean, against = (totals / counts.pairs).tolist() if counts.pairs else (None, None)
-        clusters = [_NO_CLUSTERS, *chain.from_iterable(self._clusters[groups])]
+        clusters, lost_together = None, 1.0
+        if options.cluster is not None:
+            clusters, missing = (
+                stats.ClusterSums.merge([_NO_CLUSTERS, *chain.from_iterable(sums[groups])])
+                for sums in (self._clusters, self._missing)
+            )
+            if len(missing):
+                lost_together = float(missing.totals @ missing.totals / missing.totals.sum())
         result = stats.paired_result(
-            sum(self._pairs[groups], stats.PairedSums.of(np.zeros(0))),
-            None if options.cluster is None else stats.ClusterSums.merge(clusters),
+            stats.PairedSums.merge([self._no_pairs, *self._pairs[groups]]),
+            clusters,
             resamples=resamples,
             **how,
         )
@@ -236,6 +280,7 @@ class PairedGroups:
             result=result,
             p_adjusted=None,
             caveats=stats.caveats_of_difference(result, counts.clipped, ways),
+            lost_together=lost_together,
             corpus=corpus,
         )
 
@@ -268,9 +313,55 @@ class PairedGroups:
         return stats.compare_corpora(mine, theirs, score, **how), 1
 
 
+def _gather(waiting: list[stats.ClusterSums], sums: stats.ClusterSums) -> None:
+    """Add sums of clusters to those before, which are merged now and then."""
+    waiting.append(sums)
+    if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
+        waiting[:] = [stats.ClusterSums.merge(waiting)]
+
+
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:
     mine, theirs = two
     return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
+
+
+class _RowsInOrder:
+    """A sample of rows, in blocks of neighbours, that tells whether neighbours move together."""
+
+    def __init__(self) -> None:
+        self._share = 1.0
+        self._rows: list[tuple[Entries, Doubles]] = []
+
+    def add(self, entries: Entries, differences: Doubles) -> None:
+        """Add rows with their differences, and keep some."""
+        self._rows.append(self._sample(entries[["group", "file", "row"]], differences))
+        while sum(len(rows) for rows, _ in self._rows) > _MOST_NEIGHBOURS:
+            self._share /= 2
+            self._rows = [self._sample(*rows) for rows in self._rows]
+
+    def _sample(self, entries: Entries, differences: Doubles) -> tuple[Entries, Doubles]:
+        block = entries["row"] // _BLOCK + (entries["file"].astype(np.int64) << 40)
+        chosen = (block.astype(np.uint64) * _GOLDEN) / 2.0**64 < self._share
+        return entries[chosen], differences[chosen]
+
+    def correlation(self) -> float | None:
+        """Return the rank correlation of neighbours, if it is no chance and is worth a word."""
+        if not any(len(rows) for rows, _ in self._rows):
+            return None
+        entries, differences = map(np.concatenate, zip(*self._rows, strict=True))
+        order = np.lexsort((entries["row"], entries["file"], entries["group"]))
+        entries = entries[order]
+        entries["row"] //= _BLOCK
+        ranks = pd.Series(differences[order]).rank()
+        # That a group has changed more than others is no sign of documents.
+        ranks = (ranks - ranks.groupby(entries["group"]).transform("mean")).to_numpy()
+        follows = entries[1:] == entries[:-1]
+        number, spread = int(follows.sum()), float(np.mean(ranks**2))
+        if not number or not spread:
+            return None
+        together = float(np.mean((ranks[1:] * ranks[:-1])[follows])) / spread
+        is_chance = together * math.sqrt(number) < _NEIGHBOUR_ERRORS
+        return None if is_chance or together < _LEAST_CORRELATION else together
 
 
 class Paired(NamedTuple):
@@ -357,7 +448,7 @@ def _add_up(
     of_pairs = [*settings] * (len(pairs) // len(settings))
     corpus = reader.measure if has_corpus else None
     sums = tuple(
-        PairedGroups(options, pair, names, own, groups, corpus)
+        PairedGroups(options, pair, names, own, groups, reader.measure, corpus)
         for pair, own in zip(pairs, of_pairs, strict=True)
     )
     common = np.zeros((groups, 1 + len(names)))

@@ -8,7 +8,14 @@ from bertscore_beam.metrics import signature_words
 from bertscore_beam.records import FinishedRun, MetricSummary, group_name
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
-from bertscore_core.stats import Caveat, CorpusResult, PairedResult, caveat_words, caveats_of_groups
+from bertscore_core.stats import (
+    Caveat,
+    CorpusResult,
+    PairedResult,
+    caveat_words,
+    caveats_of_groups,
+    least_p,
+)
 
 Group = tuple[str | None, ...]
 """Values of the columns of `--by`, in their order; None for a null."""
@@ -96,14 +103,23 @@ class PairCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGate:
-    """What the gate says of a group: why it is not passed, in words; nothing if it is.
+    """What the gate says of a group.
 
-    The p value is that of a true difference below the drop, corrected for the number of groups;
-    None where there is no error.
+    Attributes:
+        p_value: That of a true difference below the drop, corrected for all tests of the command;
+            None where no p value could be low enough, or there is no error.
+        failures: Why the gate is not passed, in words; nothing if it is.
+        not_judged: Why the group cannot be judged, in words; None if it can.
     """
 
     p_value: float | None
-    failures: tuple[str, ...]
+    failures: tuple[str, ...] = ()
+    not_judged: str | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether the group can be judged."""
+        return self.not_judged is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +130,8 @@ class GroupComparison:
         mean: Mean score of RUN over the pairs; None without one.
         against_mean: The same of AGAINST.
         result: The paired difference, RUN - AGAINST.
+        lost_together: How many rows are lost at a time: the mean, over the missing rows, of the
+            number of those of the same cluster; 1 without clusters.
         p_adjusted: The p value by randomization (by Student's t where there is none), corrected by
             Holm's method: that of a group for all groups and measures, that of the whole for the
             number of measures.
@@ -129,15 +147,32 @@ class GroupComparison:
     against_mean: float | None
     result: PairedResult
     p_adjusted: float | None
+    lost_together: float = 1.0
     gate: GroupGate | None = None
     corpus: CorpusResult | None = None
     caveats: tuple[Caveat, ...] = ()
 
     @property
     def p_value(self) -> float | None:
-        """The p value before correction."""
-        by_flips = self.result.randomization_p
-        return self.result.p_value if by_flips is None else by_flips
+        """The p value before correction; never below what so few rows can show."""
+        result = self.result
+        if result.p_value is None or result.randomization_p is not None:
+            return result.randomization_p
+        return max(result.p_value, min(1.0, 2 * least_p(result.moved_units)))
+
+    def missing_p_value(self, limit: float) -> float | None:
+        """Return the p value of the claim that more than a share of such rows is lost.
+
+        None where AGAINST has scored no row. It is the tail of a binomial distribution of rows, or
+        of sets of rows that are lost together.
+        """
+        from scipy.special import betainc  # here, since the package is an extra
+
+        counts, events = self.counts, self.counts.missing / self.lost_together
+        rows = (counts.pairs + counts.missing) / self.lost_together
+        if not rows:
+            return None
+        return float(betainc(events, rows - events + 1, limit)) if events else 1.0
 
     @property
     def is_significant(self) -> bool:

@@ -1,0 +1,144 @@
+"""The gate of a comparison: whether a run is worse than others by more than a given drop.
+
+It looks at two things, for the whole and for each group:
+
+- the paired difference: the gate fails if the true one is below -drop, with the confidence that was
+  asked for;
+- rows that AGAINST has scored and RUN has not: a difference of pairs says nothing of them, and a
+  system that rejects its bad rows would otherwise look better. A few of a small group may be
+  chance: the gate fails if the share that would be lost of many rows is above the limit, with the
+  same confidence, or if all are lost. Rows of a cluster that are lost together count as one event.
+
+**False alarms.** If nothing has changed, all tests of a command together fail with a probability of
+at most 1 - confidence. The wholes, one for each run compared with and each measure, have half of
+it, groups the other half; without groups the wholes have all. Holm's method corrects each half.
+Tests of lost rows are corrected together. They hardly ever fail if the true share is half of the
+limit. `tests/benchmarks/season.py` simulates whole seasons of nights.
+
+A run that others are compared with is one that has passed itself, so it was lucky rather than not,
+and stays where it is while others fail. So a drop counts from `LUCK` of its standard error on, if
+that is more than the drop that was asked for: without it, 5.5% of the nights of a dump of 14 rows
+fail, not 5%.
+
+**What cannot be judged.** The signs of k rows or clusters that have moved give no p value below
+2^-k. Groups in which that is too large are left out of the correction, so that the others lose
+nothing by them (Tarone), and are named. A whole with too few rows does not pass.
+
+References:
+    R. E. Tarone, "A modified Bonferroni method for discrete data" (1990).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, count
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.compare import results
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_core.stats import holm, least_p
+
+LUCK = 0.3
+"""By how much a run that has passed may be better than it really is, in standard errors."""
+
+
+def judge(
+    comparisons: Sequence[results.Comparison], options: CompareOptions
+) -> tuple[results.Comparison, ...]:
+    """Judge all comparisons of a command together, and return them with their gates."""
+    wholes = [one.whole for one in comparisons]
+    groups = [*chain.from_iterable(one.groups for one in comparisons)]
+    level = (1 - options.confidence) / (2 if groups else 1)
+    drops = [*_judge_drops(wholes, level, options), *_judge_drops(groups, level, options)]
+    limit = options.max_missing_fraction
+    lost = holm([group.missing_p_value(limit) for group in (*wholes, *groups)])
+    judged = [
+        replace(group, gate=_judge_lost_rows(group, gate, p_value, options))
+        for group, gate, p_value in zip((*wholes, *groups), drops, lost, strict=True)
+    ]
+    others = iter(judged[len(wholes) :])
+    return tuple(
+        replace(one, whole=whole, groups=tuple(next(others) for _ in one.groups))
+        for one, whole in zip(comparisons, judged, strict=False)
+    )
+
+
+def _judge_drops(
+    subjects: Sequence[results.GroupComparison], level: float, options: CompareOptions
+) -> list[results.GroupGate]:
+    """Test drops together, with a probability of at most `level` of any false alarm."""
+    drop = options.fail_if_drop or 0.0
+    has_moved = _able([group.result.moved_units for group in subjects], level)
+    has_rows = has_moved | _able([group.result.units for group in subjects], level)
+    p_values = [
+        group.result.drop_p_value(max(drop, LUCK * (group.result.error or 0.0)))
+        if is_able
+        else None
+        for group, is_able in zip(subjects, has_moved, strict=True)
+    ]
+    gates = []
+    for group, p_value, moved, enough in zip(
+        subjects, holm(p_values), has_moved, has_rows, strict=True
+    ):
+        result, failures, not_judged = group.result, [], None
+        corrected = (
+            None if p_value is None else min(1.0, p_value * (1 - options.confidence) / level)
+        )
+        if result.error is None or not enough:
+            not_judged = _too_few(group, int(has_rows.sum()) + 1, level)
+            if group.group == results.WHOLE:
+                failures.append(f"it cannot be judged: {not_judged}")
+        elif not moved and (result.difference or 0.0) < -drop:
+            not_judged = (
+                f"it is lower by more than {drop:g}, but only {result.moved_units:,} of its "
+                f"{result.units:,} {_unit(group)} have moved: this may be chance"
+            )
+        elif corrected is not None and corrected < 1 - options.confidence:
+            failures = [
+                f"it is lower by more than {drop:g}: the difference is "
+                f"{result.difference:+.6f}, and its true value is below {-drop:g} with a p value "
+                f"of {corrected:.2g}"
+            ]
+        gates.append(
+            results.GroupGate(p_value=corrected, failures=tuple(failures), not_judged=not_judged)
+        )
+    return gates
+
+
+def _able(units: Sequence[int], level: float) -> npt.NDArray[np.bool_]:
+    """Tell which tests could fail at a level, corrected for the number of those that could."""
+    least = np.array([least_p(number) for number in units])
+    return least * np.searchsorted(np.sort(least), least, side="right") < level
+
+
+def _unit(group: results.GroupComparison) -> str:
+    return "rows" if group.result.clusters is None else "clusters"
+
+
+def _too_few(group: results.GroupComparison, tests: int, level: float) -> str:
+    result = group.result
+    got = f"{result.units:,} {_unit(group)}"
+    if result.clusters is not None:
+        got += f", which weigh as much as {result.effective_clusters or 0:.1f} equal ones"
+    elif result.units < result.pairs:
+        got += f" that do not repeat each other, of {result.pairs:,}"
+    needed = next(units for units in count(1) if least_p(units) * tests < level)
+    return f"got {got}; expected at least {needed:,}"
+
+
+def _judge_lost_rows(
+    group: results.GroupComparison,
+    gate: results.GroupGate,
+    p_value: float | None,
+    options: CompareOptions,
+) -> results.GroupGate:
+    counts, limit = group.counts, options.max_missing_fraction
+    is_above = p_value is not None and p_value < 1 - options.confidence
+    if not is_above and (counts.pairs or not counts.missing or limit == 1):
+        return gate
+    words = (
+        f"{counts.missing:,} rows that the other side has scored have no score here: "
+        f"{counts.missing_fraction:.2%} of them; at most {limit:.2%} may (--max-missing-fraction)"
+    )
+    return replace(gate, failures=(*gate.failures, words))

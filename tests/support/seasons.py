@@ -1,0 +1,173 @@
+"""Simulated seasons: nights of a system that does not change, each compared with earlier ones."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam import compare
+from bertscore_beam.compare import keyed_rows, paired_sides
+
+NIGHTS = 60
+"""Nights of a season, after the first."""
+SPREAD = 0.085
+"""Standard deviation of a score from night to night; that of a difference is .12."""
+DROP = 0.005
+
+CONFIDENCES = (0.95, 0.99)
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What the nights of a season have in common.
+
+    Attributes:
+        groups: Number of groups; 0 if there is only the whole.
+        rows: Rows of a group: as many in each, or from the first to the second number, evenly.
+        nulls: Share of the rows that have no score on a night.
+        shape: Of the scores of a row over the nights: `normal`, `t3` (Student's t), `zeros` (2% of
+            the scores are 0) or `skewed` (gamma, skewness -4).
+        repeats: How often each row is there.
+        repeated: Share of the groups that have repeats.
+        document: Rows of a document, which share half of their variance and lose scores together.
+        cluster: Whether the documents are named.
+        reused: Share of the rows whose texts, and so scores, are those of the night before.
+        pinned: Whether each night is compared with the first one as well.
+    """
+
+    groups: int = 24
+    rows: tuple[int, int] = (100, 100)
+    nulls: float = 0.0
+    shape: str = "normal"
+    repeats: int = 1
+    repeated: float = 1.0
+    document: int = 1
+    cluster: bool = False
+    reused: float = 0.0
+    pinned: bool = False
+
+
+def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
+    """Yield for each night of a season whether the gate has failed it, at each of `CONFIDENCES`."""
+    random = np.random.default_rng(seed)
+    sizes = np.rint(np.linspace(*family.rows, max(1, family.groups))).astype(np.int64)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    number = np.concatenate([np.arange(size) for size in sizes])
+    repeats = np.where(np.arange(len(sizes)) < family.repeated * len(sizes), family.repeats, 1)
+    # Rows of one document have one number, and so have repeats of a row.
+    documents = np.unique([groups, number // family.document], axis=1, return_inverse=True)[1]
+    same = np.unique([groups, number // repeats[groups]], axis=1, return_inverse=True)[1]
+    rows = np.zeros(2 * len(groups), dtype=keyed_rows.ENTRY)
+    rows["group"], rows["cluster"] = np.tile(groups, 2), np.tile(documents, 2)
+    middle = random.normal(0.85, 0.05, len(groups))
+
+    def night(before: Doubles | None) -> Doubles:
+        own = _deviations(family, len(groups), random)
+        shared = _deviations(family, len(groups), random)[documents]
+        weight = 0.5 if family.document > 1 else 0.0
+        scores = middle + SPREAD * (np.sqrt(1 - weight) * own + np.sqrt(weight) * shared)
+        if family.shape == "zeros":
+            scores[random.random(len(scores)) < 0.02] = 0.0
+        scores = scores[np.unique(same, return_index=True)[1][same]]
+        scores[(random.random(len(scores)) < family.nulls)[documents]] = np.nan
+        if before is not None:
+            kept = random.random(len(scores)) < family.reused
+            scores[kept] = before[kept]
+        return scores.astype(np.float32).astype(np.float64)
+
+    first = now = night(None)
+    # The night that the next one is compared with, at each confidence: the last that has passed.
+    passed = [first] * len(CONFIDENCES)
+    for _ in range(NIGHTS):
+        now = night(now)
+        compared: dict[int, compare.Comparison] = {}
+        failed = []
+        for confidence, last in zip(CONFIDENCES, passed, strict=True):
+            others = [last, first] if family.pinned else [last]
+            for other in others:
+                if id(other) not in compared:
+                    compared[id(other)] = _compared(family, rows, now, other)
+            own = _options(family, confidence)
+            judged = compare.judge([compared[id(other)] for other in others], own)
+            failed.append(any(one.failures for one in judged))
+        yield tuple(failed)
+        passed = [last if bad else now for bad, last in zip(failed, passed, strict=True)]
+
+
+def _options(family: Family, confidence: float) -> compare.CompareOptions:
+    return compare.CompareOptions(
+        run="run",
+        against=("against",),
+        by=("group",) if family.groups else (),
+        cluster="document" if family.cluster else None,
+        fail_if_drop=DROP,
+        confidence=confidence,
+        moved_rows=0,
+    )
+
+
+def _compared(
+    family: Family, rows: keyed_rows.Entries, now: Doubles, other: Doubles
+) -> compare.Comparison:
+    scores = np.concatenate([now, other])
+    rows["score"] = rows["raw"] = scores
+    clipped = keyed_rows.Clipped(scores, scores, np.zeros(len(scores), dtype=np.bool_))
+    options, settings = _options(family, CONFIDENCES[0]), compare.SettingsDifference(noise=0.0)
+    number = max(1, family.groups)
+    sums = paired_sides.PairedGroups(options, (0, 1), ("", ""), settings, number, "f1", None)
+    sums.add(rows, clipped, *np.arange(len(rows)).reshape(2, -1))
+    names = range(family.groups)
+    groups = tuple(sums.compared((str(one),), slice(one, one + 1), 0) for one in names)
+    return comparison(sums.compared(compare.WHOLE, slice(None), 0), groups, options)
+
+
+def _deviations(family: Family, rows: int, random: np.random.Generator) -> Doubles:
+    """Return deviations with a mean of 0 and a variance of 1. Shape (rows,)."""
+    if family.shape == "t3":
+        return random.standard_t(3, rows) / np.sqrt(3)
+    if family.shape == "skewed":
+        return (1 - random.gamma(0.25, 4, rows)) / 2
+    return random.standard_normal(rows)
+
+
+def comparison(
+    whole: compare.GroupComparison,
+    groups: tuple[compare.GroupComparison, ...],
+    options: compare.CompareOptions,
+) -> compare.Comparison:
+    """Return a comparison that has a whole and groups, and no rows."""
+    return compare.Comparison(
+        run=options.run,
+        against=options.against[0],
+        measure="f1",
+        key=(),
+        by=options.by,
+        cluster=options.cluster,
+        confidence=options.confidence,
+        drop=options.fail_if_drop,
+        settings=compare.SettingsDifference(noise=0.0),
+        whole=whole,
+        groups=groups,
+    )
+
+
+def failure_rates(family: Family, nights: int, *, seed: int = 0) -> Doubles:
+    """Return the share of so many nights that fail, and its 95% interval by season.
+
+    Shape (3, 2): share, lower and upper end, at each of `CONFIDENCES`.
+    """
+    number = -(-nights // NIGHTS)
+    seasons = np.array(
+        [
+            np.mean([*failed_nights(family, 1000 * seed + season)], axis=0)
+            for season in range(number)
+        ]
+    )
+    rates = seasons.mean(axis=0)
+    # Of few failures no two may be in one season by chance.
+    by_night = np.sqrt(rates * (1 - rates) / (number * NIGHTS))
+    reach = 1.96 * np.maximum(seasons.std(axis=0, ddof=1) / np.sqrt(number), by_night)
+    return np.stack([rates, np.maximum(rates - reach, 0), rates + reach])
