@@ -136,12 +136,15 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     return (*unknown_caveat(statistics.unknown), *few, *others)
 
 
-def caveats_of_difference(result: PairedResult, clipped: int, ways: int = 1) -> tuple[Caveat, ...]:
+def caveats_of_difference(
+    result: PairedResult, clipped: int, unknown: UnknownTokens, ways: int = 1
+) -> tuple[Caveat, ...]:
     """Return the caveats of a paired difference.
 
     Args:
         result: The difference.
         clipped: How many of its pairs are clipped.
+        unknown: The unknown tokens of both sides together.
         ways: In how many ways the texts of a corpus are cut.
     """
     clusters = result.effective_clusters
@@ -153,7 +156,8 @@ def caveats_of_difference(result: PairedResult, clipped: int, ways: int = 1) -> 
     repeats = result.pairs - result.units if result.clusters is None else 0
     is_worth = repeats >= _REPEATED * result.pairs > 0
     repeated = (Caveat(kind=CaveatKind.REPEATED, number=repeats),) if is_worth else ()
-    return (*few, *repeated, *clipped_caveat(clipped), *tokenizers_caveat(ways))
+    others = (*repeated, *clipped_caveat(clipped), *tokenizers_caveat(ways))
+    return (*unknown_caveat(unknown), *few, *others)
 
 
 def unknown_caveat(unknown: UnknownTokens) -> tuple[Caveat, ...]:

@@ -173,12 +173,16 @@ def _summary(table: pa.Table) -> ScoreSummary:
     measures = [table[name].to_numpy()[there] for name in columns.SCORES.values()]
     rejected = table.filter(pa.array(~there))
     truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
+    unknown = UnknownTokens(not_counted=int(there.sum()))
+    if columns.UNKNOWN in table.column_names:
+        counted = columns.counted_tokens(*map(table.column, columns.UNKNOWN_COLUMNS))
+        unknown = UnknownTokens.of(*(numbers[there] for numbers in counted))
     return ScoreSummary.of(
         np.stack(measures),
         table[columns.F1].to_numpy()[there],
         truncated=truncated,
         windowed=np.zeros(len(truncated), dtype=np.bool_),
-        unknown=UnknownTokens(not_counted=len(truncated)),
+        unknown=unknown,
         rows=len(table),
         reasons=Counter(filter(None, table[columns.ERROR].to_pylist())),
         rejected_reasons=Counter(filter(None, rejected[columns.ERROR].to_pylist())),

@@ -3,7 +3,7 @@
     open, check settings --> RowReader --> buckets, paired --> PairedGroups --> Compared
 
 The runs are only read. Memory is bounded by some parts, one bucket, the groups and the clusters;
-the local disk holds 66 bytes for each row meanwhile. The counts of a metric of corpora are on the
+the local disk holds 74 bytes for each row meanwhile. The counts of a metric of corpora are on the
 disk and in memory.
 """
 

@@ -23,7 +23,7 @@ from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
 from bertscore_beam.records import FinishedRun, PartRows, metric_labels, metric_rows, read_columns
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import clipped_f1, is_clipped
+from bertscore_core.stats import NOT_COUNTED, clipped_f1, is_clipped
 
 ENTRY = np.dtype(
     [
@@ -39,9 +39,11 @@ ENTRY = np.dtype(
         ("file", "<u4"),
         ("group", "<u4"),
         ("side", "<u2"),
+        ("text_tokens", "<i4"),
+        ("unknown_tokens", "<i4"),
     ]
 )
-"""A row of a side: 66 bytes."""
+"""A row of a side: 74 bytes."""
 
 
 def entry_of(measure: str) -> np.dtype[np.void]:
@@ -113,7 +115,7 @@ class RowReader:
         score, counts = self._column, columns.METRIC_COUNTS.get(measure, "")
         raw = columns.RAW_F1 if score in _UNBOUNDED else columns.RAW_SCORES.get(measure, "")
         names = [score, raw, counts, columns.REFERENCE_TOKENS, columns.CANDIDATE_FROM]
-        names += options.choosing_columns
+        names += [*columns.UNKNOWN_COLUMNS, *options.choosing_columns]
         language = run.notes.fields.language
         names += [language] if counts and language is not None else []
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
@@ -128,6 +130,7 @@ class RowReader:
                 labels = metric_labels(table, measure, language)
                 numbers = (self.labels.setdefault(label, len(self.labels)) for label in labels)
                 entries["label"] = np.fromiter(numbers, np.int64, len(table))
+            self._put_tokens(entries, table)
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             if options.cluster is not None:
@@ -155,6 +158,13 @@ class RowReader:
         if self._column not in _UNBOUNDED:
             return Clipped(score, raw, np.zeros(len(entries), dtype=np.bool_))
         return Clipped(clipped_f1(score, raw), clipped_f1(raw, raw), is_clipped(raw))
+
+    def _put_tokens(self, entries: Entries, table: pa.Table) -> None:
+        """Enter how many tokens the model does not know, if it is what the measure depends on."""
+        counted = np.full((2, len(entries)), NOT_COUNTED)
+        if columns.UNKNOWN in table.column_names and self._column.startswith("bertscore_"):
+            counted[:] = columns.counted_tokens(*map(table.column, columns.UNKNOWN_COLUMNS))
+        entries["text_tokens"], entries["unknown_tokens"] = counted
 
     def _put_places(self, entries: Entries, part: PartRows) -> None:
         """Enter file and row, which are also the key of rows that have no other.

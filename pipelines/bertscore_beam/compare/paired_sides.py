@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain, combinations
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,6 +160,7 @@ class PairedGroups:
         self._pairs = [self._no_pairs] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
         self._missing = [[_NO_CLUSTERS] for _ in range(groups)]
+        self._unknown = [stats.UnknownTokens()] * groups
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
         self._in_order = _RowsInOrder()
 
@@ -199,6 +201,10 @@ class PairedGroups:
         for row, side in enumerate((now, before)):
             self._totals[row] += np.bincount(groups, side.scores, self._totals.shape[1])
         self._count("clipped", groups[now.is_clipped | before.is_clipped])
+        for read in (mine, theirs):
+            counted = read["text_tokens"], read["unknown_tokens"]
+            more = stats.UnknownTokens.by_group(*counted, groups, len(self._unknown))
+            self._unknown = list(map(add, self._unknown, more))
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
         self._count("other_references", groups[others & (theirs["reference"] != 0)])
         raw = now.raw - before.raw
@@ -279,7 +285,9 @@ class PairedGroups:
             against_mean=against,
             result=result,
             p_adjusted=None,
-            caveats=stats.caveats_of_difference(result, counts.clipped, ways),
+            caveats=stats.caveats_of_difference(
+                result, counts.clipped, stats.UnknownTokens.merge(self._unknown[groups]), ways
+            ),
             lost_together=lost_together,
             corpus=corpus,
         )

@@ -67,7 +67,10 @@ def test_rows_with_many_unknown_tokens_have_a_caveat_with_their_share():
 def test_a_difference_has_caveats_by_rows_or_by_clusters(rows, clusters, expected):
     d = np.random.default_rng(1).normal(0, 0.1, rows)
     names = None if clusters is None else np.arange(rows) % clusters
-    assert kinds(caveats_of_difference(compare_paired(d, names, resamples=0), 3)) == expected
+    found = compare_paired(d, names, resamples=0)
+    assert kinds(caveats_of_difference(found, 3, UnknownTokens())) == expected
+    unknown = UnknownTokens(tokens=10, unknown=9)
+    assert kinds(caveats_of_difference(found, 3, unknown)) == ["unknown_tokens", *expected]
 
 
 def test_every_kind_has_words_for_a_cell_the_whole_and_groups():

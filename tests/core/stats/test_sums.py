@@ -22,7 +22,7 @@ def summary_of(rows: list[tuple[float, bool]]) -> ScoreSummary:
         scores / 4,
         truncated=cut,
         windowed=~cut,
-        unknown=UnknownTokens(tokens=2 * len(rows), unknown=len(rows)),
+        unknown=UnknownTokens.of(np.full(len(rows), 9), np.where(cut, 9, 2)),
         rows=len(rows),
         reasons=counts,
         rejected_reasons={},

@@ -15,7 +15,7 @@ from bertscore_beam.metrics import score_rows
 from bertscore_beam.pages import ReportOptions, collect
 from bertscore_beam.records import group_rows, statistics_of
 from bertscore_core.errors import BertScoreError, ConfigError, InputError
-from bertscore_core.stats import holm
+from bertscore_core.stats import Caveat, CaveatKind, holm
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored, with_column
 
 ROWS = 240
@@ -266,6 +266,25 @@ def test_pairs_by_position_must_have_the_same_inputs_and_references(two, tmp_pat
     longer = with_column(now_rows, columns.REFERENCE_TOKENS, tokens)
     run = made_run(tmp_path / "longer", {"a": longer})
     assert "5 pairs have references of another length" in sole(run, before, key=("id",)).warnings[0]
+
+
+def test_tokens_that_the_model_does_not_know_are_a_caveat_of_the_difference(two, tmp_path):
+    """The other run is of a version that did not count them."""
+    _, before, now_rows, _ = two
+    shares = pa.array([1.0] * 60 + [0.5] * 2 + [0.0] * (ROWS - 62), pa.float32())
+    rows = now_rows.append_column(columns.TEXT_TOKENS, pa.array([10] * ROWS, pa.int32()))
+    rows = rows.append_column(columns.UNKNOWN, shares)
+    run = made_run(tmp_path / "unread", {"a": rows.slice(0, 100), "b": rows.slice(100)})
+    caveat = Caveat(kind=CaveatKind.UNKNOWN_TOKENS, number=61 / ROWS)
+    found = sole(run, before)
+    assert caveat in found.whole.caveats
+    assert "The model does not know 25.4% of the tokens" in found.caveats[0]
+    by_f1 = sole(run, before, measure=("f1",)).whole.caveats
+    with_text = rows.append_column("length", pa.array(range(ROWS)))
+    others = [made_run(tmp_path / name, {"a": with_text}) for name in ("one", "two")]
+    by_another = sole(*others, measure=("length",)).whole.caveats
+    assert caveat in by_f1
+    assert caveat not in by_another
 
 
 def test_scores_of_other_settings_are_refused_field_by_field(two, tmp_path):

@@ -12,6 +12,7 @@ from bertscore_core.stats import (
     POWER,
     CaveatKind,
     PairedSums,
+    UnknownTokens,
     caveats_of_difference,
     compare_paired,
     paired_result,
@@ -111,7 +112,7 @@ def compared(result):
 
 def caveats_of(result):
     """Return the kinds of caveats of a difference."""
-    return [caveat.kind for caveat in caveats_of_difference(result, 0)]
+    return [caveat.kind for caveat in caveats_of_difference(result, 0, UnknownTokens())]
 
 
 def gated(results, *, drop=0.004, groups=False):
