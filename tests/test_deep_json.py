@@ -10,6 +10,7 @@ import pytest
 
 from bertscore_beam.baseline import read_table
 from bertscore_beam.dump import columns, plan_from_bytes
+from bertscore_beam.files import with_digest
 from bertscore_beam.idf import IdfTables, count_from_bytes
 from bertscore_beam.records import record_from_json
 from bertscore_beam.run import RUN_FILE, Holder, OutputFolder, check_stands_alone, read_run
@@ -41,7 +42,7 @@ def in_parquet(key):
     buffer = io.BytesIO()
     table = pa.table({"x": [1]}).replace_schema_metadata({key: DEEP})
     pq.write_table(table, buffer)
-    return buffer.getvalue()
+    return with_digest(buffer.getvalue())
 
 
 def model_with(folder, **contents):

@@ -160,7 +160,7 @@ def _write_part(
         summary=_summary(table),
         seconds=len(table) / 100,
         work=Work(batches=1, tokens=40 * len(table), padded_tokens=44 * len(table)),
-        part_bytes=len(data),
+        **records.facts_of_part(data),
         languages=languages,
     )
     _write(folder / name, data)

@@ -89,7 +89,9 @@ def check(options: CheckOptions) -> int:
         notes, success = records.read_notes(folder), run.successful_run(folder)
         gates = None if success else folder.read_json(run.SUMMARY_FILE).get("failed_gates")
         if notes is not None and success is not None:
-            records.open_finished(options.run)  # for its checks
+            finished = records.open_finished(options.run)  # for its checks
+            if options.parts:
+                records.check_parts(finished)
         is_there = notes is not None or folder.exists(run.RUN_FILE)
     if not is_there:
         raise ConfigError(

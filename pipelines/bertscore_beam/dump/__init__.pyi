@@ -64,10 +64,10 @@ from .parquet import (
     SIGNATURE_KEY as SIGNATURE_KEY,
     SIGNATURES_KEY as SIGNATURES_KEY,
     UNREADABLE as UNREADABLE,
+    footer_digest as footer_digest,
     is_signed as is_signed,
     open_parquet as open_parquet,
     read_layout as read_layout,
-    read_part as read_part,
     write_part as write_part,
 )
 from .plan import (

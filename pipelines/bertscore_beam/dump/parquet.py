@@ -48,6 +48,8 @@ def open_parquet(
     size: int | None = None,
     version: str = "",
     whole: bool = False,
+    footer: str = "",
+    digest: str = "",
 ) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | files.RemoteFile]]:
     """Open a Parquet file; damaged bytes raise `InputError`, also while the file is read.
 
@@ -57,6 +59,9 @@ def open_parquet(
         size: As for `open_source`.
         version: As for `open_source`.
         whole: Whether all of the file is wanted, so that it may be fetched at once.
+        footer: `footer_digest` of the file, if it is known: the footer is checked before it is
+            read. Pages are checked by their own checksums when they are read, if they have any.
+        digest: Digest of the whole file, if it is known: then all of it is read and checked.
 
     Yields:
         The file, and the source of its bytes.
@@ -68,8 +73,11 @@ def open_parquet(
     with files.open_source(path, size=size, version=version) as source, reading(path):
         if whole:
             files.fetch(source, 0, files.source_size(source))
+        if digest and files.digest_of(source.read()) != digest:
+            raise ValueError("other bytes than were written")
         known = (path, size, version) if version and files.reads_one_version(path) else None
-        file = _opened(source, _footers.get(known), timestamp_unit)
+        metadata = _checked_footer(source, footer) if footer else _footers.get(known)
+        file = _opened(source, metadata, timestamp_unit)
         if known is not None and not whole:
             with _footers_lock:
                 _footers[known] = file.metadata
@@ -85,23 +93,53 @@ def _opened(
         "buffer_size": BUFFER_BYTES,
         "pre_buffer": False,
         "coerce_int96_timestamp_unit": unit,
+        "page_checksum_verification": True,
     }
     try:
         return pq.ParquetFile(source, metadata=footer, **options)
     except pa.ArrowNotImplementedError:
         # Of a type that Arrow does not know, such as Int128 of Polars. It can read the file by the
         # types of Parquet alone, if it does not find its own schema.
-        length = _footer_length(source)
-        source.seek(files.source_size(source) - 8 - length)
-        data = source.read(length + 8).replace(ARROW_SCHEMA, types.HIDDEN_SCHEMA)
+        data = _footer(source).replace(ARROW_SCHEMA, types.HIDDEN_SCHEMA)
         return pq.ParquetFile(
             source, metadata=pq.read_metadata(pa.BufferReader(b"PAR1" + data)), **options
         )
 
 
+_END_BYTES = 8
+"""Bytes at the end of a file: the length of its footer, and a mark."""
+_FOOTER_BYTES = 64 * 1024
+"""Bytes at the end of a file that are fetched together; few footers are larger."""
+
+
+def footer_digest(data: bytes) -> str:
+    """Return the digest of the footer of a Parquet file: all that no checksum of a page covers.
+
+    Headers of pages are not covered either, but none of their bits can be flipped so that other
+    values are read.
+    """
+    with pa.BufferReader(data) as source:
+        return files.digest_of(_footer(source))
+
+
+def _checked_footer(source: pa.NativeFile | files.RemoteFile, digest: str) -> pq.FileMetaData:
+    footer = _footer(source)
+    if files.digest_of(footer) != digest:
+        raise ValueError("another footer than was written")
+    return pq.read_metadata(pa.BufferReader(footer))
+
+
+def _footer(source: pa.NativeFile | files.RemoteFile) -> bytes:
+    """Return the footer of an open file, and what is after it."""
+    size = files.source_size(source)
+    files.fetch(source, size - _FOOTER_BYTES, size)
+    source.seek(max(0, size - _END_BYTES - _footer_length(source)))
+    return bytes(source.read())
+
+
 def _footer_length(source: pa.NativeFile | files.RemoteFile) -> int:
-    source.seek(files.source_size(source) - 8)
-    return int.from_bytes(source.read(4), "little")
+    source.seek(max(0, files.source_size(source) - _END_BYTES))
+    return int.from_bytes(source.read(_END_BYTES // 2), "little")
 
 
 def _encrypted(file: pq.ParquetFile, source: pa.NativeFile | files.RemoteFile) -> tuple[str, ...]:
@@ -254,19 +292,9 @@ def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
         version="2.6",
         write_statistics=True,
         write_time_adjusted_to_utc=utc_times,
+        write_page_checksum=True,
     )
     return bytes(sink.getvalue())
-
-
-def read_part(path: str, columns: Collection[str]) -> pa.Table:
-    """Read those of the given columns that a part has.
-
-    Raises:
-        InputError: If it is damaged.
-        OSError: If it cannot be reached.
-    """
-    with open_parquet(path) as (file, _):
-        return file.read([name for name in file.schema_arrow.names if name in columns])
 
 
 def is_signed(path: str) -> bool:
@@ -409,7 +437,9 @@ class _Rows:
         return pa.Table.from_batches(pieces)
 
     def _again(self, **options: Any) -> pq.ParquetFile:
-        return pq.ParquetFile(self._source, metadata=self.file.metadata, **options)
+        return pq.ParquetFile(
+            self._source, metadata=self.file.metadata, page_checksum_verification=True, **options
+        )
 
     def _fetch_ahead(self) -> None:
         """Let Arrow fetch the bytes of row groups in few requests; the source keeps them.

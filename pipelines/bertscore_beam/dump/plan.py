@@ -636,7 +636,10 @@ _PLAN_KEY = b"bertscore.plan"
 
 
 def plan_to_bytes(plan: Plan) -> bytes:
-    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
+    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata.
+
+    Its digest is after it.
+    """
     rest = {
         "format": _PLAN_FORMAT,
         "split_rows": plan.split_rows,
@@ -649,7 +652,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     sink = pa.BufferOutputStream()
     table = table.replace_schema_metadata({_PLAN_KEY: json.dumps(rest)})
     pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue())
+    return files.with_digest(bytes(sink.getvalue()))
 
 
 def plan_from_bytes(data: bytes, source: str) -> Plan:
@@ -659,7 +662,7 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
         InputError: If it is not a plan, or one of another format.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(files.without_digest(data)))
         rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
         if rest["format"] != _PLAN_FORMAT:
             raise ValueError(f"format {rest['format']}")

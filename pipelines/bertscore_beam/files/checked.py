@@ -19,6 +19,8 @@ from bertscore_core.errors import load_json
 
 Made = TypeVar("Made")
 
+_MAPPINGS = (dict, Mapping)
+
 _SIZE = hashlib.sha256().digest_size
 # After all other keys; the digest is of the bytes before it.
 _LAST_KEY = re.compile(rb',?\s*"digest": "(.{32})"\s*\}\Z', re.DOTALL)
@@ -127,13 +129,15 @@ def _typed(value: Any, kind: Any) -> Any:
     if kind is float:
         fits = type(value) in (int, float) and abs(value) <= sys.float_info.max
     else:
-        fits = type(value) is (dict if is_dataclass(kind) else origin or kind)
+        fits = type(value) is (
+            dict if is_dataclass(kind) or origin in _MAPPINGS else origin or kind
+        )
     if not fits:
         raise TypeError
     if is_dataclass(kind):
         return typed(cast("type[Any]", kind), value)
     if origin is list:
         return [_typed(one, arguments[0]) for one in value]
-    if origin is dict:
+    if origin in _MAPPINGS:
         return {name: _typed(one, arguments[1]) for name, one in value.items()}
     return value

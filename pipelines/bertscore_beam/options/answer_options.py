@@ -124,12 +124,14 @@ class CheckOptions(Options):
 
     Attributes:
         run: Output folder of `score`, `rescale`, `import`, `baseline` or `tune`.
+        parts: Read all parts of a scoring run, and check that no byte has changed.
     """
 
     example = "bertscore-beam check scores && echo done"
-    daily: ClassVar = {"what to look at": "run"}
+    daily: ClassVar = {"what to look at": "run parts"}
 
     run: str = field(metadata=RUN)
+    parts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

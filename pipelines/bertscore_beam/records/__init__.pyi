@@ -15,8 +15,10 @@ from .finished import (
     RowPlace as RowPlace,
     RunOptions as RunOptions,
     RunSummary as RunSummary,
+    check_parts as check_parts,
     input_schemas as input_schemas,
     open_finished as open_finished,
+    open_part as open_part,
     read_columns as read_columns,
     read_notes as read_notes,
     read_rows as read_rows,
@@ -80,6 +82,7 @@ from .record import (
     PARTS_FOLDER as PARTS_FOLDER,
     LanguageRows as LanguageRows,
     PartRecord as PartRecord,
+    facts_of_part as facts_of_part,
     packed_rows as packed_rows,
     record_from_json as record_from_json,
     record_name as record_name,
@@ -116,6 +119,7 @@ from .rejects import (
 )
 from .resume import (
     Standing as Standing,
+    UnreadablePartError as UnreadablePartError,
     by_bin as by_bin,
     check_same_job as check_same_job,
     comparable as comparable,

@@ -1,6 +1,7 @@
 """Open a finished scoring run, and read columns of its rows. Nothing here writes, or needs Beam."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, groupby
@@ -8,6 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bertscore_beam.dump import TableFields, open_parquet, roots_of
 from bertscore_beam.files import absolute, from_json, in_parallel, reaching, typed
@@ -303,7 +305,7 @@ def read_columns(run: RunParts, columns: Sequence[str]) -> Iterator[PartRows]:
 
     def read(placed: tuple[int, PartRecord]) -> PartRows:
         first, record = placed
-        table = read_part_columns(run.folder.path(record.part_name), columns)
+        table = read_part_columns(run.folder, record, columns)
         return PartRows(first_row=first, record=record, table=table)
 
     by_input = groupby(run.records, key=attrgetter("input_name"))
@@ -321,24 +323,26 @@ def read_rows(
         OSError: A part cannot be reached.
     """
     wanted: dict[str, list[tuple[int, int]]] = {}
+    records: dict[str, PartRecord] = {}
     for number, place in enumerate(places):
-        part_name, row = _part_of(run, place)
-        wanted.setdefault(part_name, []).append((number, row))
+        record, row = _part_of(run, place)
+        records[record.part_name] = record
+        wanted.setdefault(record.part_name, []).append((number, row))
     tables: dict[int, pa.Table] = {}
     for part_name, rows in wanted.items():
-        table = read_part_columns(run.folder.path(part_name), columns)
+        table = read_part_columns(run.folder, records[part_name], columns)
         # A copy, since a slice would keep the whole part in memory.
         tables.update({number: table.take([row]) for number, row in rows})
     return [tables[number] for number in range(len(places))]
 
 
-def _part_of(run: FinishedRun, place: RowPlace) -> tuple[str, int]:
+def _part_of(run: FinishedRun, place: RowPlace) -> tuple[PartRecord, int]:
     own = (record for record in run.records if record.input_name == place.input_name)
     rows = 0
     for first, record in _with_first_rows(own):
         rows = first + record.num_rows
         if first <= place.row < rows:
-            return record.part_name, place.row - first
+            return record, place.row - first
     raise InputError(
         f"the run in {run.folder.shown!r} has no row {str(place)!r}: got {rows} rows of that "
         "input file; expected FILE:N, with N counted from 0. Check the name and the number."
@@ -352,15 +356,52 @@ def _with_first_rows(records: Iterable[PartRecord]) -> Iterator[tuple[int, PartR
         first += record.num_rows
 
 
+@contextmanager
+def open_part(
+    folder: OutputFolder, record: PartRecord, *, whole: bool = False
+) -> Iterator[pq.ParquetFile]:
+    """Open a part, which is checked; as a whole if all of it is wanted. See `read_columns`."""
+    digest = record.part_digest if whole else ""
+    path = folder.path(record.part_name)
+    with open_parquet(path, whole=whole, footer=record.footer_digest, digest=digest) as (file, _):
+        yield file
+
+
+def check_parts(run: FinishedRun) -> None:
+    """Read all parts of a run. Those of versions that wrote no digests are decoded instead.
+
+    Raises:
+        InputError: Some are damaged.
+        OSError: A part cannot be reached.
+    """
+
+    def is_damaged(record: PartRecord) -> bool:
+        try:
+            with open_part(run.folder, record, whole=True) as file:
+                if not record.part_digest:
+                    file.read()
+        except InputError:
+            return True
+        return False
+
+    found = zip(run.records, in_parallel(is_damaged, run.records, _READ_AHEAD), strict=True)
+    if damaged := [record.part_name for record, is_bad in found if is_bad]:
+        raise InputError(
+            f"parts of the run in {run.folder.shown!r} are damaged: got {len(damaged):,} of "
+            f"{len(run.records):,}, as {damaged[0]!r}; expected none. Delete them, and run its "
+            "command again: it scores their rows."
+        )
+
+
 def part_schema(run: FinishedRun, record: PartRecord) -> pa.Schema:
     """Return the schema of a part; see `read_columns` for errors."""
-    with open_parquet(run.folder.path(record.part_name)) as (file, _):
+    with open_part(run.folder, record) as file:
         return file.schema_arrow
 
 
-def read_part_columns(path: str, columns: Sequence[str]) -> pa.Table:
+def read_part_columns(folder: OutputFolder, record: PartRecord, columns: Sequence[str]) -> pa.Table:
     """Read columns of one part; see `read_columns`."""
-    with open_parquet(path) as (file, _):
+    with open_part(folder, record) as file:
         schema = file.schema_arrow
         wanted = set(roots_of(schema, columns))
         return file.read([name for name in schema.names if name in wanted])

@@ -183,7 +183,7 @@ def group_part(
         OSError: It cannot be reached.
     """
     names = [*by, *SCORE_COLUMNS, *([] if language is None else [language])]
-    table = read_part_columns(folder.path(record.part_name), names)
+    table = read_part_columns(folder, record, names)
     yield merge_statistics([statistics_of(table, by, record.is_reused, language)])
 
 
@@ -366,7 +366,7 @@ def _type_of(name: str) -> pa.DataType:
 def table_to_bytes(table: pa.Table) -> bytes:
     """Return a table as a Parquet file; equal tables give equal bytes."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue())
 
 

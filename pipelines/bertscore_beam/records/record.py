@@ -6,7 +6,6 @@ A record vouches for its part. `records.records` reads those of a folder.
 """
 
 import base64
-import json
 import sys
 import zlib
 from collections.abc import Mapping
@@ -15,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_beam.dump import RowDigests, Split, note_name
-from bertscore_core.errors import load_json
-from bertscore_core.stats import ScoreSummary, UnknownTokens
+from bertscore_beam.dump import RowDigests, Split, footer_digest, note_name
+from bertscore_beam.files import digest_of, from_json, to_json, typed
+from bertscore_core.stats import ScoreSummary
 from bertscore_core.tokens import BoolArray, Work
 
 # What is known of the rows of one language in a part.
@@ -78,6 +77,8 @@ class PartRecord:
         seconds: Time spent on the part, with the time of waiting for the device.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
+        part_digest: Digest of its bytes; "" in a record of a version that did not write it.
+        footer_digest: Digest of its footer, for those who read some of its columns; or "".
         reading: `Split.reading`: how the rows were read. "" for plain Parquet.
         dropped: Fields of JSON that are no columns, with the number of rows that have them.
         reused: Rows that took the scores of an earlier run.
@@ -102,6 +103,8 @@ class PartRecord:
     seconds: float
     work: Work
     part_bytes: int
+    part_digest: str = ""
+    footer_digest: str = ""
     reading: str = ""
     dropped: Mapping[str, int] = field(default_factory=dict)
     reused: int = 0
@@ -171,8 +174,16 @@ class PartRecord:
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
-        fields = {"format": _RECORD_FORMAT, **asdict(self)}
-        return json.dumps(fields, sort_keys=True, allow_nan=False).encode()
+        return to_json({"format": _RECORD_FORMAT, **asdict(self)})
+
+
+def facts_of_part(data: bytes) -> dict[str, Any]:
+    """Return the fields of a record that tell the bytes of its part from others."""
+    return {
+        "part_bytes": len(data),
+        "part_digest": digest_of(data),
+        "footer_digest": footer_digest(data),
+    }
 
 
 def _of_file(split: Split) -> dict[str, Any]:
@@ -183,32 +194,22 @@ def _of_file(split: Split) -> dict[str, Any]:
 def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged or has another format."""
     try:
-        fields: dict[str, Any] = load_json(data)
-        if fields.pop("format") != _RECORD_FORMAT:
+        fields = from_json(data)
+        if fields["format"] != _RECORD_FORMAT:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
             fields[name] = sys.intern(fields[name])
-        nested = {
-            "digests": RowDigests(**fields["digests"]),
-            "summary": _summary(fields["summary"]),
-            "work": Work(**fields["work"]),
-            "languages": {
-                language: LanguageRows(label=rows["label"], summary=_summary(rows["summary"]))
-                for language, rows in fields.get("languages", {}).items()
-            },
-        }
-        return PartRecord(**fields | nested)
+        for counted in (fields, *fields.get("languages", {}).values()):
+            _add_uncounted(counted["summary"])
+        return typed(PartRecord, fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _summary(fields: Mapping[str, Any]) -> ScoreSummary:
-    known = dict(fields)
-    # Earlier versions clipped no F1, but some counted the pairs near its pole, and more than those.
-    near, _ = (known.pop(name, None) for name in ("cancelling", "cancelling_f1"))
-    # Nor did they count unknown tokens.
-    known["unknown"] = UnknownTokens(**known.get("unknown", {"not_counted": known["scored"]}))
-    return ScoreSummary(**{"clipped": 0 if near == 0 else None} | known)
+def _add_uncounted(summary: dict[str, Any]) -> None:
+    """Add what earlier versions did not count; some counted the pairs near the pole of F1."""
+    summary.setdefault("clipped", 0 if summary.get("cancelling") == 0 else None)
+    summary.setdefault("unknown", {"not_counted": summary["scored"]})
 
 
 def record_path(part_name: str) -> str:

@@ -61,11 +61,11 @@ def _list_packs(folder: OutputFolder) -> dict[int, tuple[str, ...]]:
     return packs
 
 
-def _lines_of_pack(data: bytes) -> Sequence[bytes]:
+def _lines_of_pack(data: bytes) -> Sequence[bytes] | None:
     try:
         return gzip.decompress(data).splitlines()
     except (OSError, EOFError, zlib.error):
-        return ()
+        return None
 
 
 def num_packs(records: int) -> int:
@@ -169,6 +169,7 @@ class FolderRecords:
             globs such as **/*.parquet match their folders.
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
+        num_damaged: Number of records, and of whole packs, that cannot be read.
         is_whole: Whether all files that were listed could be read.
     """
 
@@ -181,6 +182,7 @@ class FolderRecords:
         self.packs = _list_packs(folder)
         self.records = Records(num_bins)
         self.num_packed = 0
+        self.num_damaged = 0
         self.is_whole = True
         # Hashes, which are small, of the names of single files. If two are equal by chance, a split
         # is scored again.
@@ -200,8 +202,11 @@ class FolderRecords:
     def _take_packed(self, packs: Sequence[str], sizes: Mapping[str, int]) -> None:
         for data in read_each(map(self._folder.path, packs), _PACKS_AT_ONCE):
             self.is_whole = self.is_whole and data is not None
-            for line in _lines_of_pack(data or b""):
+            lines = () if data is None else _lines_of_pack(data)
+            self.num_damaged += lines is None
+            for line in lines or ():
                 if (record := record_from_json(line)) is None:
+                    self.num_damaged += 1
                     continue
                 self.num_packed += 1
                 name = record_name(record.part_name)
@@ -221,6 +226,8 @@ class FolderRecords:
                 record = record_from_json(data)
                 if record is not None and record_name(record.part_name) == name:
                     self.records.add(record)
+                else:
+                    self.num_damaged += 1
 
     @property
     def latest(self) -> int:

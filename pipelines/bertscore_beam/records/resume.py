@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from bertscore_beam import dump
 from bertscore_beam.records.finished import read_part_columns
-from bertscore_beam.records.record import PartRecord, record_path
+from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import Records, pack_of
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import KeptPart, RunTotals
 from bertscore_beam.run import OutputFolder
-from bertscore_core.errors import SignatureError
+from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.stats import ScoreSummary, clipped_f1, is_clipped
 from bertscore_core.tokens import BoolArray
 
@@ -263,6 +263,10 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
 # Reuse the part that an earlier run made of a split, after the split has been read.
 
 
+class UnreadablePartError(InputError):
+    """An earlier part is damaged, or cannot be reached: its rows must be scored."""
+
+
 def keep_part(
     folder: OutputFolder,
     record: PartRecord,
@@ -274,6 +278,9 @@ def keep_part(
 
     Returns:
         The part, with a record of the present version of the file; None if it must be scored.
+
+    Raises:
+        UnreadablePartError: Columns of it are needed and cannot be read.
     """
     now, table = record.moved_to(split), rows.table
     if now.summary.clipped is None:
@@ -289,11 +296,18 @@ def keep_part(
     data = _with_scores_of(folder, record, split, table) if same_texts else None
     if data is None:
         return None
-    now = replace(now, digests=digests, part_bytes=len(data))
+    now = replace(now, digests=digests, **facts_of_part(data))
     # Delete the record first and write it last, so that it is never beside a part of other rows.
     folder.delete(record_path(split.part_name))
     folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
     return KeptPart(record=now, rewritten=True)
+
+
+def _columns_of(folder: OutputFolder, record: PartRecord, names: Sequence[str]) -> pa.Table:
+    try:
+        return read_part_columns(folder, record, names)
+    except dump.UNREADABLE as error:
+        raise UnreadablePartError(str(error)) from error
 
 
 def _with_clipped_f1(
@@ -301,13 +315,10 @@ def _with_clipped_f1(
 ) -> PartRecord | None:
     """Return the record of an earlier version with the sums of F1 that this one has, from its part.
 
-    None if the part cannot be read, or has another number of rows.
+    None if the part has another number of rows.
     """
     names = (dump.columns.F1, dump.columns.RAW_F1)
-    try:
-        table = read_part_columns(folder.path(record.part_name), names)
-    except dump.UNREADABLE:
-        return None
+    table = _columns_of(folder, record, names)
     if table.num_rows != record.num_rows or names[0] not in table.column_names:
         return None
     f1, *others = (column.to_numpy().astype(np.float64) for column in table.columns)
@@ -332,11 +343,8 @@ def _with_clipped_f1(
 def _with_scores_of(
     folder: OutputFolder, record: PartRecord, split: dump.Split, table: pa.Table
 ) -> bytes | None:
-    try:
-        names = (*dump.OUTPUT_COLUMNS, *dump.SELECT_COLUMNS, *dump.METRIC_COLUMNS)
-        old = dump.read_part(folder.path(record.part_name), names)
-    except dump.UNREADABLE:
-        return None
+    names = (*dump.OUTPUT_COLUMNS, *dump.SELECT_COLUMNS, *dump.METRIC_COLUMNS)
+    old = _columns_of(folder, record, names)
     if old.num_rows != table.num_rows:
         return None
     metadata = old.schema.metadata or {}

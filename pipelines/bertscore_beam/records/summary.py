@@ -155,6 +155,7 @@ class RunGoal:
         started: When the run began, in seconds since the epoch.
         restarts: How many deaths of workers the run has survived.
         carried: Totals of the parts of earlier runs that are done.
+        num_damaged_records: Records of earlier runs, and packs of them, that cannot be read.
         rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
             compared, or deleted since they do not fit the plan.
     """
@@ -175,6 +176,7 @@ class RunGoal:
     started: float = 0.0
     restarts: int = 0
     carried: RunTotals = field(default_factory=RunTotals)
+    num_damaged_records: int = 0
     rows_at_risk: int = 0
 
 
@@ -264,6 +266,7 @@ def judge(
         "parts_of_earlier_runs": goal.carried.parts,
         "parts_kept": new.parts_kept,
         "parts_rewritten": new.parts_rewritten,
+        "damaged_records": goal.num_damaged_records,
         "num_parts_of_inputs_gone": goal.num_orphan_parts,
         "parts_of_inputs_gone": list(goal.orphan_parts),
         "files": goal.files,

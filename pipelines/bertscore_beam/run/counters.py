@@ -20,6 +20,7 @@ REUSE_FAILURES = "reuse_failures"
 REASON = "reason"  # a prefix, one counter a reason: reason_null_candidate, ...
 PARTS_WRITTEN = "parts_written"
 PARTS_KEPT = "parts_kept"
+PARTS_UNREADABLE = "parts_unreadable"
 SPLITS_FAILED = "splits_failed"
 DOCUMENTS_COUNTED = "documents_counted"
 SPLIT_MSEC = "split_msec"

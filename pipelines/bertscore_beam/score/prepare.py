@@ -351,7 +351,7 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
             identity=records.with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
-            goal=_goal(planned, standing, to_report),
+            goal=_goal(planned, found, standing, to_report),
             model_memory=ModelMemory(
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
@@ -378,7 +378,10 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
 
 
 def _goal(
-    planned: ScorePlan, standing: records.Standing, orphans: tuple[str, ...]
+    planned: ScorePlan,
+    found: records.FolderRecords,
+    standing: records.Standing,
+    orphans: tuple[str, ...],
 ) -> records.RunGoal:
     options, plan = planned.options, planned.plan
     return records.RunGoal(
@@ -398,6 +401,7 @@ def _goal(
         orphan_parts=orphans[: records.SHOWN_FAILURES],
         started=planned.started,
         carried=standing.carried,
+        num_damaged_records=found.num_damaged,
         rows_at_risk=standing.rows_at_risk,
     )
 

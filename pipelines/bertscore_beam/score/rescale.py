@@ -32,8 +32,10 @@ from bertscore_core.tokens import FloatArray
 # Rescale one part of a run from its raw scores.
 
 
-def _rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[bytes, ScoreSummary]:
-    with dump.open_parquet(path) as (file, _):
+def _rescaled_part(
+    source: run.OutputFolder, record: records.PartRecord, row: FloatArray, signature: Signature
+) -> tuple[bytes, ScoreSummary]:
+    with records.open_part(source, record, whole=True) as file:
         table, utc_times = file.read(), dump.has_utc_times(file.schema)
     inputs, before = dump.columns.split_scores(table)
     rows = rows_of_part(before)
@@ -246,11 +248,14 @@ def conclude_rescale(job: RescaleJob) -> run.Outcome:
 def _rescale_one(job: RescaleJob, record: records.PartRecord) -> records.PartRecord:
     if record.part_name in job.done:
         return job.done[record.part_name]
-    planned, name = job.planned, record.part_name
-    data, sums = _rescaled_part(planned.finished.folder.path(name), planned.row, planned.signature)
-    piece = planned.finished.folder.read_if_there(records.rows_file(name))[0]
+    planned, name, source = job.planned, record.part_name, job.planned.finished.folder
+    data, sums = _rescaled_part(source, record, planned.row, planned.signature)
+    piece = source.read_if_there(records.rows_file(name))[0]
     now = replace(
-        record, job_digest=run.identity_digest(planned.identity), summary=sums, part_bytes=len(data)
+        record,
+        job_digest=run.identity_digest(planned.identity),
+        summary=sums,
+        **records.facts_of_part(data),
     )
     beside = {} if piece is None else {records.rows_file(name): piece}
     # A part without a record is written again; a record vouches for its part.

@@ -109,7 +109,12 @@ class SplitScorer:
             return _failed(split, problem)
         digests = dump.RowDigests.of(whole, utc_times=split.utc_times)
         if record is not None:
-            part = records.keep_part(spec.folder, record, split, rows, digests)
+            try:
+                part = records.keep_part(spec.folder, record, split, rows, digests)
+            except records.UnreadablePartError as error:
+                part = None
+                counters.count(counters.PARTS_UNREADABLE)
+                logger.warning(event("part_unreadable", part=split.part_name, reason=str(error)))
             if part is not None:
                 return _kept(part)
         tables = None if idf is None else idf.load()
@@ -166,7 +171,7 @@ class SplitScorer:
             summary=scored.summary,
             seconds=seconds,
             work=scored.work,
-            part_bytes=len(data),
+            **records.facts_of_part(data),
             dropped={} if rows.lines is None else dict(rows.lines.dropped),
             reused=int(scored.reused.sum()),
             reused_rows=records.packed_rows(scored.reused),

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam import dump
-from bertscore_beam.files import join, write_atomically
+from bertscore_beam.files import join, with_digest, write_atomically
 from bertscore_beam.records import record_path, rows_path
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.tables import PAIRS, plan_pairs
@@ -123,7 +123,7 @@ def test_digest_changes_with_name_content_version_and_columns(corpus):
 
 def other_format() -> bytes:
     metadata = {"bertscore.plan": json.dumps({"format": 99})}
-    return dump.write_part(pa.table({"path": ["x"]}, metadata=metadata))
+    return with_digest(dump.write_part(pa.table({"path": ["x"]}, metadata=metadata)))
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", dump.write_part(pairs(1)), other_format()])

@@ -1,15 +1,17 @@
 """Whatever `_run.json` and `_summary.json` hold, each reader of the run ends with a message."""
 
 import json
+import random
 import shutil
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam import records
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import RUN_FILE, SUMMARY_FILE
-from bertscore_core.errors import BertScoreError
+from bertscore_beam.run import RUN_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_core.errors import BertScoreError, InputError
 from tests.support.made_runs import made_run, scored
 
 DEEP = b"[" * 100_000
@@ -139,3 +141,47 @@ def test_check_sees_whether_all_parts_are_there(folder, capsys):
     part.unlink()
     assert cli.main(["check", str(folder / "one")]) == cli.UNUSABLE
     assert "got 1 whole parts; expected 2 with 60 rows" in capsys.readouterr().err
+
+
+def test_check_finds_a_flipped_bit_of_a_part_and_names_the_part(folder, capsys):
+    words = ["check", str(folder / "one"), "--parts"]
+    assert cli.main(words) == cli.DONE
+    part = folder / "one" / "a.parquet" / "part-000000000040.parquet"
+    data = bytearray(part.read_bytes())
+    data[len(data) // 3] ^= 1
+    part.write_bytes(data)
+    assert cli.main(words[:2]) == cli.DONE
+    assert cli.main(words) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert "got 1 of 2, as 'a.parquet/part-000000000040.parquet'" in said
+
+
+def test_columns_of_a_part_with_a_flipped_bit_are_those_that_were_written(folder):
+    run = records.open_finished(str(folder / "one"))
+    record = run.records[0]
+    path = folder / "one" / record.part_name
+    data, whole = path.read_bytes(), pq.ParquetFile(path).read()
+    chance, noticed = random.Random(0), 0
+    for bit in chance.sample(range(8 * len(data)), 600):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            with records.open_part(run.folder, record) as file:
+                assert file.read() == whole, bit
+        except InputError:
+            noticed += 1
+    assert noticed > 300
+
+
+def test_a_damaged_record_is_left_out_and_counted(folder):
+    out = OutputFolder(str(folder / "one"))
+    found = records.find_records(out)
+    assert (len(found.records), found.num_damaged) == (2, 0)
+    path = folder / "one" / records.record_path("a.parquet/part-000000000040.parquet")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"num_rows": 20', b'"num_rows": 21'))
+    found = records.find_records(out)
+    assert (len(found.records), found.num_damaged) == (1, 1)
+    path.write_bytes(json.dumps({**json.loads(data), "dropped": 7} | {"digest": "x"}).encode())
+    assert records.find_records(out).num_damaged == 1

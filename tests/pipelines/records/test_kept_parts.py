@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.files import from_json
 from bertscore_beam.run import SUMMARY_FILE
 from bertscore_core import SignatureError
 from tests.support import jobs
@@ -86,13 +87,13 @@ def as_an_earlier_version(output, f1, near):
     """Give the parts of a run F1 near its pole, and records of a version that clipped none."""
     unpack(output)
     for path in (output / "_manifest" / "parts").rglob("*.json"):
-        fields = json.loads(path.read_bytes())
+        fields = from_json(path.read_bytes())
         part = output / fields["part_name"]
         change(part, "bertscore_f1", 0, f1)
         sums = pq.read_table(part)["bertscore_f1"].to_numpy().astype(float)
         fields["part_bytes"] = part.stat().st_size
         fields["summary"] |= {"f1": sums.sum(), "cancelling": near, "cancelling_f1": f1}
-        del fields["summary"]["clipped"]
+        del fields["summary"]["clipped"], fields["part_digest"], fields["footer_digest"]
         path.write_text(json.dumps(fields))
 
 
@@ -127,6 +128,28 @@ def test_other_columns_that_change_are_written_beside_the_scores_that_were_there
     assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
     assert after == afresh(chosen, tmp_path / "afresh")
     assert jobs.prepare_score(chosen).standing.work == ()
+
+
+def test_a_part_with_a_flipped_bit_is_scored_again_and_counted(scored, tmp_path):
+    dump, chosen, output = scored
+    change(dump / FIRST, "id", 3, 1000)
+    part = output / FIRST / "part-000000000000.parquet"
+    place = pq.read_metadata(part).row_group(0)
+    column = next(
+        place.column(number)
+        for number in range(place.num_columns)
+        if place.column(number).path_in_schema == "bertscore_f1"
+    )
+    data = bytearray(part.read_bytes())
+    data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    part.write_bytes(data)
+    job = jobs.start(jobs.prepare_score(chosen))
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    jobs.add_score_pipeline(pipeline, job)
+    found = pipeline.run().metrics().query()["counters"]
+    counters = {item.key.metric.name: item.committed for item in found}
+    assert (counters["parts_unreadable"], counters["pairs_scored"]) == (1, 20)
+    assert jobs.parts_of(output) == afresh(chosen, tmp_path / "afresh")
 
 
 @pytest.mark.parametrize("column", ["candidate", "reference"])

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import Census, plan_inputs
+from bertscore_beam.dump import Census, plan_from_bytes, plan_inputs
 from bertscore_beam.files import open_source
 from bertscore_beam.run import Runner
 from bertscore_beam.score import PLANS_FOLDER, begin_score, plan_score
@@ -68,7 +68,8 @@ def test_unchanged_files_are_not_opened_to_be_planned_again(tmp_path, opened):
     assert opened == [2]
     (name,) = kept(output)
     assert str(tmp_path).encode() not in (output / PLANS_FOLDER / name).read_bytes()
-    assert pq.ParquetFile(output / PLANS_FOLDER / name).read()["path"].to_pylist()[-1] == "1"
+    kept_plan = plan_from_bytes((output / PLANS_FOLDER / name).read_bytes(), name)
+    assert [split.path for split in kept_plan.splits][-1] == "1"
 
 
 def test_whatever_the_plan_depends_on_makes_it_anew(tmp_path, opened):

@@ -174,6 +174,7 @@ def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
         use_dictionary=False,  # zstd finds what repeats
         column_encoding=rising,
         write_statistics=False,
+        write_page_checksum=True,
     )
 
 

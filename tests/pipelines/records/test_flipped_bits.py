@@ -1,0 +1,219 @@
+"""A flipped bit below an output folder is noticed, or changes no value that a command shows."""
+
+import json
+import random
+import shutil
+from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam import pages, records, run, score
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump import open_parquet
+from bertscore_beam.idf import load_idf
+from bertscore_core.errors import BertScoreError
+from bertscore_core.model import kept_encoders
+from tests.support import mixed
+from tests.support.jobs import run_options
+
+pytestmark = [pytest.mark.model, pytest.mark.job, pytest.mark.process]
+
+SPLIT_ROWS = 20
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory, tiny_folder):
+    """A run of two files, with languages, idf, baselines, groups, metrics, rejects and an index."""
+    folder = tmp_path_factory.mktemp("flips")
+    table = mixed.mixed_table(80)
+    texts = table["candidate"].to_pylist()
+    texts[7] = None
+    table = table.set_column(table.schema.get_field_index("candidate"), "candidate", [texts])
+    dump = mixed.write_mixed(folder / "dump", [table.slice(0, 50)])
+    lines = table.slice(50).select(["id", "candidate", "reference", "lang"]).to_pylist()
+    (dump / "more.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    mapping = mixed.write_mapping(
+        folder / "languages.yaml", mixed.language_entries(tiny_folder, folder)
+    )
+    chosen = mixed.language_options(
+        dump,
+        folder / "out",
+        mapping,
+        idf="corpus",
+        rescale=True,
+        group_by=["lang"],
+        metrics=["chrf"],
+        split_rows=SPLIT_ROWS,
+        max_reject_fraction=0.5,
+        keep_input=True,
+    )
+    assert run_options(chosen)["success"]
+    return folder, chosen
+
+
+def rows_of_pieces(out):
+    """The digests and settings of the rows of each part, with its input and first row."""
+    found = []
+    folder = run.OutputFolder(str(out))
+    for record in records.read_records(folder).values():
+        piece = records.rows_from_bytes(folder.read(records.rows_file(record.part_name)), "piece")
+        found.append((record.input_name, record.offset, piece))
+    return sorted(found, key=lambda one: one[:2])
+
+
+def reused(out, pieces, *, at_same_place):
+    """What `--reuse` takes from a run for its own rows; None for a row that is scored again."""
+    earlier = records.EarlierRun(str(out))
+    taken = {}
+    for name, first, piece in pieces:
+        rows = np.arange(first, first + len(piece))
+        place = name if at_same_place else "another.parquet"
+        found = earlier.find(place, rows, piece.digests, piece.signed)
+        for row, is_found, values, reason in zip(
+            rows.tolist(), found.found.tolist(), found.values, found.reasons.tolist(), strict=True
+        ):
+            taken[name, row] = (values.tobytes(), reason) if is_found else None
+    return taken
+
+
+def kept_plan(out, options):
+    """What the same command does next, as far as it reads the folder's plan and records."""
+    planned = score.plan_score(options, run.Runner.of(options))
+    job = score.resume_score(planned, run.OutputFolder(str(out)))
+    splits = [split.part_name for split in planned.plan.splits]
+    return splits, planned.plan.digest, sorted(split.part_name for split in job.standing.done)
+
+
+def imported(out):
+    """The rows of the texts that were imported."""
+    (path,) = (str(path) for path in (out / "_input").rglob("*") if path.is_file())
+    with open_parquet(path) as (file, _):
+        return file.read()
+
+
+def readers(out, options, pieces):
+    """What is read of a run, by what reads it. Each gives a value, or a `BertScoreError`."""
+
+    parts = sorted(out.glob("*/*.parquet"))
+    names = sorted({name for part in parts for name in pq.read_schema(part).names})
+
+    def tables(finished):
+        return [part.table for part in records.read_columns(finished, names)]
+
+    def stored(finished):
+        place = records.RowPlace(finished.records[0].input_name, 3)
+        (row,) = pages.read_stored(finished, [place])
+        return row.scores, row.signature, pages.row_config(finished, row, {}).model
+
+    def finished():
+        opened = records.open_finished(str(out))
+        records.check_parts(opened)
+        return opened.notes, opened.summary, opened.records
+
+    return {
+        "a finished run": finished,
+        "columns": lambda: tables(records.open_finished(str(out))),
+        "a row": lambda: stored(records.open_finished(str(out))),
+        "idf": lambda: load_idf(str(out / records.IDF_FILE)).to_bytes(),
+        "plan": lambda: kept_plan(out, options),
+        "import": lambda: imported(out),
+        "same place": lambda: reused(out, pieces, at_same_place=True),
+        "index": lambda: reused(out, pieces, at_same_place=False),
+    }
+
+
+COMMANDS = (
+    ("check", "OUT", "--parts"),
+    ("groups", "OUT", "--by", "lang", "--json"),
+    ("compare", "OUT", "OTHER", "--by", "lang", "--json"),
+    ("report", "OUT", "--against", "OTHER", "--output", "PAGE", "--json"),
+)
+
+
+def shown(words, capsys):
+    """The status of a command, and what it prints if it succeeds."""
+    status = cli.main(list(words))
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    return printed.out if status == cli.DONE else None
+
+
+@contextmanager
+def flipped(path, bit):
+    """Flip a bit of a file, and put it back afterwards."""
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(damaged)
+    try:
+        yield
+    finally:
+        path.write_bytes(whole)
+
+
+def same(found, expected):
+    """Tell whether what is read after damage is what was read before, apart from what is absent."""
+    if isinstance(expected, dict):  # rows that are scored again are no values
+        return all(found[row] in (None, value) for row, value in expected.items())
+    if isinstance(expected, tuple) and isinstance(expected[0], list):  # what is done next
+        splits, digest, done = expected
+        return found[:2] == (splits, digest) and set(found[2]) <= set(done)
+    return found == expected
+
+
+@pytest.mark.parametrize("flips", [150, pytest.param(3000, marks=pytest.mark.long)])
+def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
+    folder, options = scored
+    out, page = folder / "out", str(folder / "page.html")
+    other = folder / "other"
+    if not other.exists():
+        shutil.copytree(out, other)
+    pieces = rows_of_pieces(out)
+    read = readers(out, options, pieces)
+    before = {name: value() for name, value in read.items()}
+    named = {"OUT": str(out), "OTHER": str(other), "PAGE": page}
+    commands = [[named.get(word, word) for word in words] for words in COMMANDS]
+    printed = [shown(words, capsys) for words in commands]
+    assert None not in printed
+    paths = sorted(path for path in out.rglob("*") if path.is_file())
+    chance = random.Random(flips)
+    outcomes = Counter()
+    for number in range(flips):
+        path = chance.choice(paths)
+        bit = chance.randrange(8 * path.stat().st_size)
+        with flipped(path, bit):
+            where = f"{path.relative_to(out)}, bit {bit}"
+            is_noticed = False
+            for name, value in read.items():
+                try:
+                    found = value()
+                except BertScoreError:
+                    is_noticed = True
+                    continue
+                assert same(found, before[name]), f"{name} shows {where}"
+                is_noticed = is_noticed or found != before[name]
+            if number % 50 == 0:
+                for words, expected in zip(commands, printed, strict=True):
+                    assert shown(words, capsys) in (None, expected), f"{words[0]} shows {where}"
+            assert is_noticed or where.startswith("_"), f"nothing notices {where}"
+        outcomes[path.relative_to(out).parts[0], is_noticed] += 1
+    assert sum(number for (_, is_noticed), number in outcomes.items() if is_noticed) > flips / 2
+
+
+def test_a_flipped_bit_of_a_kept_encoder_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setenv(kept_encoders.CACHE_VARIABLE, str(tmp_path))
+    chance = random.Random(0)
+    for number in range(30):
+        with kept_encoders.new_encoder("key", 100) as made:
+            made.write_bytes(b"<net/>" * 20)
+            made.with_suffix(".bin").write_bytes(bytes(range(200)))
+        assert kept_encoders.find_encoder("key", lambda path: path.read_bytes()) is not None
+        files = sorted(path for path in (tmp_path / "encoders" / "key").iterdir())
+        path = files[number % len(files)]
+        data = bytearray(path.read_bytes())
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+        assert kept_encoders.find_encoder("key", lambda path: path.read_bytes()) is None
