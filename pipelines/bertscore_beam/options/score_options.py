@@ -106,7 +106,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         group_by: Columns whose values make groups, such as system and language: the summary has the
             rows, the mean scores and their errors of each. The scores do not depend on it.
         drop_columns: Columns of the input that the output does not have. A column whose type would
-            be lost (INTERVAL, VARIANT, Int128) is left out in any case, with a notice.
+            be lost (INTERVAL, VARIANT, Int128) is left out in any case, with a warning.
         metrics: Metrics of other libraries on the same rows, a column each: bleu, chrf, chrf++ and
             ter of sacreBLEU, rougel of rouge-score. They run in processes beside the device, and
             need the extra `tune`.

@@ -65,11 +65,13 @@ class ScoreRun:
         idf: Where the idf table is.
         stages: The import of the files of text that it lacks, if any, and then its pipeline; none
             if there is nothing to score.
+        notes: `Plan.notes`.
     """
 
     spec: ScoreSpec
     idf: IdfSource
     stages: tuple[run.Stage, ...]
+    notes: tuple[str, ...]
 
 
 def texts_to_import(planned: ScorePlan, folder: run.OutputFolder) -> tuple[TextFile, ...]:
@@ -91,9 +93,8 @@ def begin_score(planned: ScorePlan, folder: run.OutputFolder, say: run.Say) -> S
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
-    for words in (without_setting_words(planned.plan, planned.settings), *planned.plan.notes):
-        if words:
-            say(words)
+    if words := without_setting_words(planned.plan, planned.settings):
+        say(words)
     start_run(job)
     run.keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
@@ -199,7 +200,7 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     spec, plan = job.spec, job.planned.plan
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not job.standing.work and not spec.detached:
-        return ScoreRun(spec=spec, idf=job.idf, stages=())
+        return ScoreRun(spec=spec, idf=job.idf, stages=(), notes=plan.notes)
     rows = run.Amounts(
         (records.record_name(split.part_name), split.about_rows) for split in job.standing.pending
     )
@@ -214,7 +215,8 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
         started=spec.goal.started,
     )
     imports = (run.import_stage(texts, runner, spec.folder),) if texts else ()
-    return ScoreRun(spec=spec, idf=job.idf, stages=(*imports, stage))
+    stages = (*imports, stage)
+    return ScoreRun(spec=spec, idf=job.idf, stages=stages, notes=plan.notes)
 
 
 def _stage(runner: run.Runner, spec: ScoreSpec, idf: IdfSource) -> run.Stage:
@@ -255,7 +257,7 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
-        return run.Outcome(warnings=(words,))
+        return run.Outcome(warnings=(words, *begun.notes))
     if not begun.stages:  # no pipeline has run, so none has written the summary
         with run.worker_errors():
             table = None if begun.idf.path is None else load_idf(begun.idf.path)
@@ -269,6 +271,7 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
     warnings = [
         *run_warnings(summary, begun.spec),
         *table_warnings(summary.get("idf") or {}),
+        *begun.notes,
         *warnings,
     ]
     return run.Outcome(

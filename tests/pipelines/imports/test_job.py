@@ -62,6 +62,18 @@ def test_each_file_of_text_becomes_one_of_parquet(dump, capsys):
     assert "2 files of text, 60 rows" in capsys.readouterr().out
 
 
+def test_a_column_of_several_types_is_json_and_named_once(dump, capsys):
+    lines = [json.dumps(row | {"error": row["candidate"][-1:]}) for row in ROWS]
+    lines[-1] = json.dumps(ROWS[-1] | {"error": {"code": 429}})
+    for name in "ac":
+        (dump / f"{name}.jsonl").write_text("\n".join(lines))
+    output = run(dump)
+    assert capsys.readouterr().err.count("got 'error'; each value is kept as its JSON") == 1
+    assert rows(output / A) == ROWS
+    errors = pq.ParquetFile(output / A).read(["error"])["error"].to_pylist()
+    assert errors[:2] + errors[-1:] == ['"0"', '"1"', '{"code":429}']
+
+
 def test_what_has_not_changed_is_left_alone(dump, capsys):
     output = run(dump)
     before = written(output)

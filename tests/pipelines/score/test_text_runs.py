@@ -311,6 +311,20 @@ def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
         dump.Imports(folder=folder.root, are_made=True).layout(text)
 
 
+def test_a_column_that_no_step_needs_decides_nothing_and_may_be_dropped(tmp_path, out, capsys):
+    rows = [{**row, "error": None} for row in rows_of()]
+    rows[3]["error"], rows[-1]["error"] = "slow", {"code": 429}
+    write(tmp_path / "dump" / "a.jsonl", rows)
+    assert cli.main(words_of(tmp_path)) == cli.DONE
+    assert capsys.readouterr().err.count("got 'error'; each value is kept as its JSON") == 1
+    assert jobs.summary_of(out)["rejected"] == 0
+    first = read_output(out)
+    assert first["error"].drop_null().to_pylist() == ['"slow"', '{"code":429}']
+    assert cli.main(words_of(tmp_path, "--drop-columns", "error")) == cli.DONE
+    assert "written again with their scores" in capsys.readouterr().out
+    assert read_output(out).equals(first.drop_columns("error"))
+
+
 # Scoring text files: every line is accounted for, also where its texts are in fields of fields.
 
 BAD = b'{"pair": 1}\n{"pair": "cut off"\n'
