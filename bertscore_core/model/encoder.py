@@ -361,7 +361,8 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
     config.use_cache = False  # keys and values, which decoders would keep for a next token
     loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
     try:
-        with _no_progress_bar(), float32_by_default():
+        # The device, since torch 2.8 cannot tell its default where one was set and taken away.
+        with _no_progress_bar(), float32_by_default(), torch.device("cpu"):
             model, report = loader.from_pretrained(
                 files.folder,
                 config=config,

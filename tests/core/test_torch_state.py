@@ -52,12 +52,18 @@ def precision(path, value, after="none"):
     return attribute(owner, "fp32_precision", value, after)
 
 
+def default_device(value):
+    torch.set_default_device(value)
+    if value is None:  # else torch 2.8 could not tell its default in this thread again
+        del torch._GLOBAL_DEVICE_CONTEXT.device_context
+
+
 def all_of_a_cpu(value):
     torch.backends.mkldnn.set_flags(_fp32_precision=value)  # its attribute sets that of all devices
 
 
 matmul = torch.set_float32_matmul_precision
-dtype, default_device = torch.set_default_dtype, torch.set_default_device
+dtype = torch.set_default_dtype
 cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
 OLD = {
     "autocast": partial(torch.autocast, "cpu", torch.bfloat16),

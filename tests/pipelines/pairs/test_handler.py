@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, RunInference
 
 from bertscore_beam.dump import OUTPUT_COLUMNS
@@ -73,6 +74,14 @@ def test_results_bear_the_pair_its_score_and_the_signature(handler, model):
     assert result.model_id == handler.signature().format()
     expected = BertScorer(ScorerConfig(device="cpu", empty="zero")).signature()
     assert Signature.parse(result.model_id) == expected
+
+
+def test_what_a_pipeline_sets_in_torch_moves_no_score(handler, model):
+    batch = [{"candidate": "a cat sat", "reference": ["the cat", "a dog"]}]
+    (expected,) = handler.run_inference(batch, model)
+    with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+        (found,) = handler.run_inference(batch, model)
+    assert found.inference == expected.inference
 
 
 def test_keyed_pairs_keep_their_keys(run, handler):
