@@ -208,7 +208,7 @@ def test_pictures_and_pages_are_written(long_run, capsys):
 
 
 @pytest.mark.job
-def test_rows_that_cannot_be_explained_are_named(long_run):
+def test_rows_that_cannot_be_explained_are_named(long_run, tmp_path):
     run = str(long_run / "out")
     with pytest.raises(InputError, match="got bertscore_error 'null_candidate'"):
         perform(["explain", run, "--row", "first.parquet:3"])
@@ -218,7 +218,7 @@ def test_rows_that_cannot_be_explained_are_named(long_run):
         perform(["explain", run, "--row", "third.parquet:0"])
     with pytest.raises(ConfigError, match="names no row"):
         perform(["explain", run, "--row", "first.parquet"])
-    moved = long_run / "moved"
+    moved = tmp_path / "moved"
     shutil.copytree(run, moved)
     (moved / "_manifest" / "idf.npz").unlink()
     with pytest.raises(IdfError, match="--idf PATH"):
