@@ -27,16 +27,21 @@ bertscore-beam score --config /opt/configs/dataflow.yaml
  -- --job_name=bertscore-{{ ds }}-try-{{ ti.try_number }}
 """
 
-CHECK = "bertscore-beam check gs://your-bucket/scores/{{ ds }}"
+DAY = "{{ ds }}"
 
-COMPARE = """\
-bertscore-beam compare gs://your-bucket/scores/{{ ds }} gs://your-bucket/scores/pinned
- --key id --by system --fail-if-drop 0.005
+CHECK = f"bertscore-beam check gs://your-bucket/scores/{DAY}"
+
+GATE = "--key id --by system --fail-if-drop 0.005"
+"""If rows belong together, such as those of a document, add `--cluster COLUMN`. If more than 1% of
+the rows may be missing, add `--max-missing-fraction SHARE`."""
+
+COMPARE = f"""\
+bertscore-beam compare gs://your-bucket/scores/{DAY} gs://your-bucket/scores/pinned {GATE}
 """
 
-REPORT = """\
-bertscore-beam report gs://your-bucket/scores/{{ ds }} --against gs://your-bucket/scores/pinned
- --key id --by system -o gs://your-bucket/pages/{{ ds }}.html
+REPORT = f"""\
+bertscore-beam report gs://your-bucket/scores/{DAY} --against gs://your-bucket/scores/pinned
+ -o gs://your-bucket/pages/{DAY}.html {GATE}
 """
 
 FINAL = (2, 3, 4)

@@ -5,10 +5,11 @@
 #
 # It works in the folder it is started in:
 #
-#   dumps/DAY         the dump of the day
-#   night.yaml        options of `score`: model, idf table, baseline, columns, limits
-#   scores/DAY        scores; scores/pinned is a run that stays the same, if there is one
-#   pages/DAY.html    the page; pages/DAY.json the comparison
+#   dumps/DAY             the dump of the day
+#   night.yaml            options of `score`: model, idf table, baseline, columns, limits
+#   scores/DAY            scores; scores/pinned is a run that stays the same, if there is one
+#   pages/DAY.html        the page; pages/DAY.json the comparison, with the verdict
+#   pages/DAY.accepted    made by you: the night was worse, and later ones are compared with it
 #
 # Exit status: that of the first command that failed. 4: a system has become worse.
 # Run it again for the same day after any failure: what is done is kept.
@@ -17,6 +18,11 @@ day=$1
 by=${BY:-system}           # columns of the groups
 key=${KEY:-id}             # columns that identify a row
 drop=${DROP:-0.005}        # the drop to stop for
+# And, if they are set: CLUSTER, the column of rows that belong together, and MISSING, the largest
+# share of the rows that may be missing.
+
+mkdir -p pages || exit 1
+rm -f "pages/$day.json" || exit 1   # the verdict about other scores
 
 for try in 1 2 3; do
     status=0
@@ -27,39 +33,65 @@ for try in 1 2 3; do
 done
 [ $status -eq 0 ] || exit $status
 
-# The newest night before this one that has succeeded and was not worse itself: delete the
-# pages/DAY.json of a night that was, to accept its scores. And the nights of the trend: all of them,
-# but only this one if later nights are there, since a page is about the newest night it is given.
-last=
+is_good() {                # a verdict that is missing is none
+    [ -e "pages/$1.accepted" ] || { grep -qs '"passed": true' "pages/$1.json" &&
+        ! grep -qs '"passed": false' "pages/$1.json"; }
+}
+is_done() { bertscore-beam check "$1" > /dev/null 2>&1; }
+
+# The nights before this one, newest first. And those of the trend: all of them, but only this one if
+# later nights are there, since a page is about the newest night it is given.
+before=
 nights='scores/????-??-??'
 for folder in scores/????-??-??; do
     if [ "$folder" \> "scores/$day" ]; then
         nights=scores/$day
-    elif [ "$folder" != "scores/$day" ] && ! grep -qs '"passed": false' "pages/${folder#scores/}.json" &&
-        bertscore-beam check "$folder" > /dev/null 2>&1; then
-        last=$folder
+    elif [ "$folder" != "scores/$day" ]; then
+        before="$folder $before"
     fi
 done
 
-mkdir -p pages
 set --
-[ -n "$last" ] && set -- "$last"
+for folder in $before; do  # the newest that has succeeded, and was not worse itself
+    if is_good "${folder#scores/}" && is_done "$folder"; then
+        set -- "$folder"
+        break
+    fi
+done
 # A link to this very night is no other run.
 [ -d scores/pinned ] && ! [ scores/pinned -ef "scores/$day" ] && set -- "$@" scores/pinned
-compared() {
-    bertscore-beam compare "scores/$day" "$@" --quiet --key $key --by $by --fail-if-drop "$drop"
-}
-if [ $# -gt 0 ]; then      # not on the first night
-    compared "$@" --json > "pages/$day.json" || status=$?
+
+if [ $# -eq 0 ]; then      # on the first night, and on no other
+    for folder in $before; do
+        if is_done "$folder"; then
+            earlier=${folder#scores/}
+            echo "No night before $day has a good verdict: run this script again for $earlier," \
+                "or accept that night: touch pages/$earlier.accepted" >&2
+            exit 2
+        fi
+    done
 fi
-[ $status -eq 0 ] || [ $status -eq 4 ] || exit $status
+
+compared() {
+    bertscore-beam compare "scores/$day" "$@" --quiet --key $key --by $by --fail-if-drop "$drop" \
+        ${CLUSTER:+--cluster "$CLUSTER"} ${MISSING:+--max-missing-fraction "$MISSING"}
+}
+if [ $# -eq 0 ]; then
+    echo '{"passed": true, "comparisons": []}' > "pages/.$day.json" || exit 1
+else
+    compared "$@" --json > "pages/.$day.json" || status=$?
+fi
+[ $status -eq 0 ] || [ $status -eq 4 ] || { rm -f "pages/.$day.json"; exit $status; }
+mv "pages/.$day.json" "pages/$day.json" || exit 1    # whole, or not at all
 
 # Also of a night that is worse (4): the page begins with what has changed since one run, the newest
 # good night, or the pinned run if this night is worse than that alone.
 against=${1:-}
 if [ $status -eq 4 ] && [ $# -eq 2 ] && compared "$1" > /dev/null 2>&1; then against=$2; fi
-bertscore-beam report --quiet "$nights" \
+bertscore-beam report --quiet "$nights" --by $by -o "pages/$day.html" \
+    ${CLUSTER:+--cluster "$CLUSTER"} \
     ${against:+--against "$against" --key $key --fail-if-drop "$drop"} \
-    --by $by -o "pages/$day.html" || { page=$?; [ $page -eq 4 ] || exit $page; }
+    ${against:+${MISSING:+--max-missing-fraction "$MISSING"}} ||
+    { page=$?; [ $page -eq 4 ] || exit $page; }
 [ $status -eq 0 ] || echo "This night is worse: pages/$day.html shows where." >&2
 exit $status

@@ -78,7 +78,8 @@ def test_a_worse_system_is_found_and_the_others_are_not(nights):
     assert all("f1: " in one.stdout for one in done)
     assert [one.stderr for one in done[:2]] == ["", ""]
     assert WORSE in done[2].stderr
-    assert not (folder / "pages" / "2026-11-20.json").exists()
+    first = json.loads((folder / "pages" / "2026-11-20.json").read_text())
+    assert first == {"passed": True, "comparisons": []}
     equal, worse = (
         json.loads((folder / "pages" / f"2026-11-{day}.json").read_text()) for day in (21, 22)
     )
@@ -118,8 +119,8 @@ def test_a_night_that_is_worse_is_no_measure_of_the_next_until_it_is_accepted(ni
         return one["against"].rpartition("/")[2]
 
     assert against() == "2026-11-21"
-    of_worse = folder / "pages" / "2026-11-22.json"
-    of_worse.rename(of_worse.with_suffix(".accepted"))
+    accepted = folder / "pages" / "2026-11-22.accepted"
+    accepted.touch()
     (folder / "scores" / "pinned").symlink_to("2026-11-20")
     try:
         # Worse than the pinned run alone: the page is about that.
@@ -128,7 +129,7 @@ def test_a_night_that_is_worse_is_no_measure_of_the_next_until_it_is_accepted(ni
         (folder / "scores" / "pinned").unlink()
         assert command(folder, "sh", NIGHT, "2026-11-23").returncode == 0
     finally:
-        of_worse.with_suffix(".accepted").rename(of_worse)
+        accepted.unlink()
     assert against() == "2026-11-22"
     assert "The gate is passed" in page.read_text()
 
@@ -142,7 +143,8 @@ def test_a_pinned_run_is_compared_as_well_and_a_night_is_not_repeated(nights):
     finally:
         (folder / "scores" / "pinned").unlink()
     assert (again.returncode, pinned.returncode) == (4, 0)
-    assert not (folder / "pages" / "2026-11-20.json").exists()  # with itself
+    first = json.loads((folder / "pages" / "2026-11-20.json").read_text())
+    assert first["comparisons"] == []  # not with itself
     compared = json.loads((folder / "pages" / "2026-11-22.json").read_text())["comparisons"]
     assert [one["against"].rpartition("/")[2] for one in compared] == ["2026-11-21", "pinned"]
 
