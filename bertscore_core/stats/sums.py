@@ -299,6 +299,7 @@ class ScoreStatistics(Sums):
         metrics: Of each other metric the rows that have it, their scores added up as `sums`, and
             the sum of each of their counts. A name may have a second word for rows whose texts were
             cut into words in another way, such as `bleu zh`.
+        missing: Of each other metric the scored rows that lack it.
     """
 
     rows: int = 0
@@ -315,6 +316,7 @@ class ScoreStatistics(Sums):
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rejected(self) -> int:
@@ -451,6 +453,7 @@ def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
         "reasons": [dict(sorted(counter.items())) for counter in reasons],
         "rejected_reasons": [dict(sorted(counter.items())) for counter in rejected],
         "metrics": _metrics(rows),
+        "missing": _missing(rows, scored),
     }
     by_group = zip(*columns.values(), strict=True)
     return [ScoreStatistics(**dict(zip(columns, values, strict=True))) for values in by_group]
@@ -463,10 +466,23 @@ def _metrics(rows: GroupedRows) -> list[dict[str, tuple[int, ...]]]:
         groups, number = rows.groups[own], rows.number
         totals = np.zeros((number, counts.shape[1]), dtype=np.int64)
         np.add.at(totals, groups, counts[own])
-        scored = np.bincount(groups, minlength=number).tolist()
+        having = np.bincount(groups, minlength=number).tolist()
         sums = _exact_sums(scores[own], groups, number)
-        for group, (count, total) in enumerate(zip(scored, sums, strict=True)):
-            by_group[group][name] = (count, total, *totals[group].tolist())
+        for group, known in enumerate(zip(having, sums, strict=True)):
+            by_group[group][name] = (*known, *totals[group].tolist())
+    return by_group
+
+
+def _missing(rows: GroupedRows, scored: BoolArray) -> list[dict[str, int]]:
+    having: dict[str, BoolArray] = {}
+    for label, (scores, _) in rows.metrics.items():
+        name = label.partition(" ")[0]
+        having[name] = having.get(name, np.False_) | ~np.isnan(scores)
+    by_group: list[dict[str, int]] = [{} for _ in range(rows.number)]
+    for name, own in having.items():
+        lacking = np.bincount(rows.groups[scored & ~own], minlength=rows.number).tolist()
+        for group, count in enumerate(lacking):
+            by_group[group][name] = count
     return by_group
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +36,9 @@ class Metric(Protocol):
             Scores on the scale of the library, NaN where it has none, shape (N,); and counts that
             add up to those of a corpus, shape (N, K).
         """
+
+    def is_too_long(self, candidate: str, references: Sequence[str]) -> bool:
+        """Tell whether a row would take more than some 5 seconds of a core."""
 
     def signatures(self, *, listed: bool = False) -> tuple[str, str]:
         """Return how the score of a corpus, and those of rows, are made."""
@@ -129,8 +133,35 @@ def score_rows(
     candidates: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> list[tuple[Doubles, npt.NDArray[np.int64]]]:
-    """Score rows of one language with each metric; see `Metric.rows`."""
-    return [metric_of(name, language).rows(candidates, references) for name in names]
+    """Score rows of one language with each metric; see `Metric.rows`.
+
+    A row that is too long for a metric has NaN and counts of 0: it must not hold up all others.
+    """
+    return [_score_rows(metric_of(name, language), candidates, references) for name in names]
+
+
+def _score_rows(
+    metric: Metric, candidates: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[Doubles, npt.NDArray[np.int64]]:
+    pairs = zip(candidates, references, strict=True)
+    fits = np.array([not metric.is_too_long(*pair) for pair in pairs], dtype=np.bool_)
+    own, own_counts = metric.rows(
+        list(compress(candidates, fits)), list(compress(references, fits))
+    )
+    scores = np.full(len(fits), np.nan)
+    counts = np.zeros((len(fits), own_counts.shape[1]), dtype=np.int64)
+    scores[fits], counts[fits] = own, own_counts
+    return scores, counts
+
+
+def exceeds(
+    most: int, words_of: Callable[[str], int], candidate: str, references: Sequence[str]
+) -> bool:
+    """Tell whether the words of a candidate times those of its references are more than `most`."""
+    # A word has at least one character, so that few rows are cut into words twice.
+    if len(candidate) * sum(map(len, references)) <= most:
+        return False
+    return words_of(candidate) * sum(map(words_of, references)) > most
 
 
 @lru_cache(maxsize=1024)
@@ -274,6 +305,6 @@ def columns_of(
             lists: list[list[int] | None] = [None] * number
             counts = [own for piece in scored for own in piece[place][1].tolist()]
             for row, own in zip(rows.tolist(), counts, strict=True):
-                lists[row] = own
+                lists[row] = None if missing[row] else own
             made[METRIC_COUNTS[name]] = pa.array(lists, pa.list_(pa.int64()))
     return made

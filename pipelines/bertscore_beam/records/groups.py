@@ -256,15 +256,16 @@ def group_row(
             values[column] = corpus_score(name, sums[0][2:]) if len(sums) == 1 else None
         rows = sum(count for count, *_ in sums)
         values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
+        values[f"{column}_missing"] = statistics.missing[name]
     return GroupRow(group=group, values=values, caveats=stats.caveats_of_mean(statistics))
 
 
 def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
-    """Return the metrics in a row of groups: the score of the corpus, the mean, and the rows."""
+    """Return the metrics in a row of groups: the score of the corpus, the mean, and rows."""
     return {
         name: {
             kind or "corpus": row.values[f"{column}{kind and '_'}{kind}"]
-            for kind in ("", "mean", "rows")
+            for kind in ("", "mean", "rows", "missing")
             if kind or name in CORPUS_METRICS
         }
         for name, column in dump.columns.METRICS.items()
@@ -359,7 +360,7 @@ def _type_of(name: str) -> pa.DataType:
     if name == "interval":
         return pa.string()
     whole = ("rows", "scored", "rejected", "clipped", "truncated", "reused", "unknown_not_counted")
-    is_whole = name in whole or name.endswith(("_rows", "_tokens"))
+    is_whole = name in whole or name.endswith(("_rows", "_missing", "_tokens"))
     return pa.int64() if is_whole else pa.float64()
 
 
@@ -558,8 +559,13 @@ def _cells(
         *(_shown_number(group[measure]) for measure in ("precision", "recall", "f1")),
         "" if low is None else f"{_shown_number(low)} to {_shown_number(high)}",
         _shown_number(group["raw_f1_q50"]),
-        *(_shown_number(group[name]) for name in metrics),
+        *(_shown_metric(group, name) for name in metrics),
     )
+
+
+def _shown_metric(group: Mapping[str, Any], name: str) -> str:
+    missing = group.get(f"{name.removesuffix('_mean')}_missing", 0)
+    return _shown_number(group[name]) + (f" without {missing:,} rows" if missing else "")
 
 
 def _named(value: str | None) -> str:

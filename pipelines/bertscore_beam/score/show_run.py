@@ -225,7 +225,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
         rows.append((f"{name}{over}", "none scored" if value is None else f"{value:.6f}"))
     metrics = summary.get("metrics", {})
     for name, metric in metrics.items():
-        mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows)"
+        without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
+        mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows{without})"
         corpus = metric.get("corpus")
         rows.append((f"{name}{over}", mean if corpus is None else f"{corpus:.6f}, {mean}"))
     rows.append(("rows", f"{summary['rows']:,}"))

@@ -242,3 +242,50 @@ def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
     alike = table.filter(pa.compute.not_equal(table["language"], "zh"))
     (row,) = group_rows(statistics_of(alike, [], None, "language"))
     assert metrics_of(row)["bleu"]["corpus"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "candidate", "references"),
+    [
+        ("ter", "en", "a " * 300, ["b " * 300]),
+        ("ter", "en", "a " * 300, ["b " * 100] * 3),
+        ("ter", "zh", "船" * 300, ["湖" * 300]),
+        ("rougel", "en", "a-" * 4000, ["b " * 5000]),
+        ("chrf", "en", "a" * 1_000_000, ["b" * 1_000_000]),
+        ("chrf++", "en", "a" * 1_999_999, ["b"]),
+        ("bleu", "zh", "船" * 1_000_000, ["湖" * 1_000_000]),
+    ],
+)
+def test_a_row_is_too_long_from_one_word_on(name, language, candidate, references):
+    metric = metrics.metric_of(name, language)
+    assert not metric.is_too_long(candidate, references)
+    assert metric.is_too_long(candidate + candidate[:2], references)
+    assert not metrics.metric_of("ter").is_too_long("a " * 4000, ["b" * 1000, "b " * 17])
+
+
+def test_a_row_that_is_too_long_costs_its_own_value_alone():
+    """ROUGE-L takes 8 bytes for each pair of words, and TER hours."""
+    long = " ".join(str(word) for word in range(30_000))
+    candidates, references = [*CANDIDATES, long], [*ONE, [long]]
+    names = ("rougel", "ter", "chrf")
+    scored = metrics.score_rows(names, "en", candidates, references)
+    made = metrics.columns_of(names, 6, np.arange(6), [scored])
+    for name in names:
+        alone, _ = metrics.metric_of(name, "en").rows(CANDIDATES, ONE)
+        assert made[METRICS[name]].to_pylist()[:5] == alone.tolist()
+    assert made["metric_rougel"][5].as_py() is made["metric_ter"][5].as_py() is None
+    assert made["metric_ter_counts"].null_count == 1
+    assert made["metric_chrf"][5].as_py() == 100
+    numbers = {name: np.full(6, 0.5) for name in "prf"}
+    table = pa.table({**dict(zip(columns.SCORES.values(), numbers.values(), strict=True)), **made})
+    table = table.append_column(columns.ERROR, pa.array([None] * 6, pa.string()))
+    table = table.append_column(columns.TRUNCATED, [[False] * 6])
+    row = group_row(None, ScoreStatistics.merge([statistics_of(table, (), None, None).total] * 2))
+    assert metrics_of(row)["ter"]["rows"] == 10
+    assert {name: own["missing"] for name, own in metrics_of(row).items()} == {
+        "rougel": 2,
+        "ter": 2,
+        "chrf": 0,
+    }
+    corpus = TER().corpus_score(CANDIDATES * 2, streams_of(ONE * 2)).score
+    assert metrics_of(row)["ter"]["corpus"] == pytest.approx(corpus, rel=4e-16)
