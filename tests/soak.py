@@ -1,12 +1,12 @@
 """Disturb the command at random and prove that nothing is lost, doubled or changed.
 
-    python -m tests.soak --kills 200 --minutes 60 --seed 1
+    python -m tests.soak --kills 200 --minutes 60 --seed 1 --commands score select rescale tune
 
-A cycle takes a fresh output and starts `python -m bertscore_beam score` on it, with faults at
-random moments, again and again until the command ends with status 0. Then the output is compared,
-byte by byte, with that of a run that nothing befell, whose rows are compared with the dump. The
-script ends with status 0 when all cycles were right, and with 1 at the first that was not: its
-folder is kept.
+A cycle takes a fresh output and starts `python -m bertscore_beam score`, which counts idf over the
+dump first, or another command, with faults at random moments, again and again until the command
+ends with status 0. Then the output is compared, byte by byte, with that of a run that nothing
+befell, whose rows are compared with the dump. The script ends with status 0 when all cycles were
+right, and with 1 at the first that was not: its folder is kept.
 """
 
 import argparse
@@ -30,22 +30,46 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.records import IDF_FILE, PACKS_FOLDER, REJECTS_FOLDER
 from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
 from bertscore_beam.score import PLANS_FOLDER
+from bertscore_core.baseline import Baseline, format_baseline
 from tests.support import processes
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule, Faults
+from tests.support.judgements import judgement_rows
 from tests.support.s3 import s3_environment, s3_server
 from tests.support.tiny_models import build_tiny_model
 
 FILES, ROWS_PER_FILE, SPLIT_ROWS = 6, 100, 10
 
+BEFORE = "before"
+"""The cycle whose output is rescaled."""
+
 NUM_WORKERS = {"in-memory": 1, "one": 1, "processes": 2}
 """The modes, and how many workers each has: the command itself, or processes that it starts."""
+
+COMMANDS = {
+    "score": ("--input", "dump", "--idf", "corpus", "--split-rows", str(SPLIT_ROWS)),
+    "select": (
+        "--input",
+        "samples",
+        "--candidate-column",
+        "samples",
+        "--split-rows",
+        str(SPLIT_ROWS),
+    ),
+    "rescale": (f"{BEFORE}/out", "--baseline", "table.tsv"),
+    "tune": (
+        *("--judgements", "judgements.parquet", "--score-column", "human", "--by", "language"),
+        *("--split-rows", str(SPLIT_ROWS), "--resamples", "100"),
+    ),
+}
+"""What is disturbed: each command with its words, and names of files and folders in the store."""
 
 FAULTS = {
     "kill worker": 4,
@@ -183,6 +207,13 @@ def rows_that_differ(files: Mapping[str, bytes], dump: Mapping[str, pa.Table]) -
     return wrong
 
 
+def samples() -> pa.Table:
+    """Return rows of three samples each."""
+    texts = pair_rows(FILES * ROWS_PER_FILE)["candidate"]
+    rows = [[*texts[at : at + 2], texts[at].upper()] for at in range(0, len(texts) - 2, 4)]
+    return pa.table({"id": range(len(rows)), "samples": rows})
+
+
 class Undisturbed(NamedTuple):
     """A run that nothing befell: its files, and how long it took."""
 
@@ -205,14 +236,21 @@ class Run:
     def __post_init__(self) -> None:
         """Start it."""
         soak, store, mode = self.cycle.soak, self.cycle.store, self.cycle.mode
-        words: list[object] = ["--input", f"{store.root}/dump", "--output", self.cycle.output]
-        words += ["--model", soak.model, "--num-layers", 2, "--idf", "corpus", "--device", "cpu"]
-        words += ["--split-rows", SPLIT_ROWS, "--max-reject-fraction", 1]
-        words += ["--workers", NUM_WORKERS[mode]]
+        command = self.cycle.command
+        words = [
+            f"{store.root}/{word}" if word in soak.given else word for word in COMMANDS[command]
+        ]
+        words += ["--output", self.cycle.output]
+        if command == "tune":
+            words += ["--models", str(soak.model), "--device", "cpu"]
+        elif command != "rescale":
+            words += ["--model", str(soak.model), "--num-layers", "2", "--device", "cpu"]
+            words += ["--max-reject-fraction", "1"]
         if mode == "in-memory":
             self.restarts = 0  # without a process to be killed, none is started
-        if self.restarts is not None:
-            words += ["--restarts", self.restarts]
+        if command != "rescale":  # which starts none
+            words += ["--workers", str(NUM_WORKERS[mode])]
+            words += [] if self.restarts is None else ["--restarts", str(self.restarts)]
         temporary = self.cycle.folder / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -226,7 +264,7 @@ class Run:
         self.log = self.cycle.folder / f"command-{len(self.cycle.sessions):02d}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "bertscore_beam", "score", *map(str, words)],
+                [sys.executable, "-m", "bertscore_beam", command, *words],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -275,6 +313,7 @@ class Cycle:
 
     soak: "Soak"
     name: str
+    command: str
     mode: str
     store: Store
     chance: random.Random = field(default_factory=random.Random)
@@ -301,12 +340,13 @@ class Cycle:
         started, run = time.monotonic(), Run(self)
         run.wait(LIMIT_SECONDS)
         seconds, files = time.monotonic() - started, self.store.contents(self.output)
-        wrong = rows_that_differ(files, self.soak.dump)
+        keeps_rows = self.command in ("score", "rescale")
+        wrong = rows_that_differ(files, self.soak.dump if keeps_rows else {})
         if run.process.returncode != _DONE or wrong:
             raise RuntimeError(
                 f"an undisturbed run failed: {wrong or run.process.returncode}; {run.log}"
             )
-        print(f"undisturbed: {self.mode} on {self.store.name}", flush=True)
+        print(f"undisturbed: {self.command}, {self.mode} on {self.store.name}", flush=True)
         return Undisturbed(files, seconds)
 
     def go(self, expected: Undisturbed, most_kills: int) -> None:
@@ -377,24 +417,42 @@ class Soak:
     Args:
         root: Folder for everything; on success it can be deleted.
         stores: Where outputs go.
-        modes: How the work is done, names of :data:`NUM_WORKERS`.
+        commands: Names of :data:`COMMANDS`.
+        modes: How the work is done, names of :data:`NUM_WORKERS`; `rescale` has the first alone.
         seed: What all randomness comes from.
     """
 
     def __init__(
-        self, root: Path, stores: Sequence[Store], modes: Sequence[str], seed: int
+        self,
+        root: Path,
+        stores: Sequence[Store],
+        commands: Sequence[str],
+        modes: Sequence[str],
+        seed: int,
     ) -> None:
         self.root, self.seed = root, seed
         self.model = build_tiny_model("bert", root / "model")
         self.dump = hostile_dump()
-        for store in stores:
-            store.files.makedirs(f"{store.root}/dump", exist_ok=True)
-            for name, table in self.dump.items():
-                sink = pa.BufferOutputStream()
-                pq.write_table(table, sink, row_group_size=2 * SPLIT_ROWS)
-                store.files.pipe_file(f"{store.root}/dump/{name}", bytes(sink.getvalue()))
+        baseline = format_baseline(Baseline(name="custom", rows=np.full((4, 3), 0.3)))
+        given = {f"dump/{name}": _to_parquet(table) for name, table in self.dump.items()}
+        given["samples/samples.parquet"] = _to_parquet(samples())
+        given["judgements.parquet"] = _to_parquet(pa.Table.from_pylist(judgement_rows()))
+        given["table.tsv"] = baseline.encode()
+        self.given = {*given, "dump", "samples", f"{BEFORE}/out"}
+        for store, (name, data) in product(stores, given.items()):
+            path = f"{store.root}/{name}"
+            store.files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            store.files.pipe_file(path, data)
         self.cycles: list[Cycle] = []
-        self._pairs = list(product(modes, stores))
+        self._kinds = [
+            (command, mode, store)
+            for command, mode, store in product(commands, modes, stores)
+            if command != "rescale" or mode == modes[0]
+        ]
+        self._before = [
+            Cycle(self, BEFORE, "score", modes[0], store)
+            for store in (stores if "rescale" in commands else ())
+        ]
         self._numbers, self._lanes = count(), count()
 
     def kills(self) -> int:
@@ -404,9 +462,10 @@ class Soak:
     def run(self, kills: int, minutes: float, jobs: int) -> None:
         """Go on with cycles, several at a time, until there were so many kills."""
         with ThreadPoolExecutor(jobs, initializer=self._keep_to_one_core) as pool:
-            names = [f"undisturbed-{mode}-{store.name}" for mode, store in self._pairs]
+            list(pool.map(Cycle.undisturbed, self._before))
             undisturbed = [
-                Cycle(self, name, *pair) for name, pair in zip(names, self._pairs, strict=True)
+                Cycle(self, f"undisturbed-{command}-{mode}-{store.name}", command, mode, store)
+                for command, mode, store in self._kinds
             ]
             expected = list(pool.map(Cycle.undisturbed, undisturbed))
             end = time.monotonic() + 60 * minutes
@@ -432,13 +491,14 @@ class Soak:
         os.sched_setaffinity(0, {cores[next(self._lanes) % len(cores)]})
 
     def _cycle(self, number: int, kills: int, expected: Undisturbed) -> None:
-        mode, store = self._pairs[number % len(self._pairs)]
+        command, mode, store = self._kinds[number % len(self._kinds)]
         chance = random.Random(f"{self.seed}/{number}")
-        cycle = Cycle(self, f"cycle-{number:04d}-{mode}-{store.name}", mode, store, chance)
+        name = f"cycle-{number:04d}-{command}-{mode}-{store.name}"
+        cycle = Cycle(self, name, command, mode, store, chance)
         cycle.go(expected, min(chance.randint(*KILLS_A_CYCLE), max(kills - self.kills(), 1)))
         self.cycles.append(cycle)
         print(
-            f"{cycle.name:32} {cycle.kills()} kills of {cycle.struck.total()} faults, "
+            f"{cycle.name:40} {cycle.kills()} kills of {cycle.struck.total()} faults, "
             f"{len(cycle.sessions)} commands: {'WRONG' if cycle.wrong else 'right'}; "
             f"{self.kills()} kills in all",
             flush=True,
@@ -459,6 +519,12 @@ class Soak:
         }
 
 
+def _to_parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=2 * SPLIT_ROWS)
+    return bytes(sink.getvalue())
+
+
 def _end_at_once(*_: object) -> None:
     """Leave nothing running when interrupted."""
     for process in processes.descendants(os.getpid()):
@@ -472,6 +538,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=200, help="stop after so many (200)")
     parser.add_argument("--minutes", type=float, default=60, help="or after so long (60)")
     parser.add_argument("--seed", type=int, default=1, help="what the randomness comes from (1)")
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
     parser.add_argument("--modes", nargs="+", choices=NUM_WORKERS, default=list(NUM_WORKERS))
     parser.add_argument("--stores", nargs="+", choices=["local", "s3"], default=["local", "s3"])
     parser.add_argument("--jobs", type=int, default=2, help="cycles at a time (2)")
@@ -483,7 +550,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "s3" in given.stores:
             stores.append(Store("s3", "s3://soak", *stack.enter_context(s3_server())))
             stores[-1].files.mkdir("s3://soak")
-        soak = Soak(root, stores, given.modes, given.seed)
+        soak = Soak(root, stores, given.commands, given.modes, given.seed)
         soak.run(given.kills, given.minutes, given.jobs)
     print(json.dumps(soak.to_dict(), indent=1))
     if soak.wrong():

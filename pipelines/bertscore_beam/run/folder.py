@@ -117,10 +117,10 @@ class OutputFolder:
         return files.read_many([self.path(name) for name in names])
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Read a JSON object; an empty one if the file is missing or damaged."""
+        """Read a JSON object; an empty one if the file is missing, damaged, or a FIFO."""
         try:
             return files.from_json(self.read(name))
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, files.NoFileError, ValueError):
             return {}
 
     def write(self, name: str, data: bytes) -> None:

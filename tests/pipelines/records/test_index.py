@@ -274,6 +274,14 @@ def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, content):
     same_values(look_up(folder, piece.digests, name=INPUT), piece)
 
 
+def test_an_index_that_is_a_fifo_is_not_waited_for(tmp_path):
+    folder, _ = indexed(tmp_path, made_up(30))
+    about = tmp_path / "out" / records.INDEX_FILE
+    about.unlink()
+    os.mkfifo(about)
+    assert not look_up(folder, made_up(30).digests).found.any()
+
+
 @pytest.mark.parametrize("suffix", [".keys", ".rows", ".pq"])
 @pytest.mark.parametrize("damage", [*range(4), "gone", "a FIFO", "a folder"])
 def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, suffix, damage):

@@ -122,8 +122,10 @@ def test_proof_of_a_soak_can_fail(changed, words):
 
 
 @pytest.mark.long
-def test_short_soak(tmp_path, capsys):
+@pytest.mark.parametrize("commands", ["score", "select rescale", "tune"])
+def test_short_soak(tmp_path, capsys, commands):
     flags = ["--kills", "4", "--modes", "one", "--stores", "local", "--jobs", "1"]
+    flags += ["--commands", *commands.split()]
     assert soak([*flags, "--folder", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     found = json.loads(printed[printed.index("{") :])
