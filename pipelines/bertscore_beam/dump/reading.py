@@ -33,11 +33,12 @@ def reading(path: str, kind: str = "Parquet") -> Iterator[None]:
 
 
 def _is_out_of_reach(error: Exception) -> bool:
-    if isinstance(error, OSError):
-        # Arrow reports damage as OSError without an errno; the operating system sets one.
-        return error.errno is not None or type(error) is not OSError
-    if not isinstance(error, RuntimeError) or isinstance(error, pa.ArrowException | RecursionError):
+    if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
+        return True
+    is_content = isinstance(error, pa.ArrowException | RecursionError)
+    if is_content or not isinstance(error, OSError | RuntimeError):
         return is_of_client(error)
+    # Arrow reports damage by these, too.
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

@@ -146,7 +146,9 @@ def test_any_error_about_the_content_is_the_fault_of_the_file(tmp_path, error):
         raise_while_reading(tmp_path, error)
 
 
-@pytest.mark.parametrize("error", [PermissionError(13, "no"), ConnectionError("gone")])
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "no"), ConnectionError("gone"), OSError("it ends early")]
+)
 def test_what_prevents_reaching_a_file_is_no_fault_of_it(tmp_path, error):
     with pytest.raises(type(error)):
         raise_while_reading(tmp_path, error)
