@@ -65,8 +65,12 @@ def write_report(options: ReportOptions) -> int:
         "bytes": len(page.encode()),
     }
     rows = [("page", shown), ("run", data.run), ("rows", f"{total['rows']:,}")]
+    rows += [
+        (f"f1 of {records.group_name(row.group or ())}", f"{row.values['f1']:.6f}")
+        for row in data.scored_languages
+    ]
     if total["f1"] is not None:
-        rows.append(("f1", f"{total['f1']:.6f}"))
+        rows.append((f"f1{data.over_languages}", f"{total['f1']:.6f}"))
     rows += answer_of(compared)
     rows += [("notice", words) for words in data.notices]
     rows += [("caveat", words) for words in data.caveats]

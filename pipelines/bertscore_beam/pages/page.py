@@ -49,7 +49,7 @@ def render(data: ReportData) -> str:
         charts=charts.charts_of(specification, data, measure, raw_measure),
         version=version("bertscore-beam"),
         total=data.total.values,
-        over=f" over {number} languages" if (number := len(data.scored_languages)) else "",
+        over=data.over_languages,
         quantiles=charts.QUANTILES,
         metrics=shown_metrics(data.total.values),
         measure=measure,

@@ -134,6 +134,12 @@ class ReportData:
         return scored if len(scored) > 1 else ()
 
     @property
+    def over_languages(self) -> str:
+        """What a mean over several languages is called after its measure; "" of one."""
+        number = len(self.scored_languages)
+        return f" over {number} languages" if number else ""
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """Why the means may say less than they seem to, in sentences."""
         return records.caveat_words_of((self.total, *self.groups))

@@ -77,7 +77,9 @@ def test_a_comparison_begins_with_languages(nights, ran):
 
 def test_a_page_begins_with_languages(nights, ran, tmp_path):
     page = tmp_path / "page.html"
-    ran(("report", nights[0], "--against", nights[1], "--by", "system", "-o", page))
+    out, _ = ran(("report", nights[0], "--against", nights[1], "--by", "system", "-o", page))
+    names = [line.partition(":")[0] for line in out.splitlines()]
+    assert names[3:7] == [*(f"f1 of {one}" for one in LANGUAGES), "f1 over 3 languages"]
     text = page.read_text()
     sections = re.findall(r'<h2 id="(\w+)">', text)
     assert sections[:3] == ["languages", "scores", "change"]
