@@ -268,10 +268,9 @@ def _unknown_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
     unknown, others = summary.get("unknown_tokens"), summary.get("unknown_not_counted")
     words = []
     if unknown:
-        words.append(
-            f"{unknown:,} of {summary['text_tokens']:,} ({summary['unknown_fraction']:.2%}); "
-            f"{summary['only_unknown_tokens']:,} rows have no other"
-        )
+        only = summary["only_unknown_tokens"]
+        words.append(f"{unknown:,} ({summary['unknown_fraction']:.2%})")
+        words += [f"{only:,} rows have no other"] if only else []
     if others:
         words.append(f"not known of {others:,} rows, scored by an earlier version")
     return [("unknown tokens", "; ".join(words))] if words else []

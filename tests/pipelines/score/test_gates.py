@@ -72,7 +72,7 @@ def test_unrelated_texts_that_the_model_cannot_read_are_no_success(tmp_path, cap
     assert summary["failed_gates"] == ["max_unknown_fraction"]
     counts = ("text_tokens", "unknown_tokens", "unknown_fraction", "only_unknown_tokens")
     assert [summary[name] for name in counts] == [6, 6, 1.0, 3]
-    assert "unknown tokens: 6 of 6 (100.00%); 3 rows have no other" in shown.out
+    assert "unknown tokens: 6 (100.00%); 3 rows have no other" in shown.out
     assert "100.0% of the tokens of all rows, more than --max-unknown-fraction 50.00%" in shown.err
     assert not (out / "_SUCCESS").exists()
     table = read_output(out)
