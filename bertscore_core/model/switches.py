@@ -3,6 +3,7 @@
 Some belong to a thread (autocast, the default device, inference mode) and are put aside around all
 of scoring. The others belong to the process. They are set only while float32 work is sent to the
 device, under one lock, and put back before the lock is free. Work in 16 bits leaves them alone.
+Threads do not wait for each other in a program that has set none of them.
 """
 
 import os
@@ -64,10 +65,15 @@ def exact_products(*, convolves: bool = False) -> Iterator[None]:
     A program may have allowed them by any of torch's interfaces; TF32 is allowed in convolutions
     from the start. Both are forbidden in products, and if the work `convolves` there, too.
     """
-    # Held while the work is sent, which is when a GPU's format is chosen, not until it is done.
-    with _LOCK, float32_by_default(), ExitStack() as put_back:
-        if not _is_exact(convolves):
-            _make_exact(put_back, convolves)
+    # Held while the work is sent, which is when a GPU's format is chosen, not until it is done; and
+    # not at all where there is nothing to change.
+    with ExitStack() as held:
+        held.enter_context(_LOCK)
+        if torch.get_default_dtype() == torch.float32 and _is_exact(convolves):
+            held.close()
+        else:
+            held.enter_context(float32_by_default())
+            _make_exact(held, convolves)
         yield
 
 
