@@ -26,7 +26,7 @@ _BLOCK_ROWS = 20_000
 
 _OF_JOBS = frozenset(
     {option.name for option in fields(RunOptions)}
-    | {"input", "input_format", "files_in_flight", "split_rows", "min_rows"}
+    | {"input", "input_format", "drop_columns", "files_in_flight", "split_rows", "min_rows"}
     | {"idf_key", "reuse", "accelerator"}
     | {"max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction"}
     | {"candidates", "references", "metrics", "group_by", "index", "keep_input"}
