@@ -57,7 +57,7 @@ COMMANDS = {
     "score": ("--input", "dump", "--idf", "corpus", "--split-rows", str(SPLIT_ROWS)),
     "select": (
         "--input",
-        "samples",
+        "sampled",
         "--candidate-column",
         "samples",
         "--split-rows",
@@ -435,10 +435,10 @@ class Soak:
         self.dump = hostile_dump()
         baseline = format_baseline(Baseline(name="custom", rows=np.full((4, 3), 0.3)))
         given = {f"dump/{name}": _to_parquet(table) for name, table in self.dump.items()}
-        given["samples/samples.parquet"] = _to_parquet(samples())
+        given["sampled/samples.parquet"] = _to_parquet(samples())
         given["judgements.parquet"] = _to_parquet(pa.Table.from_pylist(judgement_rows()))
         given["table.tsv"] = baseline.encode()
-        self.given = {*given, "dump", "samples", f"{BEFORE}/out"}
+        self.given = {*given, "dump", "sampled", f"{BEFORE}/out"}
         for store, (name, data) in product(stores, given.items()):
             path = f"{store.root}/{name}"
             store.files.makedirs(path.rpartition("/")[0], exist_ok=True)
