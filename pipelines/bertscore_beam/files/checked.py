@@ -54,8 +54,10 @@ def to_json(content: Mapping[str, Any], indent: int | None = None) -> bytes:
     """Return a JSON object whose last key is a digest of the bytes before that key.
 
     Raises:
-        ValueError: It holds a NaN or an infinity.
+        ValueError: It holds a NaN or an infinity, or has that key already.
     """
+    if "digest" in content:
+        raise ValueError("the key 'digest' is taken")
     is_line = indent is None  # of many, which equal content must give equal bytes
     text = json.dumps(
         content, indent=indent, ensure_ascii=is_line, sort_keys=is_line, allow_nan=False

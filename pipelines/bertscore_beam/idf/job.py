@@ -7,7 +7,6 @@
 After a run was killed, the next one counts only the splits that have no counts yet.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -315,11 +314,11 @@ def conclude_idf(job: IdfJob) -> run.Outcome:
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
         folder.delete(run.PLAN_FILE)
-        problem = json.loads(folder.read(_NOTE_FILE))["problem"]
+        problem = files.from_json(folder.read(_NOTE_FILE))["problem"]
         words = f"{problem}: no table was saved. Run the same command again."
         return run.Outcome(status=run.BROKEN, warnings=(words,))
     with run.worker_errors():
-        counted, data = json.loads(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
+        counted, data = files.from_json(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:

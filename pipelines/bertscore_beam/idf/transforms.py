@@ -1,6 +1,5 @@
 """The steps of the pipeline that count document frequencies and save them as idf tables."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_beam.dump import SplitRun
+from bertscore_beam.files import to_json
 from bertscore_beam.idf.counting import Counting, CountSplits, Found, ToCount, find_keys
 from bertscore_beam.idf.counts import SplitCount, describe_tables
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
@@ -110,6 +110,6 @@ class SaveIdf(beam.PTransform):
 
 
 def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
-    note = {note_path(name): json.dumps(describe_tables(tables)).encode()}
+    note = {note_path(name): to_json(describe_tables(tables), indent=2)}
     folder.write_all(note if tables.problem else {**note, name: tables.to_bytes()})
     return tables

@@ -15,11 +15,10 @@ from apache_beam.typehints import no_annotations
 
 from bertscore_beam import records, run
 from bertscore_beam.dump import Plan, plan_from_bytes
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.files import from_json, mask_credentials
 from bertscore_beam.idf import IdfTables, describe_tables, note_path
 from bertscore_beam.metrics import described
 from bertscore_beam.score.plan_settings import ScoreSpec
-from bertscore_core.errors import load_json
 from bertscore_core.stats import ScoreSummary
 from bertscore_core.tokens import Work
 
@@ -393,7 +392,7 @@ def _describe(folder: run.OutputFolder, idf: IdfTables) -> dict[str, Any]:
     described = describe_tables(idf)
     (data,) = folder.read_if_there(note_path(records.IDF_FILE))
     with suppress(ValueError):  # a damaged note
-        noted: dict[str, Any] = {} if data is None else load_json(data)
+        noted: dict[str, Any] = {} if data is None else from_json(data)
         if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:
             return {**described, **noted}
     return described

@@ -9,15 +9,14 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from bertscore_beam import pages, records, run, score
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import open_parquet
-from bertscore_beam.idf import load_idf
+from bertscore_beam.idf import IdfTables, load_idf
 from bertscore_core.errors import BertScoreError
 from bertscore_core.model import kept_encoders
 from tests.support import mixed
-from tests.support.jobs import run_options
 
 pytestmark = [pytest.mark.model, pytest.mark.job, pytest.mark.process]
 
@@ -38,19 +37,20 @@ def scored(tmp_path_factory, tiny_folder):
     mapping = mixed.write_mapping(
         folder / "languages.yaml", mixed.language_entries(tiny_folder, folder)
     )
-    chosen = mixed.language_options(
-        dump,
-        folder / "out",
-        mapping,
-        idf="corpus",
-        rescale=True,
-        group_by=["lang"],
-        metrics=["chrf"],
-        split_rows=SPLIT_ROWS,
-        max_reject_fraction=0.5,
-        keep_input=True,
-    )
-    assert run_options(chosen)["success"]
+    more = {
+        "idf": "corpus",
+        "rescale": True,
+        "group_by": ["lang"],
+        "metrics": ["chrf"],
+        "split_rows": SPLIT_ROWS,
+        "max_reject_fraction": 0.5,
+        "workers": 1,
+    }
+    chosen = mixed.language_options(dump, folder / "out", mapping, **more)
+    same = {"languages": mapping, "language_column": "lang", "device": "cpu", **more}
+    config = {"input": [str(dump)], "output": str(folder / "out"), **same}
+    (folder / "score.yaml").write_text(yaml.safe_dump(config))
+    assert cli.main(["score", "--config", str(folder / "score.yaml"), "--quiet"]) == cli.DONE
     return folder, chosen
 
 
@@ -87,13 +87,6 @@ def kept_plan(out, options):
     return splits, planned.plan.digest, sorted(split.part_name for split in job.standing.done)
 
 
-def imported(out):
-    """The rows of the texts that were imported."""
-    (path,) = (str(path) for path in (out / "_input").rglob("*") if path.is_file())
-    with open_parquet(path) as (file, _):
-        return file.read()
-
-
 def readers(out, options, pieces):
     """What is read of a run, by what reads it. Each gives a value, or a `BertScoreError`."""
 
@@ -119,7 +112,6 @@ def readers(out, options, pieces):
         "a row": lambda: stored(records.open_finished(str(out))),
         "idf": lambda: load_idf(str(out / records.IDF_FILE)).to_bytes(),
         "plan": lambda: kept_plan(out, options),
-        "import": lambda: imported(out),
         "same place": lambda: reused(out, pieces, at_same_place=True),
         "index": lambda: reused(out, pieces, at_same_place=False),
     }
@@ -201,6 +193,23 @@ def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
             assert is_noticed or where.startswith("_"), f"nothing notices {where}"
         outcomes[path.relative_to(out).parts[0], is_noticed] += 1
     assert sum(number for (_, is_noticed), number in outcomes.items() if is_noticed) > flips / 2
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_flipped_bit_of_an_idf_table_is_noticed_or_changes_no_weight(scored, is_one):
+    data = (scored[0] / "out" / records.IDF_FILE).read_bytes()
+    tables = IdfTables.from_bytes(data)
+    if is_one:
+        data = next(iter(tables.tables.values())).to_bytes()
+    whole, noticed = IdfTables.from_bytes(data).to_bytes(), 0
+    for bit in random.Random(0).sample(range(8 * len(data)), 400):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            assert IdfTables.from_bytes(bytes(damaged)).to_bytes() == whole, bit
+        except BertScoreError:
+            noticed += 1
+    assert noticed > 200
 
 
 def test_a_flipped_bit_of_a_kept_encoder_is_noticed(tmp_path, monkeypatch):

@@ -140,6 +140,7 @@ def test_a_part_with_a_flipped_bit_is_scored_again_and_counted(scored, tmp_path)
         for number in range(place.num_columns)
         if place.column(number).path_in_schema == "bertscore_f1"
     )
+    has_scores = len(pq.read_table(part)["bertscore_f1"].drop_null())
     data = bytearray(part.read_bytes())
     data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
     part.write_bytes(data)
@@ -148,7 +149,7 @@ def test_a_part_with_a_flipped_bit_is_scored_again_and_counted(scored, tmp_path)
     jobs.add_score_pipeline(pipeline, job)
     found = pipeline.run().metrics().query()["counters"]
     counters = {item.key.metric.name: item.committed for item in found}
-    assert (counters["parts_unreadable"], counters["pairs_scored"]) == (1, 20)
+    assert (counters["parts_unreadable"], counters["pairs_scored"]) == (1, has_scores)
     assert jobs.parts_of(output) == afresh(chosen, tmp_path / "afresh")
 
 
