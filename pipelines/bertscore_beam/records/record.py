@@ -9,7 +9,7 @@ import base64
 import sys
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -191,17 +191,20 @@ def _of_file(split: Split) -> dict[str, Any]:
     return {name: getattr(split, name) for name in names}
 
 
+_NAMES = {field.name for field in fields(PartRecord)}
+
+
 def record_from_json(data: bytes) -> PartRecord | None:
     """Read a record; None if it is damaged or has another format."""
     try:
-        fields = from_json(data)
-        if fields["format"] != _RECORD_FORMAT:
+        content = from_json(data)
+        if content.pop("format") != _RECORD_FORMAT or not content.keys() <= _NAMES:
             return None
         for name in _SHARED:  # one object for all records: a run may have a million
-            fields[name] = sys.intern(fields[name])
-        for counted in (fields, *fields.get("languages", {}).values()):
+            content[name] = sys.intern(content[name])
+        for counted in (content, *content.get("languages", {}).values()):
             _add_uncounted(counted["summary"])
-        return typed(PartRecord, fields)
+        return typed(PartRecord, content)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
