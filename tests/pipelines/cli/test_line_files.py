@@ -102,7 +102,8 @@ def test_without_an_output_the_result_is_printed_and_nothing_stays(
     assert lines["signature"].startswith("bertscore|")
     assert "output" not in lines
     assert "\na\t7\t" in printed.out
-    assert printed.err == ""
+    assert "2 of 2 groups have fewer than 10 rows, such as a" in printed.err
+    assert printed.err.count("\n") == 1
     document = json.loads(score(*words, "--json").out)
     assert document.keys() == {"status", "warnings", "summary"}
     assert f"{document['summary']['f1']:.6f}" == lines["f1"]
