@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from bertscore_core.errors import load_json
@@ -20,6 +20,7 @@ from bertscore_core.errors import load_json
 Made = TypeVar("Made")
 
 _MAPPINGS = (dict, Mapping)
+_PLAIN: frozenset[Any] = frozenset({str, int, bool, NoneType})
 
 _SIZE = hashlib.sha256().digest_size
 # After all other keys; the digest is of the bytes before it.
@@ -93,7 +94,10 @@ def typed(kind: type[Made], content: Mapping[str, Any]) -> Made:
         ValueError: A field is missing that has no default, or a value is of another type.
     """
     given = {}
-    for name, type_, has_default in _fields(cast("Any", kind)):
+    for name, type_, plain, has_default in _fields(cast("Any", kind)):
+        if type(content.get(name, content)) in plain:  # nearly all: a run may have a million
+            given[name] = content[name]
+            continue
         if name not in content:
             if not has_default:
                 raise ValueError(f"no {name!r}")
@@ -106,21 +110,27 @@ def typed(kind: type[Made], content: Mapping[str, Any]) -> Made:
 
 
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
-    """Return name, type and whether there is a default, of each field."""
+def _fields(kind: Any) -> tuple[tuple[str, Any, frozenset[Any], bool], ...]:
+    """Return name, type, types whose values fit in any case, and whether there is a default."""
     types = get_type_hints(kind)
     return tuple(
         (
             field.name,
             types[field.name],
+            _PLAIN.intersection(_one_of(types[field.name])),
             field.default is not MISSING or field.default_factory is not MISSING,
         )
         for field in fields(kind)
     )
 
 
+def _one_of(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) is UnionType else (kind,)
+
+
 def _typed(value: Any, kind: Any) -> Any:
-    if kind is Any:
+    is_number = type(value) in (int, float) and abs(value) <= sys.float_info.max
+    if kind is Any or (kind is float and is_number):
         return value
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is UnionType:
@@ -128,13 +138,8 @@ def _typed(value: Any, kind: Any) -> Any:
             with suppress(TypeError):
                 return _typed(value, one)
         raise TypeError
-    if kind is float:
-        fits = type(value) in (int, float) and abs(value) <= sys.float_info.max
-    else:
-        fits = type(value) is (
-            dict if is_dataclass(kind) or origin in _MAPPINGS else origin or kind
-        )
-    if not fits:
+    is_object = is_dataclass(kind) or origin in _MAPPINGS
+    if kind is float or type(value) is not (dict if is_object else origin or kind):
         raise TypeError
     if is_dataclass(kind):
         return typed(cast("type[Any]", kind), value)
