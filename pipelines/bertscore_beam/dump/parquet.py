@@ -18,7 +18,7 @@ from bertscore_beam import files
 from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
-from bertscore_beam.dump.reading import reading
+from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
 from bertscore_core.errors import InputError
@@ -70,7 +70,7 @@ def open_parquet(
         InputError: If it is not a whole, undamaged Parquet file.
         OSError: If it cannot be reached.
     """
-    with files.open_source(path, size=size, version=version) as source, reading(path):
+    with reading(path), files.open_source(path, size=size, version=version) as source:
         if whole:
             files.fetch(source, 0, files.source_size(source))
         if digest and files.digest_of(source.read()) != digest:
@@ -153,16 +153,16 @@ def _encrypted(file: pq.ParquetFile, source: pa.NativeFile | files.RemoteFile) -
     if first is None or _footer_length(source) == file.metadata.serialized_size:
         return ()
 
-    def is_encrypted(name: str) -> bool:
+    def is_locked(name: str) -> bool:
         try:
             next(file.iter_batches(1, row_groups=[first], columns=[name]), None)
         except OSError as error:
-            if "crypt" not in str(error):
+            if not is_encrypted(error):
                 raise
             return True
         return False
 
-    return tuple(filter(is_encrypted, dict.fromkeys(file.schema_arrow.names)))
+    return tuple(filter(is_locked, dict.fromkeys(file.schema_arrow.names)))
 
 
 # What the footer of a Parquet file says: its columns, its row groups, what needs special care.

@@ -1,9 +1,11 @@
 """What reading a file raises, as one kind of error: a file is bad alone.
 
 An `InputError` says what is wrong with a file. What prevents reaching it (no permission, no
-network) stays the `OSError`, or the error of a store's client, that it is.
+network, no memory) is an `OSError`: it is tried again.
 """
 
+import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,23 +15,51 @@ from bertscore_beam.dump.types import null_lists_message
 from bertscore_beam.files import is_of_client, mask_credentials
 from bertscore_core.errors import BertScoreError, InputError
 
+_ENCRYPTED = re.compile(
+    r"no decryption found in reader's properties|FileDecryption is not setup correctly"
+    r"|noted as encrypted but no file decryptor"
+)
+"""What Arrow says of an encrypted footer, and of encrypted columns."""
+
 
 @contextmanager
-def reading(path: str, kind: str = "Parquet") -> Iterator[None]:
-    """Raise whatever the body raises about the content of a file as `InputError`.
+def reachable(path: str) -> Iterator[None]:
+    """Raise what prevents reading a file now as `OSError`: it is no fault of the file.
 
-    Args:
-        path: Path of the file.
-        kind: What it is read as, for the message.
+    That is too little memory, and the errors of a store's client.
     """
     try:
         yield
-    except BertScoreError:
-        raise
+    except MemoryError as error:
+        words = f"there is too little memory to read {mask_credentials(path)!r}"
+        raise OSError(errno.ENOMEM, words) from error
     except Exception as error:
-        if _is_out_of_reach(error):
+        if isinstance(error, OSError) or not is_of_client(error):
             raise
-        raise InputError(f"{mask_credentials(path)!r} {_why(error, kind)}") from error
+        words = " ".join(mask_credentials(f"{type(error).__name__}: {error}").split())
+        raise OSError(f"its server does not send all of it: got {words}") from error
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raise whatever the body raises about the content of a Parquet file as `InputError`.
+
+    What prevents reading it is raised as by `reachable`.
+    """
+    with reachable(path):
+        try:
+            yield
+        except (BertScoreError, MemoryError):
+            raise
+        except Exception as error:
+            if _is_out_of_reach(error):
+                raise
+            raise InputError(f"{mask_credentials(path)!r} {_why(error)}") from error
+
+
+def is_encrypted(error: Exception) -> bool:
+    """Tell whether Arrow could not read something since it is encrypted."""
+    return isinstance(error, OSError) and _ENCRYPTED.search(str(error)) is not None
 
 
 def _is_out_of_reach(error: Exception) -> bool:
@@ -45,11 +75,11 @@ def _is_out_of_reach(error: Exception) -> bool:
     return frame is None or "pyarrow" not in frame.tb_frame.f_code.co_filename
 
 
-def _why(error: Exception, kind: str) -> str:
+def _why(error: Exception) -> str:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "Expected all lists to be of size" in first_line:
         return f"has other lists than can be read: {null_lists_message(())}"
-    if "crypt" in first_line:
+    if is_encrypted(error):
         return (
             f"cannot be read here: got an encrypted file ({first_line!r}); expected one without "
             "encryption. Decrypt it, or leave it out of the input."
@@ -60,6 +90,6 @@ def _why(error: Exception, kind: str) -> str:
             "reads. Write it with other types, or leave it out of the input."
         )
     return (
-        f"cannot be read as {kind}: got {first_line!r}; expected a whole, undamaged {kind} "
-        "file. Write it again, or leave it out of the input."
+        f"cannot be read as Parquet: got {first_line!r}; expected a whole, undamaged "
+        "Parquet file. Write it again, or leave it out of the input."
     )

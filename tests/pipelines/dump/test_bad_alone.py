@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
+from aiohttp import ClientPayloadError
+from botocore.exceptions import ClientError, ResponseStreamingError
 
 from bertscore_beam import dump
-from bertscore_beam.dump.text import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY
+from bertscore_beam.dump.text import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY, open_text
 from bertscore_beam.options import ScoreOptions
 from bertscore_core.errors import ConfigError, InputError
+from tests.pipelines.dump.text.convert import text_file
 from tests.support.tables import PAIRS, plan_pairs, same
 from tests.support.text_files import plan_text, read_plan, to_jsonl, write_text
 
@@ -147,11 +150,34 @@ def test_any_error_about_the_content_is_the_fault_of_the_file(tmp_path, error):
 
 
 @pytest.mark.parametrize(
-    "error", [PermissionError(13, "no"), ConnectionError("gone"), OSError("it ends early")]
+    "error",
+    [
+        PermissionError(13, "no"),
+        ConnectionError("gone"),
+        OSError("it ends early"),
+        MemoryError(),
+        pa.lib.ArrowMemoryError("malloc of size 64 failed"),
+        ClientError({}, "GetObject"),
+        ResponseStreamingError(error="gone"),
+        ClientPayloadError("gone"),
+    ],
 )
-def test_what_prevents_reaching_a_file_is_no_fault_of_it(tmp_path, error):
-    with pytest.raises(type(error)):
+def test_what_prevents_reading_a_file_now_is_no_fault_of_it(tmp_path, error):
+    with pytest.raises(type(error) if isinstance(error, OSError) else OSError):
         raise_while_reading(tmp_path, error)
+
+
+@pytest.mark.parametrize("error", [TypeError("ours"), AssertionError("ours")])
+def test_a_fault_of_ours_is_not_told_as_one_of_a_file_of_text(tmp_path, error):
+    path = write_text(tmp_path / "a.jsonl", to_jsonl(TABLE.to_pylist()))
+    with pytest.raises(type(error)), open_text(text_file(path)):
+        raise error
+
+
+@pytest.mark.parametrize("words", ["Unknown column 'decrypted'", "no such file: crypt.parquet"])
+def test_a_name_does_not_make_a_file_an_encrypted_one(tmp_path, words):
+    with pytest.raises(InputError, match="expected a whole, undamaged Parquet file"):
+        raise_while_reading(tmp_path, pa.ArrowInvalid(words))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,6 +11,7 @@ import pytest
 
 from bertscore_beam import dump
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.text import to_parquet
 from bertscore_beam.records import FILES_FILE
 from bertscore_beam.run import RUN_FILE, Runner, job as job_module
 from bertscore_beam.score import plan_score
@@ -309,6 +310,25 @@ def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
     assert not folder.exists(text.footer)
     with pytest.raises(dump.RejectedError, match="cannot be decompressed"):
         dump.Imports(folder=folder.root, are_made=True).layout(text)
+
+
+def test_lack_of_memory_is_not_kept_as_the_fault_of_a_file(tmp_path, monkeypatch):
+    path, folder = write(tmp_path / "a.jsonl", rows_of()), jobs.own(tmp_path / "out")
+    (file,) = dump.expand_inputs([str(path)])
+    text = dump.TextFile.of(file, ["candidate", "reference"], "reference")
+
+    def full(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(to_parquet, "to_table", full)
+        jobs.import_here([text], folder)
+    imports = dump.Imports(folder=folder.root)
+    with pytest.raises(dump.RejectedError, match="too little memory"):
+        replace(imports, are_made=True).layout(text)
+    assert imports.layout(text) is None  # the next run tries again
+    jobs.import_here([text], folder)
+    assert imports.layout(text).num_rows == len(rows_of())
 
 
 def test_a_column_that_no_step_needs_decides_nothing_and_may_be_dropped(tmp_path, out, capsys):

@@ -7,6 +7,7 @@ them become texts. So the columns of a file are known only at its end (`to_parqu
 import contextlib
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -37,6 +38,8 @@ Path: TypeAlias = tuple[str | None, ...]
 """The names that lead to a value of a row; None stands for an item of a list."""
 Drifts: TypeAlias = dict[Path, set[str]]
 """Of each place with values that its type does not take: the kinds of these."""
+_NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
+"""Strings, and what Python writes of numbers that JSON does not have."""
 _TEXTS = "texts"
 """Kind of a list of texts where a single text is expected."""
 
@@ -60,8 +63,9 @@ def _is_json(field: pa.Field) -> bool:
 def widened(schema: pa.Schema, drifts: Drifts) -> pa.Schema:
     """Return the columns in types that take the values that did not fit, too.
 
-    Numbers become uint64 or float64, a text becomes a list of texts where others are, and all else
-    a text: each value's JSON. Applied until nothing drifts, it ends: each type is wider.
+    Numbers become uint64, or float64 if that holds them all, a text becomes a list of texts where
+    others are, and all else a text: each value's JSON. Applied until nothing drifts, it ends: each
+    type is wider.
     """
     return pa.schema([_widened(field, (field.name,), drifts) for field in schema])
 
@@ -259,7 +263,9 @@ def _shown(path: Path) -> str:
 
 def _as_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text if is_utf8(text) else json.dumps(value, separators=(",", ":"))
+    if not is_utf8(text):
+        text = json.dumps(value, separators=(",", ":"))
+    return _NO_JSON.sub(lambda found: found[0] if found[1] is None else f'"{found[1]}"', text)
 
 
 def _is_list_of_texts(value: Any) -> bool:
@@ -286,8 +292,8 @@ def _is_of(value: Any, kind: pa.DataType) -> bool:
 
 
 def _is_double(value: int) -> bool:
+    """Tell whether a float64 is exactly this integer: ids beyond 2^53 would become equal."""
     try:
-        float(value)
+        return float(value) == value
     except OverflowError:
         return False
-    return True

@@ -17,7 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bertscore_beam.dump import inputs
-from bertscore_beam.dump.reading import reading
+from bertscore_beam.dump.reading import reachable
 from bertscore_beam.dump.text.parsers import PARSER
 from bertscore_beam.files import is_web, mask_credentials, open_source, resolve, source_size
 from bertscore_core.errors import InputError
@@ -150,12 +150,7 @@ class TextStream(io.RawIOBase):
         return len(data)
 
     def _next(self, length: int) -> bytes:
-        try:
-            data = bytes(self._file.read(length))
-        except Exception as error:
-            if not type(error).__module__.startswith("aiohttp"):
-                raise
-            raise _unreachable(error) from error
+        data = bytes(self._file.read(length))
         self.count += len(data)
         if self.size is not None and self.count > self.size:
             raise inputs.file_changed(
@@ -187,6 +182,8 @@ class TextStream(io.RawIOBase):
             try:
                 # What comes before damage is read, and no more than is at hand.
                 block = stream.read1(BLOCK_BYTES)
+            except MemoryError:
+                raise
             except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
                 if self._error is not None:
                     raise self._error from None
@@ -203,7 +200,7 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    whole = inputs.of_one_version(text.path, text.version), reading(text.path, text.kind)
+    whole = inputs.of_one_version(text.path, text.version), reachable(text.path)
     with whole[0], whole[1], contextlib.ExitStack() as stack:
         if is_web(text.path):
             file, size = stack.enter_context(_open_web(text))
@@ -222,28 +219,18 @@ def _open_web(text: TextFile) -> Iterator[tuple[Any, int | None]]:
     import aiohttp  # an extra
 
     fs, inner = resolve(text.path)
-    try:
-        file = fs.open(
-            inner,
-            "rb",
-            block_size=0,  # a stream
-            size=1,  # not asked for
-            headers={**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"},
-            timeout=aiohttp.ClientTimeout(total=None, sock_read=_PATIENCE),
-            # A server may call a file that is stored as gzip one that it has compressed itself.
-            auto_decompress=not text.codec,
-        )
-    except aiohttp.ClientError as error:
-        if isinstance(error, OSError):
-            raise
-        raise _unreachable(error) from error
+    file = fs.open(
+        inner,
+        "rb",
+        block_size=0,  # a stream
+        size=1,  # not asked for
+        headers={**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"},
+        timeout=aiohttp.ClientTimeout(total=None, sock_read=_PATIENCE),
+        # A server may call a file that is stored as gzip one that it has compressed itself.
+        auto_decompress=not text.codec,
+    )
     with file:
         told = file.r.headers
         is_packed = not text.codec and told.get("Content-Encoding", "identity") != "identity"
         length = None if is_packed else told.get("Content-Length")
         yield file, None if length is None else int(length)
-
-
-def _unreachable(error: Exception) -> OSError:
-    words = " ".join(mask_credentials(str(error)).split())
-    return OSError(f"its server does not send all of it: got {words or type(error).__name__}")

@@ -113,7 +113,10 @@ def test_file_that_breaks_off_is_an_error(tmp_path, monkeypatch, ways, suffix):
 
 def test_server_that_refuses_is_an_error_of_the_file(tmp_path):
     write_text(tmp_path / "web.csv", DATA[".csv"])
-    with served(tmp_path, "refuses") as url, pytest.raises(OSError, match="got 403"):
+    with (
+        served(tmp_path, "refuses") as url,
+        pytest.raises(OSError, match="got ClientResponseError: 403"),
+    ):
         convert(f"{url}/web.csv")
     with pytest.raises(OSError, match="Cannot connect"):
         convert(f"{url}/web.csv")
