@@ -61,7 +61,7 @@ _WORDS = {
         "newer multilingual one",
     ),
     CaveatKind.FEW_ROWS: _Words(
-        "few rows", "There are only {number:.0f} rows", f"fewer than {FEW_ROWS} rows", _ROUGH
+        "few rows", "The number of rows is only {number:.0f}", f"fewer than {FEW_ROWS} rows", _ROUGH
     ),
     CaveatKind.FEW_CLUSTERS: _Words(
         "few clusters",

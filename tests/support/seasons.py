@@ -61,6 +61,8 @@ def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
     documents = np.unique([groups, number // family.document], axis=1, return_inverse=True)[1]
     same = np.unique([groups, number // repeats[groups]], axis=1, return_inverse=True)[1]
     rows = np.zeros(2 * len(groups), dtype=keyed_rows.ENTRY)
+    # Rows of a document differ in length, and repeats do not.
+    rows["text_tokens"] = np.tile(same, 2)
     rows["group"], rows["cluster"] = np.tile(groups, 2), np.tile(documents, 2)
     middle = random.normal(0.85, 0.05, len(groups))
 
@@ -117,7 +119,9 @@ def _compared(
     clipped = keyed_rows.Clipped(scores, scores, np.zeros(len(scores), dtype=np.bool_))
     options, settings = _options(family, CONFIDENCES[0]), compare.SettingsDifference(noise=0.0)
     number = max(1, family.groups)
-    sums = paired_sides.PairedGroups(options, (0, 1), ("", ""), settings, number, "f1", None)
+    sums = paired_sides.PairedGroups(
+        options, (0, 1), ("", ""), settings, number, None, has_repeats=True
+    )
     sums.add(rows, clipped, *np.arange(len(rows)).reshape(2, -1))
     names = range(family.groups)
     groups = tuple(sums.compared((str(one),), slice(one, one + 1), 0) for one in names)

@@ -12,7 +12,7 @@ It looks at two things, for the whole and for each group:
 **False alarms.** If nothing has changed, all tests of a command together fail with a probability of
 at most 1 - confidence. The wholes, one for each run compared with and each measure, have half of
 it, groups the other half; without groups the wholes have all. Holm's method corrects each half.
-Tests of lost rows are corrected together. They hardly ever fail if the true share is half of the
+Tests of lost rows are corrected likewise. They hardly ever fail if the true share is half of the
 limit. `tests/benchmarks/season.py` simulates whole seasons of nights.
 
 A run that others are compared with is one that has passed itself, so it was lucky rather than not,
@@ -22,7 +22,7 @@ fail, not 5%.
 
 **What cannot be judged.** The signs of k rows or clusters that have moved give no p value below
 2^-k. Groups in which that is too large are left out of the correction, so that the others lose
-nothing by them (Tarone), and are named. A whole with too few rows does not pass.
+nothing by them (Tarone), and are named. A whole that cannot be judged does not pass.
 
 References:
     R. E. Tarone, "A modified Bonferroni method for discrete data" (1990).
@@ -50,18 +50,24 @@ def judge(
     wholes = [one.whole for one in comparisons]
     groups = [*chain.from_iterable(one.groups for one in comparisons)]
     level = (1 - options.confidence) / (2 if groups else 1)
-    drops = [*_judge_drops(wholes, level, options), *_judge_drops(groups, level, options)]
-    limit = options.max_missing_fraction
-    lost = holm([group.missing_p_value(limit) for group in (*wholes, *groups)])
-    judged = [
-        replace(group, gate=_judge_lost_rows(group, gate, p_value, options))
-        for group, gate, p_value in zip((*wholes, *groups), drops, lost, strict=True)
-    ]
-    others = iter(judged[len(wholes) :])
+    judged, others = (iter(_judge(subjects, level, options)) for subjects in (wholes, groups))
     return tuple(
-        replace(one, whole=whole, groups=tuple(next(others) for _ in one.groups))
-        for one, whole in zip(comparisons, judged, strict=False)
+        replace(one, whole=next(judged), groups=tuple(next(others) for _ in one.groups))
+        for one in comparisons
     )
+
+
+def _judge(
+    subjects: Sequence[results.GroupComparison], level: float, options: CompareOptions
+) -> list[results.GroupComparison]:
+    """Judge wholes, or groups, together."""
+    lost = holm([group.missing_p_value(options.max_missing_fraction) for group in subjects])
+    return [
+        replace(group, gate=_judge_lost_rows(group, gate, p_value, level, options))
+        for group, gate, p_value in zip(
+            subjects, _judge_drops(subjects, level, options), lost, strict=True
+        )
+    ]
 
 
 def _judge_drops(
@@ -87,8 +93,6 @@ def _judge_drops(
         )
         if result.error is None or not enough:
             not_judged = _too_few(group, int(has_rows.sum()) + 1, level)
-            if group.group == results.WHOLE:
-                failures.append(f"it cannot be judged: {not_judged}")
         elif not moved and (result.difference or 0.0) < -drop:
             not_judged = (
                 f"it is lower by more than {drop:g}, but only {result.moved_units:,} of its "
@@ -100,6 +104,8 @@ def _judge_drops(
                 f"{result.difference:+.6f}, and its true value is below {-drop:g} with a p value "
                 f"of {corrected:.2g}"
             ]
+        if not_judged is not None and group.group == results.WHOLE:
+            failures = [f"it cannot be judged: {not_judged}"]
         gates.append(
             results.GroupGate(p_value=corrected, failures=tuple(failures), not_judged=not_judged)
         )
@@ -131,10 +137,11 @@ def _judge_lost_rows(
     group: results.GroupComparison,
     gate: results.GroupGate,
     p_value: float | None,
+    level: float,
     options: CompareOptions,
 ) -> results.GroupGate:
     counts, limit = group.counts, options.max_missing_fraction
-    is_above = p_value is not None and p_value < 1 - options.confidence
+    is_above = p_value is not None and p_value < level
     if not is_above and (counts.pairs or not counts.missing or limit == 1):
         return gate
     words = (

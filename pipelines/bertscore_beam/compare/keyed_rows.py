@@ -103,6 +103,11 @@ class RowReader:
         self.labels: dict[str, int] = {}
         self.without_key = 0
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the measure is one of ours, in which few rows are equal by chance."""
+        return self._column.startswith(("bertscore_", "metric_"))
+
     def read(
         self, run: FinishedRun, *, side: int = 0, references: str | None = None
     ) -> Iterator[Entries]:

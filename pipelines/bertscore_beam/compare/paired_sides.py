@@ -23,7 +23,7 @@ from bertscore_beam.compare.keyed_rows import (
     pair_entries,
     row_buckets,
 )
-from bertscore_beam.dump import MOST_GROUPS, SCORES
+from bertscore_beam.dump import MOST_GROUPS
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import corpus_score
 from bertscore_beam.records import FinishedRun
@@ -115,6 +115,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 _BLOCK = 32
 """Rows of a file that are kept or left out together, to see whether neighbours move together."""
+_STRETCH = 512
+"""Rows of a file whose mean is taken out."""
 _MOST_NEIGHBOURS = 200_000
 """Most rows that are kept for it: a sample of blocks."""
 _LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
@@ -141,12 +143,14 @@ class PairedGroups:
         names: Sequence[str],
         settings: results.SettingsDifference,
         groups: int,
-        measure: str,
         corpus: str | None,
+        *,
+        has_repeats: bool,
     ) -> None:
         """Begin with nothing.
 
-        `corpus` is the metric by which all rows of a group are compared as a corpus, if any.
+        `corpus` is the metric by which all rows of a group are compared as a corpus, if any. With
+        `has_repeats`, rows of as many tokens whose scores have moved alike are repeats.
         """
         self.sides, self.settings = sides, settings
         self.names = names[sides[0]], names[sides[1]]
@@ -154,8 +158,7 @@ class PairedGroups:
         self._corpora: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
-        # Rows whose scores have moved alike are repeats; other measures have few values.
-        no_keys = np.zeros(0, dtype=np.uint64) if measure in SCORES else None
+        no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
         self._no_pairs = stats.PairedSums.of(np.zeros(0), no_keys)
         self._pairs = [self._no_pairs] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
@@ -223,7 +226,8 @@ class PairedGroups:
             self._in_order.add(mine, differences)
         keys = None
         if self._no_pairs.keys is not None:
-            keys = now.scores.view(np.uint64) * _GOLDEN ^ before.scores.view(np.uint64)
+            tokens = mine["text_tokens"], theirs["text_tokens"], mine["reference"]
+            keys = _keys(now.scores.view(np.uint64), before.scores.view(np.uint64), *tokens)
         for group, rows in enumerate(self._rows_by_group(groups)):
             if not len(rows):
                 continue
@@ -321,6 +325,15 @@ class PairedGroups:
         return stats.compare_corpora(mine, theirs, score, **how), 1
 
 
+def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return keys that are equal where all columns are."""
+    keys = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        keys = (keys ^ column.astype(np.uint64)) * _GOLDEN
+        keys ^= keys >> np.uint64(29)
+    return keys
+
+
 def _gather(waiting: list[stats.ClusterSums], sums: stats.ClusterSums) -> None:
     """Add sums of clusters to those before, which are merged now and then."""
     waiting.append(sums)
@@ -360,9 +373,10 @@ class _RowsInOrder:
         order = np.lexsort((entries["row"], entries["file"], entries["group"]))
         entries = entries[order]
         entries["row"] //= _BLOCK
+        # That a group or a long stretch has changed more than others is no sign of documents.
+        where = [entries["group"], entries["file"], entries["row"] // (_STRETCH // _BLOCK)]
         ranks = pd.Series(differences[order]).rank()
-        # That a group has changed more than others is no sign of documents.
-        ranks = (ranks - ranks.groupby(entries["group"]).transform("mean")).to_numpy()
+        ranks = (ranks - ranks.groupby(where).transform("mean")).to_numpy()
         follows = entries[1:] == entries[:-1]
         number, spread = int(follows.sum()), float(np.mean(ranks**2))
         if not number or not spread:
@@ -456,7 +470,7 @@ def _add_up(
     of_pairs = [*settings] * (len(pairs) // len(settings))
     corpus = reader.measure if has_corpus else None
     sums = tuple(
-        PairedGroups(options, pair, names, own, groups, reader.measure, corpus)
+        PairedGroups(options, pair, names, own, groups, corpus, has_repeats=reader.is_own)
         for pair, own in zip(pairs, of_pairs, strict=True)
     )
     common = np.zeros((groups, 1 + len(names)))

@@ -84,7 +84,7 @@ def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
     assert len(set(said)) == 2 * len(every)
     few = list(CaveatKind).index(CaveatKind.FEW_ROWS)
     assert said[few] == (
-        "There are only 3 rows: the error and the interval are rough, or not known."
+        "The number of rows is only 3: the error and the interval are rough, or not known."
     )
     assert said[len(every) + few] == (
         "2 of 3 groups have fewer than 10 rows, such as en: the error and the interval are rough, "

@@ -213,6 +213,8 @@ def test_a_whole_that_cannot_be_judged_fails_and_one_that_has_not_moved_passes()
         gate = judged(found).whole.gate
         assert not gate.judged
         assert gate.failures == (f"it cannot be judged: {gate.not_judged}",)
+    few = judged(*results_of(np.append(np.full(4, -0.9), np.zeros(96)))).whole.gate
+    assert "only 4 of its 100 rows have moved" in few.failures[0]
     still = judged(*results_of(np.zeros(50))).whole.gate
     assert (still.judged, still.failures) == (True, ())
 
