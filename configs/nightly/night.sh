@@ -9,7 +9,8 @@
 #   night.yaml            options of `score`: model, idf table, baseline, columns, limits
 #   scores/DAY            scores; scores/pinned is a run that stays the same, if there is one
 #   pages/DAY.html        the page; pages/DAY.json the comparison, with the verdict
-#   pages/DAY.accepted    made by you: the night was worse, and later ones are compared with it
+#   pages/DAY.accepted    made by you: the night was worse, and later ones are compared with it;
+#                         deleted when the day is scored again
 #
 # Exit status: that of the first command that failed. 4: a system has become worse.
 # Run it again for the same day after any failure: what is done is kept.
@@ -22,7 +23,7 @@ drop=${DROP:-0.005}        # the drop to stop for
 # share of the rows that may be missing.
 
 mkdir -p pages || exit 1
-rm -f "pages/$day.json" || exit 1   # the verdict about other scores
+rm -f "pages/$day.json" "pages/$day.accepted" || exit 1   # the verdict about other scores
 
 for try in 1 2 3; do
     status=0
@@ -37,7 +38,6 @@ is_good() {                # a verdict that is missing is none
     [ -e "pages/$1.accepted" ] || { grep -qs '"passed": true' "pages/$1.json" &&
         ! grep -qs '"passed": false' "pages/$1.json"; }
 }
-is_done() { bertscore-beam check "$1" > /dev/null 2>&1; }
 
 # The nights before this one, newest first. And those of the trend: all of them, but only this one if
 # later nights are there, since a page is about the newest night it is given.
@@ -52,8 +52,8 @@ for folder in scores/????-??-??; do
 done
 
 set --
-for folder in $before; do  # the newest that has succeeded, and was not worse itself
-    if is_good "${folder#scores/}" && is_done "$folder"; then
+for folder in $before; do  # the newest that was not worse; `compare` refuses it if it is not whole
+    if is_good "${folder#scores/}"; then
         set -- "$folder"
         break
     fi
@@ -61,15 +61,12 @@ done
 # A link to this very night is no other run.
 [ -d scores/pinned ] && ! [ scores/pinned -ef "scores/$day" ] && set -- "$@" scores/pinned
 
-if [ $# -eq 0 ]; then      # on the first night, and on no other
-    for folder in $before; do
-        if is_done "$folder"; then
-            earlier=${folder#scores/}
-            echo "No night before $day has a good verdict: run this script again for $earlier," \
-                "or accept that night: touch pages/$earlier.accepted" >&2
-            exit 2
-        fi
-    done
+if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night is compared with none
+    newest=${before%% *}
+    earlier=${newest#scores/}
+    echo "No night before $day has a good verdict: run this script again for $earlier, accept" \
+        "that night (touch pages/$earlier.accepted), or delete $newest." >&2
+    exit 2
 fi
 
 compared() {

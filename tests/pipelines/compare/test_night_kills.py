@@ -39,14 +39,15 @@ verb=$1 day= status=0 out=
 case $verb in
 score) for word; do case $word in dumps/*) day=${word#dumps/} ;; esac; done
     [ -e "dumps/$day" ] || exit 2 ;;
-check) [ -e "$2/_SUCCESS" ] || status=1 ;;
 compare) now=$(cat "$2/quality"); shift 2
     for word; do case $word in --*) break ;; esac
+        [ -e "$word/_SUCCESS" ] || exit 2
         [ "$now" -ge "$(cat "$word/quality")" ] || status=4; done ;;
 report) for word; do case $word in pages/*.html) out=$word ;; esac; done ;;
 esac
 if [ "$(wc -l < calls)" -eq "${CUT:-0}" ]; then
     [ $verb = compare ] && head -c 60 "recorded/$status"
+    [ $verb = score ] && mkdir -p "scores/$day"
     kill -KILL $PPID
     exit 137
 fi
@@ -149,8 +150,8 @@ def test_the_first_night_is_no_measure_until_it_has_its_verdict(tmp_path, record
             assert f"run this script again for {DAYS[0]}," in said
             assert nights.run(DAYS[0])[0] == cli.DONE
             assert nights.run(DAYS[1])[0] == WORSE
-    # Without a finished night before it, the second is the first.
-    assert found == {(False, False, 0), (True, False, 2), (True, True, 4)}
+    # Without a folder before its own, the second is the first.
+    assert found == {(False, False, 0), (False, False, 2), (True, False, 2), (True, True, 4)}
 
 
 @pytest.mark.long
@@ -183,6 +184,27 @@ def test_a_worse_night_is_a_measure_when_it_is_accepted(tmp_path, recorded):
     assert nights.run(DAYS[2])[0] == cli.DONE
     assert json.loads((nights.folder / "pages" / f"{DAYS[2]}.json").read_text())["passed"]
     assert nights.run(DAYS[3])[0] == cli.DONE
+
+
+def test_a_night_that_is_scored_again_must_be_accepted_again(tmp_path, recorded):
+    nights = Nights(tmp_path / "nights", recorded, "534")
+    assert [nights.run(day)[0] for day in DAYS[:2]] == [0, 4]
+    accepted = nights.folder / "pages" / f"{DAYS[1]}.accepted"
+    accepted.touch()
+    (nights.folder / "dumps" / DAYS[1]).write_text("2")
+    assert nights.run(DAYS[1])[0] == WORSE
+    assert not accepted.exists()
+    assert nights.run(DAYS[2])[0] == WORSE
+    assert nights.measures() == [f"scores/{DAYS[0]}"]
+
+
+def test_a_good_night_that_is_not_whole_ends_the_next_without_a_verdict(tmp_path, recorded):
+    nights = Nights(tmp_path / "nights", recorded, "53")
+    assert nights.run(DAYS[0])[0] == cli.DONE
+    (nights.folder / "scores" / DAYS[0] / "_SUCCESS").unlink()
+    assert nights.run(DAYS[1])[0] == cli.UNUSABLE
+    assert nights.measures() == [f"scores/{DAYS[0]}"]
+    assert not (nights.folder / "pages" / f"{DAYS[1]}.json").exists()
 
 
 @pytest.mark.parametrize("pinned", [False, True])
