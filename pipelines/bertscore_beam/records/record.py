@@ -84,6 +84,8 @@ class PartRecord:
         reused: Rows that took the scores of an earlier run.
         reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
             a record of a version that did not write it.
+        reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
+        replaced_damaged: Whether the part took the place of one that could not be read.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
         input_rows: Rows that were read, if each may have several candidates; None if one each.
@@ -109,6 +111,8 @@ class PartRecord:
     dropped: Mapping[str, int] = field(default_factory=dict)
     reused: int = 0
     reused_rows: str = ""
+    reuse_failures: int = 0
+    replaced_damaged: bool = False
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
     input_rows: int | None = None
@@ -207,6 +211,18 @@ def record_from_json(data: bytes) -> PartRecord | None:
         return typed(PartRecord, content)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def is_of_other_version(data: bytes) -> bool:
+    """Tell whether a record that cannot be used is whole, and has another format or more fields."""
+    try:
+        content = from_json(data)
+        if content["format"] != _RECORD_FORMAT:
+            return True
+        # Versions that have more fields write digests, so that no other bytes come back.
+        return not content.keys() - {"format"} <= _NAMES and to_json(content) == data
+    except (ValueError, KeyError):
+        return False
 
 
 def _add_uncounted(summary: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from bertscore_beam.files import HIDDEN_PREFIXES, in_parallel, is_remote, read_e
 from bertscore_beam.records.record import (
     PARTS_FOLDER,
     PartRecord,
+    is_of_other_version,
     record_from_json,
     record_name,
     record_path,
@@ -170,6 +171,7 @@ class FolderRecords:
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
         num_damaged: Number of records, and of whole packs, that cannot be read.
+        num_of_other_versions: Number of records that other versions wrote in another format.
         is_whole: Whether all files that were listed could be read.
     """
 
@@ -183,6 +185,7 @@ class FolderRecords:
         self.records = Records(num_bins)
         self.num_packed = 0
         self.num_damaged = 0
+        self.num_of_other_versions = 0
         self.is_whole = True
         # Hashes, which are small, of the names of single files. If two are equal by chance, a split
         # is scored again.
@@ -206,7 +209,7 @@ class FolderRecords:
             self.num_damaged += lines is None
             for line in lines or ():
                 if (record := record_from_json(line)) is None:
-                    self.num_damaged += 1
+                    self._pass_over(line)
                     continue
                 self.num_packed += 1
                 name = record_name(record.part_name)
@@ -227,7 +230,12 @@ class FolderRecords:
                 if record is not None and record_name(record.part_name) == name:
                     self.records.add(record)
                 else:
-                    self.num_damaged += 1
+                    self._pass_over(data)
+
+    def _pass_over(self, data: bytes) -> None:
+        is_sound = is_of_other_version(data)
+        self.num_of_other_versions += is_sound
+        self.num_damaged += not is_sound
 
     @property
     def latest(self) -> int:

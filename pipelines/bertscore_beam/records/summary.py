@@ -54,6 +54,8 @@ class RunTotals:
         input_rows: Rows of the input that all parts were made of.
         fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
         reused: Rows that took the scores of an earlier run, in all parts.
+        reuse_failures: As in `PartRecord`, in all parts.
+        parts_unreadable: Parts written in the place of one that could not be read.
         summary: Sums over the rows of all parts.
         failed_rows: Rows of these splits, estimated where they are not known.
         failures: Some of them, as (part name, reason), by part name.
@@ -69,6 +71,8 @@ class RunTotals:
     input_rows: int = 0
     fresh_rows: int = 0
     reused: int = 0
+    reuse_failures: int = 0
+    parts_unreadable: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
     seconds: float = 0.0
     work: Work = field(default_factory=Work)
@@ -104,6 +108,8 @@ class RunTotals:
             input_rows=record.rows_read,
             fresh_rows=record.num_rows - record.reused,
             reused=record.reused,
+            reuse_failures=record.reuse_failures,
+            parts_unreadable=int(record.replaced_damaged),
             summary=record.summary,
             seconds=record.seconds,
             work=record.work,
@@ -156,6 +162,7 @@ class RunGoal:
         restarts: How many deaths of workers the run has survived.
         carried: Totals of the parts of earlier runs that are done.
         num_damaged_records: Records of earlier runs, and packs of them, that cannot be read.
+        num_other_records: Records of earlier runs of versions with another format.
         rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
             compared, or deleted since they do not fit the plan.
     """
@@ -177,6 +184,7 @@ class RunGoal:
     restarts: int = 0
     carried: RunTotals = field(default_factory=RunTotals)
     num_damaged_records: int = 0
+    num_other_records: int = 0
     rows_at_risk: int = 0
 
 
@@ -242,6 +250,7 @@ def judge(
         "scored": summary.scored,
         "rejected": unscored,
         "reused": total.reused,
+        "reuse_failures": total.reuse_failures,
         "replaced": max(goal.rows_at_risk - new.kept_rows - untouched_rows, 0),
         "reject_fraction": share,
         "max_reject_fraction": goal.max_reject_fraction,
@@ -266,7 +275,9 @@ def judge(
         "parts_of_earlier_runs": goal.carried.parts,
         "parts_kept": new.parts_kept,
         "parts_rewritten": new.parts_rewritten,
+        "parts_unreadable": new.parts_unreadable,
         "damaged_records": goal.num_damaged_records,
+        "records_of_other_versions": goal.num_other_records,
         "num_parts_of_inputs_gone": goal.num_orphan_parts,
         "parts_of_inputs_gone": list(goal.orphan_parts),
         "files": goal.files,

@@ -402,6 +402,7 @@ def _goal(
         started=planned.started,
         carried=standing.carried,
         num_damaged_records=found.num_damaged,
+        num_other_records=found.num_of_other_versions,
         rows_at_risk=standing.rows_at_risk,
     )
 

@@ -214,12 +214,11 @@ def score_table(
         len(rows), [(subset.rows, subset.setting.final_signature(subset.idf)) for subset in subsets]
     )
     found = None if find is None else find(digests, signed)
-    reused = np.zeros(len(rows), dtype=np.bool_) if found is None else found.found
     pairs = _score_subsets(scorers, texts, subsets, found, progress)
     offered = _offered_rows(pairs, digests, signed)
     more = {} if of_metrics is None else of_metrics()
     return with_scores(
-        rows, pairs, settings=settings, idf=idf, reused=reused, offered=offered, more=more
+        rows, pairs, settings=settings, idf=idf, found=found, offered=offered, more=more
     )
 
 

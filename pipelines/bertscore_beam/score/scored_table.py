@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bertscore_beam import dump
 from bertscore_beam.idf import IdfTables
-from bertscore_beam.records import LanguageRows, RowScores, RunSettings
+from bertscore_beam.records import FoundRows, LanguageRows, RowScores, RunSettings
 from bertscore_core import Scores, ScoreSummary, Signature
 from bertscore_core.stats import MEASURES, NOT_COUNTED
 from bertscore_core.tokens import BoolArray, IntArray, Work
@@ -172,6 +172,7 @@ class ScoredTable:
         other_scripts: Rows whose references are plainly in another script than the language of the
             baseline, in a run that scores all rows alike.
         reused: Which rows took the scores of an earlier run. Shape (rows,).
+        reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
         offered: The raw scores of the rows, for later runs.
     """
 
@@ -183,6 +184,7 @@ class ScoredTable:
     languages: Mapping[str, LanguageRows]
     other_scripts: int
     reused: BoolArray
+    reuse_failures: int
     offered: RowScores
 
 
@@ -192,7 +194,7 @@ def with_scores(
     *,
     settings: RunSettings,
     idf: IdfTables | None,
-    reused: BoolArray,
+    found: FoundRows | None,
     offered: RowScores,
     more: Mapping[str, pa.Array],
 ) -> ScoredTable:
@@ -226,7 +228,8 @@ def with_scores(
         work=pairs.work,
         languages=_by_language(pairs, languages, settings),
         other_scripts=others,
-        reused=reused,
+        reused=np.zeros(len(rows), dtype=np.bool_) if found is None else found.found,
+        reuse_failures=0 if found is None else found.failures,
         offered=offered,
     )
 

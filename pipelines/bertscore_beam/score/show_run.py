@@ -215,6 +215,15 @@ def num_languages(summary: Mapping[str, Any]) -> int:
     return sum(bool(own["scored"]) for own in summary.get("languages", {}).values())
 
 
+_DAMAGE = {
+    "reuse_failures": "failures of reuse",
+    "parts_unreadable": "damaged parts, scored again",
+    "damaged_records": "damaged records",
+    "records_of_other_versions": "records of other versions",
+}
+"""What of earlier runs could not be used, as the summary and its table call it."""
+
+
 def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     """Return the table of the summary."""
     rows: list[tuple[str, ...]] = []
@@ -234,6 +243,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows += _reason_rows(summary, scored=True)
     if summary["reused"]:
         rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
+    rows += [(words, f"{summary[name]:,}") for name, words in _DAMAGE.items() if summary.get(name)]
     if summary["replaced"]:
         words = f"{summary['replaced']:,} rows of earlier parts, which did not fit any more"
         rows.append(("replaced", words))

@@ -6,7 +6,7 @@ device, its part is written and, last, its record.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -108,11 +108,12 @@ class SplitScorer:
         if problem:
             return _failed(split, problem)
         digests = dump.RowDigests.of(whole, utc_times=split.utc_times)
+        is_damaged = False
         if record is not None:
             try:
                 part = records.keep_part(spec.folder, record, split, rows, digests)
             except records.UnreadablePartError as error:
-                part = None
+                part, is_damaged = None, True
                 counters.count(counters.PARTS_UNREADABLE)
                 logger.warning(event("part_unreadable", part=split.part_name, reason=str(error)))
             if part is not None:
@@ -122,15 +123,15 @@ class SplitScorer:
         scored = self.score(split, rows, tables)
         seconds = time.perf_counter() - started
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
-        is_new = earlier is None
-        return self._write(split, rows, digests, scored, fingerprint, seconds, is_new=is_new)
+        facts = {"idf": fingerprint, "seconds": seconds, "replaced_damaged": is_damaged}
+        return self._write(split, rows, digests, scored, facts, is_new=earlier is None)
 
     def score(self, split: dump.Split, rows: dump.Rows, idf: IdfTables | None) -> ScoredTable:
         """Score the rows of a split, or take their scores from an earlier run."""
         progress, find, reuse = RowProgress(len(rows)), None, self.spec.reuse
         if reuse is not None:
             earlier = records.open_earlier(reuse.root, reuse.run)
-            find = partial(_find, earlier, split.input_name, split.row_offset + rows.input_rows)
+            find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
         with at_work.doing(records.record_name(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
@@ -144,6 +145,7 @@ class SplitScorer:
         counters.count_pairs(scored.summary)
         counters.count_work(scored.work)
         counters.count(counters.ROWS_REUSED, int(scored.reused.sum()))
+        counters.count(counters.REUSE_FAILURES, scored.reuse_failures)
         return scored
 
     def _write(
@@ -152,8 +154,7 @@ class SplitScorer:
         rows: dump.Rows,
         digests: dump.RowDigests,
         scored: ScoredTable,
-        idf: str,
-        seconds: float,
+        facts: Mapping[str, Any],
         *,
         is_new: bool,
     ) -> records.PartRecord:
@@ -167,14 +168,14 @@ class SplitScorer:
             split,
             digests=digests,
             job_digest=self.spec.digest,
-            idf=idf,
             summary=scored.summary,
-            seconds=seconds,
             work=scored.work,
+            **facts,
             **records.facts_of_part(data),
             dropped={} if rows.lines is None else dict(rows.lines.dropped),
             reused=int(scored.reused.sum()),
             reused_rows=records.packed_rows(scored.reused),
+            reuse_failures=scored.reuse_failures,
             languages=scored.languages,
             other_scripts=scored.other_scripts,
             input_rows=None if rows.numbers is None else split.num_rows,
@@ -207,12 +208,6 @@ class SplitScorer:
             )
         )
         return record
-
-
-def _find(earlier: records.EarlierRun, *where: Any) -> records.FoundRows:
-    found = earlier.find(*where)
-    counters.count(counters.REUSE_FAILURES, found.failures)
-    return found
 
 
 def _failed(split: dump.Split, reason: str) -> records.FailedSplit:

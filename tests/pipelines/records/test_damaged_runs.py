@@ -10,6 +10,7 @@ import pytest
 
 from bertscore_beam import records
 from bertscore_beam.cli import main as cli
+from bertscore_beam.files import to_json
 from bertscore_beam.run import RUN_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.errors import BertScoreError, InputError
 from tests.support.made_runs import made_run, scored
@@ -184,4 +185,12 @@ def test_a_damaged_record_is_left_out_and_counted(folder):
     found = records.find_records(out)
     assert (len(found.records), found.num_damaged) == (1, 1)
     path.write_bytes(json.dumps({**json.loads(data), "dropped": 7} | {"digest": "x"}).encode())
+    assert records.find_records(out).num_damaged == 1
+    content = json.loads(data)
+    del content["digest"]
+    for other in ({"format": 99}, {"one_more": 1}):
+        path.write_bytes(to_json({**content, **other}))
+        found = records.find_records(out)
+        assert (found.num_damaged, found.num_of_other_versions) == (0, 1)
+    path.write_bytes(data.replace(b'"digest"', b'"digesu"'))
     assert records.find_records(out).num_damaged == 1

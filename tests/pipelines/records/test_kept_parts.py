@@ -13,6 +13,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.files import from_json
 from bertscore_beam.run import SUMMARY_FILE
+from bertscore_beam.score import show_summary
 from bertscore_core import SignatureError
 from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, write_dump
@@ -150,6 +151,10 @@ def test_a_part_with_a_flipped_bit_is_scored_again_and_counted(scored, tmp_path)
     found = pipeline.run().metrics().query()["counters"]
     counters = {item.key.metric.name: item.committed for item in found}
     assert (counters["parts_unreadable"], counters["pairs_scored"]) == (1, has_scores)
+    summary = job.spec.folder.read_json(SUMMARY_FILE)
+    assert summary["parts_unreadable"] == 1
+    assert dict(show_summary(summary, "out").rows)["damaged parts, scored again"] == "1"
+    assert jobs.run_options(chosen)["parts_unreadable"] == 0
     assert jobs.parts_of(output) == afresh(chosen, tmp_path / "afresh")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files import from_json, to_json
-from bertscore_beam.records import INDEX_FILE, read_records
+from bertscore_beam.records import INDEX_FILE, ROWS_FOLDER, read_records
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import (
     Baseline,
@@ -141,6 +141,19 @@ def test_run_that_reused_rows_is_itself_a_source_and_loads_no_model(first, secon
     said = capsys.readouterr()
     assert f"Rows that {first / 'n2'} has scored with the same texts take its scores." in said.err
     assert "reused: 68 rows of an earlier run" in said.out
+
+
+def test_damage_of_the_earlier_run_is_told_and_its_rows_are_scored(first, tmp_path, capsys):
+    shutil.copytree(first / "n1", tmp_path / "n1")
+    pieces = [path for path in (tmp_path / "n1" / ROWS_FOLDER).rglob("*") if path.is_file()]
+    for path in pieces:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    assert score(first / "one", tmp_path / "n2", "--reuse", tmp_path / "n1") == cli.DONE
+    summary = summary_of(tmp_path / "n2")
+    assert summary["reuse_failures"] >= len(pieces) > 1
+    assert f"failures of reuse: {summary['reuse_failures']}" in capsys.readouterr().out
 
 
 def test_other_settings_reuse_nothing_and_are_named_before_anything_runs(first, capsys):
