@@ -156,7 +156,10 @@ def same(found, expected):
     return found == expected
 
 
-@pytest.mark.parametrize("flips", [150, pytest.param(3000, marks=pytest.mark.long)])
+LONG = pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
+
+
+@pytest.mark.parametrize("flips", [150, LONG])
 def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
     folder, options = scored
     out, page = folder / "out", str(folder / "page.html")
@@ -180,6 +183,8 @@ def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
             where = f"{path.relative_to(out)}, bit {bit}"
             is_noticed = False
             for name, value in read.items():
+                if name == "plan" and path.suffix in (".parquet", ".rows", ".keys"):
+                    continue  # a plan takes long, and reads no rows
                 try:
                     found = value()
                 except BertScoreError:
