@@ -10,10 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bertscore_beam import records
-from bertscore_beam.dump import RowDigests, Rows, TableFields, columns, part_name, write_part
+from bertscore_beam.dump import (
+    RowDigests,
+    Rows,
+    TableFields,
+    columns,
+    languages_of,
+    part_name,
+    write_part,
+)
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
 from bertscore_beam.score import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
@@ -142,8 +149,9 @@ def _write_part(
     data = write_part(table.replace_schema_metadata(dict(notes)))
     languages = {}
     if "language_column" in identity:
-        for language in sorted(set(table["language"].to_pylist())):
-            summary = _summary(table.filter(pc.equal(table["language"], language)))
+        codes = np.array(languages_of(table["language"]))
+        for language in np.unique(codes).tolist():
+            summary = _summary(table.filter(pa.array(codes == language)))
             languages[language] = records.LanguageRows(label=language, summary=summary)
     input_name, _, start = name.rpartition("/part-")
     record = records.PartRecord(

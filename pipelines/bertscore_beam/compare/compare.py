@@ -16,7 +16,14 @@ from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
-from bertscore_beam.dump import METRICS, SCORES, check_choosing_columns, column_of, values_as_text
+from bertscore_beam.dump import (
+    METRICS,
+    MOST_GROUPS,
+    SCORES,
+    check_choosing_columns,
+    column_of,
+    values_as_text,
+)
 from bertscore_beam.files import real_path, resolve
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats import RESAMPLES, check_student, holm
@@ -138,17 +145,33 @@ def compare_runs(options: CompareOptions) -> results.Compared:
 def _with_languages(
     compared: results.Compared, options: CompareOptions, runs: Sequence[records.FinishedRun]
 ) -> results.Compared:
-    """Add the comparison of each language where there are several: a mean of all says little."""
-    number, column = len(runs[0].languages), runs[0].notes.fields.language
-    if column is None or number < 2:
+    """Add the comparison of each language where there are several: a mean of all says little.
+
+    It is that of each group and language, unless those may be too many.
+    """
+    scored = {language for run in runs for language in run.languages}
+    column = runs[0].notes.fields.language
+    if column is None or len(scored) < 2:
         return compared
     languages: list[tuple[results.GroupComparison, ...]] = [()] * len(compared.comparisons)
     is_there = all(run.notes.fields.language == column for run in runs)
     if is_there and column not in options.by and not options.is_ranking:
-        by_language = replace(options, by=(column,), fail_if_drop=None)
-        languages = [one.groups for one in compare_runs(by_language).comparisons]
+        names = {language for run in runs for language in run.summary.languages}
+        groups = sum(max(1, len(one.groups)) for one in compared.comparisons)
+        are_few = len(names) * groups <= MOST_GROUPS * len(options.measure)
+        of_language = replace(
+            options,
+            by=(column, *options.by) if are_few else (column,),
+            by_language=True,
+            fail_if_drop=None,
+            moved_rows=0,
+        )
+        languages = [
+            tuple(group for group in one.groups if group.group[0] in scored)
+            for one in compare_runs(of_language).comparisons
+        ]
     comparisons = (
-        replace(one, languages=own, num_languages=number)
+        replace(one, languages=own, num_languages=len(scored))
         for one, own in zip(compared.comparisons, languages, strict=True)
     )
     return replace(compared, comparisons=tuple(comparisons))

@@ -53,7 +53,8 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             f"{_over(comparison)} against {comparison.against}",
             _change(comparison.whole, comparison, corrected),
         )
-        for group in comparison.languages[:_SHOWN_ROWS]:
+        clearest = sorted(comparison.languages, key=results.by_failure)[:_SHOWN_ROWS]
+        for group in (one for one in comparison.languages if one in clearest):
             name = f"{comparison.measure} of {records.group_name(group.group)}"
             yield name, _change(group, comparison, "corrected ")
         if len(comparison.languages) > _SHOWN_ROWS:
@@ -178,8 +179,9 @@ def _table(title: str, rows: Sequence[Sequence[tuple[str, str]]]) -> Shown:
 
 def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterator[Shown]:
     if comparison.languages:
+        by = ("language", *comparison.by)[: len(comparison.languages[0].group)]
         by_language = replace(
-            comparison, by=("language",), groups=comparison.languages, languages=(), drop=None
+            comparison, by=by, groups=comparison.languages, languages=(), drop=None
         )
         yield _scores_table("Scores by language", by_language, comparison.languages, measures)
     yield Shown("Comparison", ("", ""), list(_about(comparison, measures)))
@@ -307,9 +309,8 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
 
 
 def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterator[Shown]:
-    where = f" over {one.num_languages} languages" if one.num_languages > 1 else ""
-    if ranking.group != results.WHOLE:
-        where = f" of {_named(ranking.group, one.by)}"
+    where = f" of {_named(ranking.group, one.by)}" if ranking.group != results.WHOLE else ""
+    where += f" over {one.num_languages} languages" if one.num_languages > 1 else ""
     systems = [
         [
             ("cluster", str(system.cluster)),

@@ -21,7 +21,14 @@ from bertscore_beam.compare.results import Group
 from bertscore_beam.dump import columns
 from bertscore_beam.files import Buckets
 from bertscore_beam.metrics import CORPUS_METRICS, num_counts
-from bertscore_beam.records import FinishedRun, PartRows, metric_labels, metric_rows, read_columns
+from bertscore_beam.records import (
+    FinishedRun,
+    PartRows,
+    metric_labels,
+    metric_rows,
+    read_columns,
+    with_language,
+)
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import NOT_COUNTED, clipped_f1, is_clipped
 
@@ -144,7 +151,7 @@ class RowReader:
                 usable = _put_keys(entries, [dump.column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
-            entries["group"] = _numbered(table, options.by, self.groups)
+            entries["group"] = _numbered(table, options.by, self.groups, options.by_language)
             dump.check_number(self.groups, options.by, "--by")
             if options.systems is not None:
                 by = (options.system_column,)
@@ -190,10 +197,13 @@ class RowReader:
                 entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
 
 
-def _numbered(table: pa.Table, by: Sequence[str], numbers: dict[Group, int]) -> Numbers:
+def _numbered(
+    table: pa.Table, by: Sequence[str], numbers: dict[Group, int], by_language: bool = False
+) -> Numbers:
     """Return the number of each row's group; a new group gets the next one."""
     rows = dump.groups_of(table, by)
-    codes = [numbers.setdefault(group, len(numbers)) for group in rows.groups]
+    names = map(with_language, rows.groups) if by_language else rows.groups
+    codes = [numbers.setdefault(name, len(numbers)) for name in names]
     return np.array(codes, dtype=np.int64)[rows.codes]
 
 

@@ -220,9 +220,9 @@ class Comparison:
         system: Column of the systems; None where runs are compared.
         explain: Command that explains the row that fell most; None if none fell, in rankings, and
             for measures that are no BERTScore.
-        languages: Each language by itself, without a gate; empty if rows have one, in rankings, and
-            where the groups are by language.
-        num_languages: Languages of the rows; 1 if all are scored alike.
+        languages: Each language by itself, or each group of it, without a gate; empty if rows have
+            one, in rankings, and where the groups are by language.
+        num_languages: Languages with scores on a side; 1 if all are scored alike.
     """
 
     run: str
@@ -246,7 +246,7 @@ class Comparison:
     @property
     def by_change(self) -> tuple[GroupComparison, ...]:
         """The groups: those that fail the gate first, then by p value, then by size."""
-        return tuple(sorted(self.groups, key=_order))
+        return tuple(sorted(self.groups, key=by_failure))
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -266,7 +266,8 @@ class Comparison:
         )
 
 
-def _order(group: GroupComparison) -> tuple[bool, float, float]:
+def by_failure(group: GroupComparison) -> tuple[bool, float, float]:
+    """Return a key by which groups that fail the gate come first, then by p value, then by size."""
     is_passed = group.gate is None or not group.gate.failures
     p_value = math.inf if group.p_adjusted is None else group.p_adjusted
     return is_passed, p_value, -abs(group.result.difference or 0.0)

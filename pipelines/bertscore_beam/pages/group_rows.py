@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -30,14 +29,17 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
         check_output(output, options.run)
     with before_work():
         run, groups = groups_of_run(options.run, by, options.confidence)
-        by_language = _by_language(run, by, options.confidence)
+        with reaching("run", options.run):
+            by_language = records.merge_languages(run, by)
         if output is not None:
             table = records.table_of_groups(groups, by)
             data = _csv(table) if output.endswith(".csv") else records.table_to_bytes(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
     rows = [records.described(row, by) for row in groups]
-    languages, own_by = by_language or ([], ())
+    of_languages, own_by = by_language or ({}, ())
+    own = (records.group_row(*one, options.confidence) for one in of_languages.items())
+    languages = [records.described(row, own_by) for row in own]
     tables = [records.show_groups(rows, by, len(rows) - 1, options.confidence, len(run.languages))]
     if languages:  # a mean over languages says little
         tables.insert(0, records.show_groups(languages, own_by, len(languages), options.confidence))
@@ -48,19 +50,6 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
         warnings=records.caveat_words_of(groups),
         is_answer=True,
     )
-
-
-def _by_language(
-    run: records.FinishedRun, by: Sequence[str], confidence: float
-) -> tuple[list[dict[str, Any]], tuple[str, ...]] | None:
-    """Return the groups by language as well, and their columns; None where no such are needed."""
-    language = run.notes.fields.language
-    if language is None or language in by or len(run.languages) < 2:
-        return None
-    own = (language, *by)
-    with reaching("run", run.folder.root):
-        _, *rows = records.group_rows(records.merge_groups(run, own, OPTION), confidence)
-    return [records.described(row, own) for row in rows], own
 
 
 def groups_of_run(

@@ -44,7 +44,9 @@ from .groups import (
     group_rows as group_rows,
     grouped_rows as grouped_rows,
     in_order as in_order,
+    language_order as language_order,
     merge_groups as merge_groups,
+    merge_languages as merge_languages,
     merge_statistics as merge_statistics,
     metric_labels as metric_labels,
     metric_rows as metric_rows,
@@ -57,6 +59,7 @@ from .groups import (
     statistics_of as statistics_of,
     table_of_groups as table_of_groups,
     table_to_bytes as table_to_bytes,
+    with_language as with_language,
     write_groups as write_groups,
 )
 from .index import (
@@ -159,5 +162,6 @@ from .summary import (
     RunTotals as RunTotals,
     SplitResult as SplitResult,
     judge as judge,
+    scored_languages as scored_languages,
     summary_of_languages as summary_of_languages,
 )

@@ -15,6 +15,7 @@ from bertscore_beam.dump import TableFields, open_parquet, roots_of
 from bertscore_beam.files import absolute, from_json, in_parallel, reaching, typed
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import files_of_run, read_part_sizes, read_records
+from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, successful_run
 from bertscore_core.errors import ConfigError, InputError, load_json
 
@@ -146,8 +147,8 @@ class FinishedRun(RunParts):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages by which its rows were scored; empty if all were scored alike."""
-        return tuple(name for name, own in self.summary.languages.items() if own.signature)
+        """Its languages that have scores; empty if all rows were scored alike."""
+        return scored_languages(self.summary.content)
 
 
 class RowPlace(NamedTuple):

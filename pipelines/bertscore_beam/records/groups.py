@@ -322,6 +322,11 @@ def group_order(group: dump.Group) -> tuple[tuple[int, float, str], ...]:
     return tuple(_place(value) for value in group)
 
 
+def language_order(group: dump.Group) -> tuple[bool, object]:
+    """Return a key by which groups that begin with a language are sorted: rows without one last."""
+    return not dump.is_code(group[0] or ""), group_order(group)
+
+
 def _place(value: str | None) -> tuple[int, float, str]:
     if value is None:
         return 2, 0.0, ""
@@ -432,6 +437,35 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
             yield part
 
     return merge_statistics(checked())
+
+
+def merge_languages(
+    run: FinishedRun, by: Sequence[str]
+) -> tuple[Mapping[dump.Group, stats.ScoreStatistics], tuple[str, ...]] | None:
+    """Read the groups of a run by language as well, if its rows have several.
+
+    Returns:
+        The groups by language and `by`, or by language alone if those are too many, in order, and
+        their columns: the first value is the language as people read it. None where no such are
+        needed.
+    """
+    language = run.notes.fields.language
+    if language is None or language in by or len(run.languages) < 2:
+        return None
+    for own in dict.fromkeys(((language, *by), (language,))):
+        groups = merge_statistics(_parts(run, own, language)).groups
+        if groups is not None:
+            coded: dict[dump.Group, list[stats.ScoreStatistics]] = {}
+            for group, statistics in groups.items():
+                coded.setdefault(with_language(group), []).append(statistics)
+            names = sorted(coded, key=language_order)
+            return {name: stats.ScoreStatistics.merge(coded[name]) for name in names}, own
+    return None
+
+
+def with_language(group: dump.Group) -> dump.Group:
+    """Return a group whose first value tells a language with that language as people read it."""
+    return (dump.words_for(dump.language_of(group[0])), *group[1:])
 
 
 def _parts(run: RunParts, by: Sequence[str], language: str | None) -> Iterator[PartStatistics]:

@@ -339,6 +339,12 @@ def summary_of_languages(
     }
 
 
+def scored_languages(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the languages of a summary that have scores; none if all rows are scored alike."""
+    languages = summary.get("languages", {}).items()
+    return tuple(name for name, own in languages if own.get("scored"))
+
+
 def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
     total = goal.carried + new
     # Another machine may have started the run, with a clock ahead of this one.

@@ -13,6 +13,7 @@ from bertscore_beam.records import (
     differences,
     no_groups_words,
     read_index,
+    scored_languages,
     show_groups_scored,
 )
 from bertscore_beam.run import Shown, duration_words
@@ -207,12 +208,7 @@ def show_scores(summary: Mapping[str, Any], output: str) -> tuple[Shown, ...]:
     """Return the tables of a run: where there are several languages, each by itself first."""
     first = (show_summary(summary, output),)
     others = (*show_languages_scored(summary), *show_groups_scored(summary))
-    return others + first if num_languages(summary) > 1 else first + others
-
-
-def num_languages(summary: Mapping[str, Any]) -> int:
-    """Return the number of languages that have scores; 0 if all rows are scored alike."""
-    return sum(bool(own["scored"]) for own in summary.get("languages", {}).values())
+    return others + first if len(scored_languages(summary)) > 1 else first + others
 
 
 _DAMAGE = {
@@ -227,7 +223,7 @@ _DAMAGE = {
 def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     """Return the table of the summary."""
     rows: list[tuple[str, ...]] = []
-    number = num_languages(summary)
+    number = len(scored_languages(summary))
     over = f" over {number} languages" if number > 1 else ""
     for name in ("precision", "recall", "f1"):
         value = summary[name]

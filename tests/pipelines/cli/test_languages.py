@@ -4,11 +4,13 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from bertscore_beam.compare import compare
 from bertscore_beam.score.show_run import show_scores
-from tests.support.made_runs import SIGNATURE, made_run, many_rows
+from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
 LANGUAGES = ("de", "en", "zh")
 SIGNATURES = {name: replace(SIGNATURE, num_layers=str(at)) for at, name in enumerate(LANGUAGES, 1)}
@@ -57,20 +59,27 @@ def test_groups_begin_with_languages(nights, ran):
 
 
 def test_a_comparison_begins_with_languages(nights, ran):
-    words = ("compare", *nights, "--key", "id", "--by", "system")
+    words = ("compare", *nights, "--key", "id")
+    lines = ran(words)[0].splitlines()
+    for at, language in enumerate(LANGUAGES):
+        assert lines[at].startswith(f"f1 of {language}: ")
+    words = (*words, "--by", "system")
     out, _ = ran(words)
     lines = out.splitlines()
-    for at, language in enumerate(LANGUAGES):
-        change = r"(worse|no clear difference): -0\.00\d+ \[.*\], any difference: corrected p "
-        assert re.match(f"f1 of {language}: {change}", lines[at])
-    assert lines[3].startswith("groups: 1 worse, ")
-    assert lines[4].startswith("f1 over 3 languages against ")
+    for language in LANGUAGES:
+        change = r"worse: -0\.0\d+ \[.*\], any difference: corrected p "
+        (line,) = (one for one in lines[:10] if one.startswith(f"f1 of {language} / system-1"))
+        assert re.fullmatch(f".*: {change}.*", line)
+    assert lines[10].startswith("languages: 2 more")
+    assert lines[11].startswith("groups: 1 worse, ")
+    assert lines[12].startswith("f1 over 3 languages against ")
     whole = [at for at, line in enumerate(lines) if line.startswith("all 3 languages\t")]
     tables = [at for at, line in enumerate(lines) if line.startswith(("de\t", "system-1\t1"))]
     assert len(whole) == 1
     assert max(tables) < whole[0]
     shown = json.loads(ran((*words, "--json"))[0])["comparisons"][0]
-    assert [group["group"] for group in shown["languages"]] == [[one] for one in LANGUAGES]
+    cells = [[one, f"system-{n}"] for one in LANGUAGES for n in range(4)]
+    assert [group["group"] for group in shown["languages"]] == cells
     assert sum(group["counts"]["pairs"] for group in shown["languages"]) == 1200
     assert [group["group"] for group in shown["groups"]] == [[f"system-{n}"] for n in range(4)]
 
@@ -96,3 +105,48 @@ def test_a_page_begins_with_languages(nights, ran, tmp_path):
     assert order == sorted(order)
     ids = re.findall(r'<caption id="(\S*changes-table)">', text)
     assert ids == ["language-changes-table", "changes-table"]
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """Return two nights whose codes differ in case, and one of whose languages has no score."""
+    folder = tmp_path_factory.mktemp("uneven")
+    codes = ["en", "EN", "de", "fr", None]
+    for number, name in enumerate(("before", "now")):
+        f1 = np.random.default_rng(number).uniform(0.5, 0.9, 200)
+        f1[3::5] = f1[4::5] = np.nan
+        rows = scored(f1, id=pa.array(range(200)), language=pa.array(codes * 40))
+        made_run(folder / name, {"news.parquet": rows}, signature=SIGNATURES)
+    return folder / "now", folder / "before"
+
+
+def test_every_reader_means_the_same_languages(uneven, ran, tmp_path):
+    """Codes are compared without case, and only languages with scores count."""
+    summary = json.loads((uneven[0] / "_summary.json").read_bytes())
+    assert show_scores(summary, "out")[-1].rows[2][0] == "f1 over 2 languages"
+    lines = ran(("groups", uneven[0]))[0].splitlines()
+    assert [line.split("\t")[:2] for line in lines[1:]] == [
+        ["de", "40"], ["en", "80"], ["fr", "40"], ["(none)", "40"], ["", "rows"],
+        ["all 2 languages", "200"],
+    ]  # fmt: skip
+    lines = ran(("compare", *uneven, "--key", "id"))[0].splitlines()
+    names = [line.partition(":")[0] for line in lines[:3]]
+    assert names[:2] == ["f1 of de", "f1 of en"]
+    assert names[2].startswith("f1 over 2 languages against ")
+    out, _ = ran(("report", uneven[0], "-o", tmp_path / "page.html"))
+    assert [line.partition(":")[0] for line in out.splitlines()[3:6]] == [
+        "f1 of de", "f1 of en", "f1 over 2 languages",
+    ]  # fmt: skip
+
+
+def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):
+    monkeypatch.setattr("bertscore_beam.dump.MOST_GROUPS", 5)
+    monkeypatch.setattr(compare, "MOST_GROUPS", 5)
+    out, _ = ran(("groups", nights[0], "--by", "system", "--json"))
+    found = json.loads(out)
+    assert [row["group"] for row in found["languages"]] == [{"language": one} for one in LANGUAGES]
+    assert len(found["groups"]) == 5
+    out, _ = ran(("compare", *nights, "--key", "id", "--by", "system", "--json"))
+    (one,) = json.loads(out)["comparisons"]
+    assert [group["group"] for group in one["languages"]] == [[name] for name in LANGUAGES]
+    assert len(one["groups"]) == 4
