@@ -176,6 +176,15 @@ class TableFields:
         return self.several or alone
 
     @property
+    def lists(self) -> tuple[str, ...]:
+        """The columns that may hold texts in some rows of JSON and lists in others.
+
+        Several candidates of a row cannot be nested, nor lists in several columns.
+        """
+        is_free = len(self.candidates) == 1 and "." not in self.candidates[0]
+        return (*(self.candidates if is_free else ()), self.reference_column)
+
+    @property
     def deciding(self) -> tuple[str, ...]:
         """The columns beside the texts on which scores depend, each once."""
         languages = () if self.language is None else (self.language,)

@@ -370,7 +370,7 @@ def plan_inputs(
                 file_version=file.version,
                 partitions=inputs.partitions_of(file.path),
             )
-            text = TextFile.of(file, wanted.named, fields.reference_column)
+            text = TextFile.of(file, wanted.named, fields.lists)
             if text is None:
                 return _parquet(blank, wanted)
             return _text(blank, text, wanted, resources.imports)
@@ -570,8 +570,8 @@ def _check_no_json(schema: pa.Schema, wanted: _Wanted) -> None:
         if any(f"{name}.".startswith(f"{column}.") for column in found):
             raise InputError(
                 f"the column {name!r} has values of several types: got them as JSON, from an "
-                "import; expected values of one type. Give the file of text itself: then only "
-                "the rows whose values do not fit are rejected."
+                "import; expected values of one type. Name it when importing (--candidate-column, "
+                "--reference-column, --columns): then only the rows that do not fit are rejected."
             )
     wanted.notes.as_json.update(found)
 

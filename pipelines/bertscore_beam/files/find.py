@@ -15,7 +15,7 @@ import os
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -159,18 +159,20 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
 # A table is a folder of files and of a log, which says what of them counts. Its other files hold
 # rows that were changed or deleted.
 
-_TABLE = re.compile(
-    r"(?P<folder>(?:.*/)?)"
-    r"(?:(?P<Delta>_delta_log)/|(?P<Hudi>\.hoodie)/|(?P<Iceberg>metadata)/[^/]+\.metadata\.json$)"
+_LOGS = {"Delta": "_delta_log", "Hudi": ".hoodie", "Iceberg": "metadata"}
+_LOG = re.compile(
+    rf"(?P<folder>(?:.*/)?)(?:{'|'.join(f'(?P<{kind}>{name})' for kind, name in _LOGS.items())})/"
 )
+_ICEBERG = re.compile(r"(v\d|\d+-)[^/]*\.metadata\.json")
+"""Names of the files that make a folder of such a name the log of a table."""
 _CURRENT = {
     "Delta": "Give those of `deltalake.DeltaTable(FOLDER).file_uris()` as --input.",
     "Hudi": "Write a snapshot as Parquet: `spark.read.format('hudi').load(FOLDER)`.",
     "Iceberg": "Give those of pyiceberg's `StaticTable.from_metadata(FILE).scan().plan_files()` as "
     "--input.",
 }
-_WITHIN_TABLE = re.compile(r"data|[^=]+=.*")
-"""Names of the folders within a table in which its files lie."""
+_MOST_ABOVE = 20
+"""Most folders above the one where a search begins that are looked at."""
 
 
 _State: TypeAlias = tuple[frozenset[int], bool]
@@ -187,7 +189,6 @@ class Search:
         exists: Whether the path itself is there; False for a pattern.
         passed_over: How many files with other suffixes the folders hold, by suffix.
         again: Folders that a link led to after they had been read.
-        tables: The kind of each folder that is a table.
     """
 
     def __init__(
@@ -204,7 +205,7 @@ class Search:
         self.exists = exists
         self.passed_over: Counter[str] = Counter()
         self.again: list[str] = []
-        self.tables: dict[str, str] = {}
+        self._logs: set[tuple[str, str]] = set()  # folders that have a log, and of which kind
         self._root = with_scheme(fs, root)
         self._suffixes = suffixes
         self._parts = pattern.split("/") if pattern else []
@@ -251,7 +252,7 @@ class Search:
         Folders that no link leads to come first, then the others one by one, so that a folder
         that is reached in both ways is read by its own path.
         """
-        self._look_above(start)
+        self._look_above(start.path)
         waiting, seen = [(start, self._after([0]))], set[tuple[str, _State]]()
         while waiting:
             level = [item for item in waiting if not item[0].linked]
@@ -283,48 +284,50 @@ class Search:
         folder, (places, is_inside) = item
         wants_all = is_inside or any(self._parts[place] == "**" for place in places)
         try:
-            if wants_all and protocols(self.fs) & FLAT:
-                entries = listing.list_tree(self.fs, folder)
-                self._find_tables(folder, entries)
-            else:
-                entries = listing.list_folder(self.fs, folder)
-                self._find_tables(folder, [*entries, *self._in_metadata(entries)])
+            is_tree = wants_all and protocols(self.fs) & FLAT
+            entries = (listing.list_tree if is_tree else listing.list_folder)(self.fs, folder)
         except OSError as error:
             return error
+        self._find_logs(folder.path, entries)
         return entries
 
-    def _in_metadata(self, entries: Iterable[listing.Entry]) -> Iterator[listing.Entry]:
-        for entry in entries:
-            if entry.name == "metadata" and entry.kind == listing.DIRECTORY:
-                yield from listing.list_folder(self.fs, entry)
-
-    def _find_tables(self, folder: listing.Entry, entries: Iterable[listing.Entry]) -> None:
-        for entry in entries:
-            below = entry.path[len(folder.path) :].lstrip("/")
-            found = _TABLE.match(f"{below}/" if entry.kind == listing.DIRECTORY else below)
+    def _find_logs(self, folder: str, entries: Iterable[listing.Entry | None]) -> None:
+        for entry in filter(None, entries):
+            below = entry.path[len(folder) :].lstrip("/")
+            found = _LOG.match(f"{below}/" if entry.kind == listing.DIRECTORY else below)
             if found is not None:
-                table = f"{folder.path.rstrip('/')}/{found['folder']}"
-                self.tables[with_scheme(self.fs, table)] = str(found.lastgroup)
+                self._logs.add((f"{folder.rstrip('/')}/{found['folder']}", str(found.lastgroup)))
 
-    def _look_above(self, start: listing.Entry) -> None:
-        """Find the table that the folder where the search begins is a part of."""
-        path = start.path.rstrip("/")
-        while _WITHIN_TABLE.fullmatch(posixpath.basename(path)) and not (
-            protocols(self.fs) & listing.WEB
-        ):
-            path = posixpath.dirname(path)
-            above = listing.Entry(path=path, kind=listing.DIRECTORY, real=path)
-            with contextlib.suppress(OSError):  # that one may not look there is no fault of a file
-                names = ("_delta_log", ".hoodie", "metadata")
-                looked = [listing.look(self.fs, f"{path}/{name}") for name in names]
-                entries = [entry for entry in looked if entry is not None]
-                self._find_tables(above, [*entries, *self._in_metadata(entries)])
+    def _look_above(self, start: str) -> None:
+        """Find the logs of tables that the folder where the search begins may be a part of."""
+        path = start.rstrip("/")
+        for _ in range(0 if protocols(self.fs) & listing.WEB else _MOST_ABOVE):
+            path = posixpath.dirname(path).rstrip("/")
+            if not path:
+                return
+            names = [f"{path}/{name}" for name in _LOGS.values()]
+            self._find_logs(path, in_parallel(self._seen, names))
+
+    def _seen(self, path: str) -> listing.Entry | None:
+        with contextlib.suppress(Exception):  # that one may not look there is no fault of a file
+            return listing.look(self.fs, path)
+        return None
+
+    def _is_table(self, folder: str, kind: str) -> bool:
+        if kind != "Iceberg":
+            return True
+        log = f"{folder}{_LOGS[kind]}"
+        with contextlib.suppress(OSError):
+            entry = listing.Entry(path=log, kind=listing.DIRECTORY, real=log)
+            return any(_ICEBERG.fullmatch(one.name) for one in listing.list_folder(self.fs, entry))
+        return False
 
     def check_no_table(self) -> None:
         """Raise if a file belongs to a table."""
-        for table in sorted(self.tables):
-            if any(file.path.startswith(table) for file in self.found):
-                kind = self.tables[table]
+        for folder, kind in sorted(self._logs):
+            table = with_scheme(self.fs, folder)
+            within = any(file.path.startswith(table) for file in self.found)
+            if within and self._is_table(folder, kind):
                 raise InputError(
                     f"{mask_credentials(table)!r} is a {kind} table: got its folder, where "
                     "files that no longer count lie beside its current ones; expected the latter. "

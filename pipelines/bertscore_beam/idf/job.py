@@ -70,7 +70,7 @@ class IdfPlan:
     def texts(self) -> tuple[dump.TextFile, ...]:
         """The input files of text."""
         fields = table_fields(self.options)
-        return dump.texts_among(self.files, fields.named(), fields.reference_column)
+        return dump.texts_among(self.files, fields.named(), fields.lists)
 
     @property
     def is_too_small(self) -> bool:

@@ -14,8 +14,6 @@ from bertscore_beam.options import ImportOptions
 from bertscore_core.errors import ConfigError, InputError
 
 _IDENTITY = {"command": "import"}
-_ASSUMED = ("candidate", "reference")
-"""Columns of a JSON file without any row, so that jobs take it by their default columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +60,12 @@ def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
     names = dump.input_names(
         paths, dump.above_partitions(dump.common_folder([file.root for file in found]))
     )
+    # A JSON file without any row has these.
+    fields = dump.TableFields(
+        candidate_column=options.candidate_column[0],
+        several=options.candidate_column if len(options.candidate_column) > 1 else (),
+        reference_column=options.reference_column,
+    )
     texts, rejected, num_parquet = [], [], 0
     for file in found:
         folder, slash, last = names[file.path].rpartition("/")
@@ -72,7 +76,7 @@ def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
         except dump.RejectedError as error:
             rejected.append(dump.rejected_file(file.path, name, error))
             continue
-        text = dump.TextFile.of(file, _ASSUMED, _ASSUMED[-1])
+        text = dump.TextFile.of(file, fields.named(options.columns), fields.lists)
         if text is None:
             num_parquet += 1
         else:

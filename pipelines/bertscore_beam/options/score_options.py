@@ -105,8 +105,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             is a success.
         group_by: Columns whose values make groups, such as system and language: the summary has the
             rows, the mean scores and their errors of each. The scores do not depend on it.
-        drop_columns: Columns of the input that the output does not have. A column whose type would
-            be lost (INTERVAL, VARIANT, Int128) is left out in any case, with a warning.
+        drop_columns: Columns of the input that the output does not have. Encrypted columns,
+            and those whose type would be lost (INTERVAL, VARIANT, Int128), are left out with a
+            warning; a file in which the run names such a column is rejected.
         metrics: Metrics of other libraries on the same rows, a column each: bleu, chrf, chrf++ and
             ter of sacreBLEU, rougel of rouge-score. They run in processes beside the device, and
             need the extra `tune`.
@@ -388,15 +389,28 @@ class ImportOptions(RunOptions):
         input_format: Format of the input: `auto` goes by the names of the files (.jsonl, .ndjson,
             .json, .csv, .tsv; also with .gz or .zst); `tsv-raw` is a TSV in which quotes are
             ordinary characters.
+        candidate_column: Columns that jobs will name as candidates. A line of JSON whose value does
+            not fit a column that is named here is rejected; other columns become JSON then.
+        reference_column: Column that jobs will name as references.
+        columns: Other columns that jobs will name: languages, groups, idf.
     """
 
     example = "bertscore-beam import --input 'dump/*.jsonl' --output parquet"
-    daily: ClassVar = {"what to do": "input output input_format overwrite workers dry_run"}
+    daily: ClassVar = {
+        "what to do": "input output input_format candidate_column reference_column columns "
+        "overwrite workers dry_run"
+    }
 
     input: tuple[str, ...] = field(metadata={"metavar": "PATH", "short": "-i"})
     input_format: Literal["auto", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
+    candidate_column: tuple[str, ...] = field(
+        default=("candidate",), metadata={"metavar": "COLUMN"}
+    )
+    reference_column: str = "reference"
+    columns: tuple[str, ...] = field(default=(), metadata=COLUMNS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check("input", bool(self.input), "at least one path", "Name what to import.")
-        self._check_texts("input")
+        self._check("candidate_column", bool(self.candidate_column), "a column", "Name one.")
+        self._check_texts("input", "candidate_column", "reference_column", "columns")

@@ -191,7 +191,7 @@ def plan_score(
         files = imported or dump.expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        texts = dump.texts_among(files, fields.named(options.group_by), fields.reference_column)
+        texts = dump.texts_among(files, fields.named(options.group_by), fields.lists)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
         imports = dump.Imports(

@@ -198,6 +198,19 @@ def test_flipped_bits_end_as_an_error_of_the_file_or_as_rows(tmp_path, seed):
     assert sink.getvalue()
 
 
+def test_a_page_of_an_input_that_does_not_fit_its_checksum_is_damaged(tmp_path):
+    path, text = tmp_path / "p.parquet", b"a text that stands in a page"
+    table = TABLE.set_column(0, "candidate", pa.array([text.decode(), "b"]))
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, path, write_page_checksum=True, **options)
+    (split,) = plan_pairs(path).splits
+    assert dump.read_split(split).equals(table)
+    path.write_bytes(path.read_bytes().replace(text, text.upper()))
+    (split,) = plan_pairs(path).splits
+    with pytest.raises(InputError, match="CRC checksum verification failed"):
+        dump.read_split(split)
+
+
 # --- Columns to drop -----------------------------------------------------------------------------
 
 

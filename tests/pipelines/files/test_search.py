@@ -250,6 +250,24 @@ def test_files_of_a_table_are_read_only_if_they_are_named(tmp_path, kind, store)
         assert found.path == f"{root}/plain/x.parquet"
 
 
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("below", ["2024", "2024/01/02", "data/abc", "sub"])
+def test_a_folder_within_a_table_is_refused_whatever_its_name(tmp_path, kind, below):
+    for name in (TABLES[kind][0], f"t/{below}/x.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    for path in (f"t/{below}", f"t/{below}/*.parquet", f"t/{below}/**"):
+        assert f"/t/' is a {kind} table: got" in refusal(f"{tmp_path}/{path}"), path
+
+
+def test_a_folder_of_metadata_that_may_not_be_read_hides_no_file_beside_it(tmp_path):
+    (tmp_path / "in" / "metadata").mkdir(parents=True)
+    (tmp_path / "in" / "a.parquet").write_bytes(b"x")
+    with shut(tmp_path / "in" / "metadata"):
+        found = expand_inputs([f"{tmp_path}/in/*.parquet"])
+    assert [(file.path, file.trouble) for file in found] == [(f"{tmp_path}/in/a.parquet", None)]
+
+
 @pytest.mark.process
 def test_an_empty_object_beside_a_folder_of_its_name_is_said_to_be_that():
     with s3_bucket() as bucket:

@@ -10,7 +10,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import IMPORTS_FOLDER
-from bertscore_beam.dump.text import LINE_COLUMN
+from bertscore_beam.dump.text import LINE_COLUMN, take_lines
 from tests.support.dumps import write_dump
 from tests.support.powers import shut
 
@@ -72,6 +72,20 @@ def test_a_column_of_several_types_is_json_and_named_once(dump, capsys):
     assert rows(output / A) == ROWS
     errors = pq.ParquetFile(output / A).read(["error"])["error"].to_pylist()
     assert errors[:2] + errors[-1:] == ['"0"', '"1"', '{"code":429}']
+
+
+def test_a_row_is_decided_as_by_score_if_its_columns_are_named(dump):
+    lines = [{"hyp": row["candidate"], "ref": row["reference"], "by": "x"} for row in ROWS]
+    lines[3]["hyp"], lines[4]["ref"], lines[5]["by"] = 5, ["a", "b"], {"no": "text"}
+    (dump / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    named = ["--candidate-column", "hyp", "--reference-column", "ref", "--columns", "by"]
+    table, places = take_lines(pq.read_table(run(dump, *named) / A))
+    assert places.reasons == {3: "type_drift", 5: "type_drift"}
+    assert table["hyp"].type == table["by"].type == pa.string()
+    assert table["ref"].to_pylist()[3:6] == [None, ["a", "b"], None]
+    table, places = take_lines(pq.read_table(run(dump) / A))  # other names: imported again
+    assert places.reasons == {}
+    assert table["hyp"].to_pylist()[3] == "5"
 
 
 def test_what_has_not_changed_is_left_alone(dump, capsys):

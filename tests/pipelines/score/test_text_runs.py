@@ -301,7 +301,7 @@ def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
     path, folder = write(tmp_path / "a.jsonl.gz", rows_of()), jobs.own(tmp_path / "out")
     (file,) = dump.expand_inputs([str(path)])
     text = dump.TextFile.of(
-        replace(file, size=0, version=""), ["candidate", "reference"], "reference"
+        replace(file, size=0, version=""), ["candidate", "reference"], ["reference"]
     )
     jobs.import_here([text], folder)
     assert folder.exists(text.footer)
@@ -315,7 +315,7 @@ def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
 def test_lack_of_memory_is_not_kept_as_the_fault_of_a_file(tmp_path, monkeypatch):
     path, folder = write(tmp_path / "a.jsonl", rows_of()), jobs.own(tmp_path / "out")
     (file,) = dump.expand_inputs([str(path)])
-    text = dump.TextFile.of(file, ["candidate", "reference"], "reference")
+    text = dump.TextFile.of(file, ["candidate", "reference"], ["reference"])
 
     def full(*_):
         raise MemoryError

@@ -100,14 +100,14 @@ class Found:
 
     Attributes:
         names: The columns that the run names: rows that do not fit these are bad.
-        reference: The one of these whose values may be lists.
+        lists: Those of these whose values may be texts or lists of texts: a text is a list of one.
         bad: Bad rows.
         dropped: Fields that are no columns.
         drifts: Where values of other columns do not fit; they are null.
     """
 
     names: Sequence[str] = ()
-    reference: str = ""
+    lists: Sequence[str] = ()
     bad: dict[int, parsers.BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
     drifts: Drifts = field(default_factory=dict)
@@ -154,7 +154,7 @@ class Found:
             arrays = self.members(objects, kind, path, places)
             return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=_nulls(values))
         if pa.types.is_list(kind):
-            if pa.types.is_string(kind.value_type):
+            if pa.types.is_string(kind.value_type) and _shown(path) in self.lists:
                 values = [[value] if isinstance(value, str) else value for value in values]
             values = self._only(list, values, kind, path, places)
             lengths = [len(value or ()) for value in values]
@@ -202,8 +202,8 @@ class Found:
         return [value if isinstance(value, wanted) else None for value in values]
 
     def _drift(self, value: Any, kind: pa.DataType, path: Path, place: int) -> None:
-        may_be_list = not self.is_named(path) or _shown(path) == self.reference
-        if may_be_list and pa.types.is_string(kind) and _is_list_of_texts(value):
+        may_be_list = _shown(path) in self.lists and pa.types.is_string(kind)
+        if may_be_list and _is_list_of_texts(value):
             self.drifts.setdefault(path, set()).add(_TEXTS)
             return
         message = f"column {_shown(path)!r}: got {parsers.in_words(value)}; expected {kind}"
@@ -226,7 +226,7 @@ def object_arrays(
     """
     objects = [row or {} for row in rows]
     places = np.arange(len(rows))
-    found = Found(text.columns, text.reference)
+    found = Found(text.columns, text.lists)
     arrays = found.members(objects, schema, (), places)
     if not found.bad:
         return arrays, found

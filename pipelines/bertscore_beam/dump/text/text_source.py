@@ -54,7 +54,7 @@ class TextFile:
         codec: Its compression.
         columns: Columns that the run names: those of a JSON file without any row, and the only ones
             whose values can make a row of JSON bad.
-        reference: The one of these whose values may be texts in some rows and lists in others.
+        lists: Those of these whose values may be texts in some rows and lists in others.
         target: Where the Parquet file goes, below the folder of the run; "" for `_input`.
         parser: Version of what reads it, as the command has it.
     """
@@ -65,12 +65,14 @@ class TextFile:
     kind: inputs.Format
     codec: inputs.Codec
     columns: tuple[str, ...]
-    reference: str = ""
+    lists: tuple[str, ...] = ()
     target: str = ""
     parser: str = PARSER
 
     @classmethod
-    def of(cls, file: inputs.InputFile, columns: Sequence[str], reference: str) -> Self | None:
+    def of(
+        cls, file: inputs.InputFile, columns: Sequence[str], lists: Sequence[str]
+    ) -> Self | None:
         """Return a file of text; None for Parquet, and for what is no file."""
         kind, codec = inputs.format_of(file.path, file.input_format)
         if kind is inputs.Format.PARQUET or file.trouble is not None:
@@ -82,14 +84,14 @@ class TextFile:
             kind=kind,
             codec=codec,
             columns=tuple(columns),
-            reference=reference,
+            lists=tuple(lists),
         )
 
     @property
     def key(self) -> str:
         """Names its version and how it is read; 32 hexadecimal digits."""
         file = (self.path, self.size, self.version)
-        how = (self.parser, self.kind, self.codec, self.columns, self.reference, self.target)
+        how = (self.parser, self.kind, self.codec, self.columns, self.lists, self.target)
         return hashlib.sha256(json.dumps([file, how]).encode()).hexdigest()[:32]
 
     @property
@@ -114,10 +116,10 @@ class TextFile:
 
 
 def texts_among(
-    files: Iterable[inputs.InputFile], columns: Sequence[str], reference: str
+    files: Iterable[inputs.InputFile], columns: Sequence[str], lists: Sequence[str]
 ) -> tuple[TextFile, ...]:
     """Return the files of text; see `TextFile`."""
-    texts = (TextFile.of(file, columns, reference) for file in files)
+    texts = (TextFile.of(file, columns, lists) for file in files)
     return tuple(text for text in texts if text is not None)
 
 

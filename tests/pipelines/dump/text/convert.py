@@ -17,7 +17,7 @@ def text_file(
 ) -> TextFile:
     """Return a file of text, of a format by its name."""
     file = InputFile(path=str(path), size=size, version=version, input_format=input_format)
-    text = TextFile.of(file, ["candidate", "reference"], "reference")
+    text = TextFile.of(file, ["candidate", "reference"], ["reference"])
     assert text is not None
     return text
 
@@ -55,7 +55,7 @@ def parse(
 
     All columns are such as a run names.
     """
-    text = replace(text_file("a.jsonl"), kind=kind, columns=tuple(paths_of(schema)), reference="")
+    text = replace(text_file("a.jsonl"), kind=kind, columns=tuple(paths_of(schema)), lists=())
     records = read_records(in_blocks(data, block), kind, piece)
     tables = [to_table(some, schema, text, {}) for some in records]
     if not tables:
