@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.compare import compare
-from bertscore_beam.score.show_run import show_scores
+from bertscore_beam.score import show_run
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
 LANGUAGES = ("de", "en", "zh")
@@ -34,13 +34,13 @@ def nights(tmp_path_factory):
 
 def test_a_summary_begins_with_languages_and_names_the_means_of_all(nights):
     summary = json.loads((nights[0] / "_summary.json").read_bytes())
-    first, *_, last = show_scores(summary, "out")
+    first, *_, last = show_run.show_scores(summary, "out")
     assert (first.title, [row[0] for row in first.rows]) == ("Languages", [*LANGUAGES])
     assert [row[0] for row in last.rows][:3] == [
         f"{name} over 3 languages" for name in ("precision", "recall", "f1")
     ]
     one = {**summary, "languages": {"de": summary["languages"]["de"]}}
-    first, *_ = show_scores(one, "out")
+    first, *_ = show_run.show_scores(one, "out")
     assert (first.title, first.rows[2][0]) == ("BERTScore", "f1")
 
 
@@ -123,7 +123,7 @@ def uneven(tmp_path_factory):
 def test_every_reader_means_the_same_languages(uneven, ran, tmp_path):
     """Codes are compared without case, and only languages with scores count."""
     summary = json.loads((uneven[0] / "_summary.json").read_bytes())
-    assert show_scores(summary, "out")[-1].rows[2][0] == "f1 over 2 languages"
+    assert show_run.show_scores(summary, "out")[-1].rows[2][0] == "f1 over 2 languages"
     lines = ran(("groups", uneven[0]))[0].splitlines()
     assert [line.split("\t")[:2] for line in lines[1:]] == [
         ["de", "40"], ["en", "80"], ["fr", "40"], ["(none)", "40"], ["", "rows"],
