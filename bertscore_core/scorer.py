@@ -28,7 +28,7 @@ from bertscore_core.model import (
 )
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
-from bertscore_core.stats import Scores, unknown_words
+from bertscore_core.stats import Scores, caveat_words, caveats_of_values
 from bertscore_core.tokenizer import TextTokenizer, is_encodable
 
 logger = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ def assemble(
 
 def warn_of_unknown(scores: Scores) -> None:
     """Log a warning if the model does not know more than 5% of the tokens of all pairs together."""
-    if words := unknown_words({"all pairs": scores.unknown.fraction}):
+    for words in caveat_words(caveats_of_values(scores.unknown, 0)):
         logger.warning("%s", words)
 
 

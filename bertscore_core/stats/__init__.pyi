@@ -12,7 +12,6 @@ from .agreement import (
 from .caveats import (
     FEW_CLUSTERS as FEW_CLUSTERS,
     FEW_ROWS as FEW_ROWS,
-    OF_VALUES as OF_VALUES,
     Caveat as Caveat,
     CaveatKind as CaveatKind,
     CaveatOfGroups as CaveatOfGroups,
@@ -21,8 +20,7 @@ from .caveats import (
     caveats_of_difference as caveats_of_difference,
     caveats_of_groups as caveats_of_groups,
     caveats_of_mean as caveats_of_mean,
-    clipped_caveat as clipped_caveat,
-    unknown_caveat as unknown_caveat,
+    caveats_of_values as caveats_of_values,
 )
 from .estimates import (
     Estimates as Estimates,
@@ -76,5 +74,4 @@ from .sums import (
     clipped_f1 as clipped_f1,
     is_clipped as is_clipped,
     statistics_by_group as statistics_by_group,
-    unknown_words as unknown_words,
 )

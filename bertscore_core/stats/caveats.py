@@ -7,6 +7,7 @@ in `_WORDS`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import NamedTuple
 
 from bertscore_core.stats.intervals import carriers_of, few_carry
@@ -37,8 +38,12 @@ class CaveatKind(StrEnum):
     SEVERAL_TOKENIZERS = "several_tokenizers"
 
 
-OF_VALUES = (CaveatKind.UNKNOWN_TOKENS, CaveatKind.CLIPPED, CaveatKind.SEVERAL_TOKENIZERS)
-"""Kinds that concern the numbers themselves, and not their uncertainty."""
+_LEAST_IS_WORST = (
+    CaveatKind.FEW_ROWS,
+    CaveatKind.FEW_CLUSTERS,
+    CaveatKind.FEW_ROWS_CARRY,
+    CaveatKind.FEW_CLUSTERS_CARRY,
+)
 
 
 class _Words(NamedTuple):
@@ -119,21 +124,43 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaveatOfGroups:
-    """How many of several groups have a caveat, and the name of the first of them."""
+    """How many of several groups have a caveat, and the name and the number of the worst of them.
+
+    `number` is that of `Caveat`.
+    """
 
     kind: CaveatKind
     groups: int
     such_as: str
+    number: float
+
+
+def caveats_of_values(
+    unknown: UnknownTokens, clipped: int | None, ways: int = 1
+) -> tuple[Caveat, ...]:
+    """Return the caveats of a mean or difference itself; others are of its error and interval.
+
+    Args:
+        unknown: The unknown tokens of its rows: up to 5% of them are none.
+        clipped: How many of its rows are clipped; None if that is not known.
+        ways: In how many ways the texts of a corpus are cut.
+    """
+    share = unknown.fraction or 0.0
+    numbers = {
+        CaveatKind.UNKNOWN_TOKENS: share if share > MANY_UNKNOWN else 0,
+        CaveatKind.CLIPPED: clipped or 0,
+        CaveatKind.SEVERAL_TOKENIZERS: ways if ways > 1 else 0,
+    }
+    return tuple(Caveat(kind=kind, number=number) for kind, number in numbers.items() if number)
 
 
 def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
-    """Return the caveats of the mean F1 of a group; none without a scored row."""
+    """Return the caveats of the mean F1 of a group and its interval; none without a scored row."""
     rows = statistics.scored
     number = carriers_of(statistics.histograms[MEASURES.index("f1")])
     few = _of_rows(rows, number) if rows else ()
     ways = max(map(len, statistics.by_metric.values()), default=0)
-    others = (*clipped_caveat(statistics.clipped), *tokenizers_caveat(ways))
-    return (*unknown_caveat(statistics.unknown), *few, *others)
+    return _in_order((*few, *caveats_of_values(statistics.unknown, statistics.clipped, ways)))
 
 
 def caveats_of_difference(
@@ -156,25 +183,12 @@ def caveats_of_difference(
     repeats = result.pairs - result.units if result.clusters is None else 0
     is_worth = repeats >= _REPEATED * result.pairs > 0
     repeated = (Caveat(kind=CaveatKind.REPEATED, number=repeats),) if is_worth else ()
-    others = (*repeated, *clipped_caveat(clipped), *tokenizers_caveat(ways))
-    return (*unknown_caveat(unknown), *few, *others)
+    return _in_order((*few, *repeated, *caveats_of_values(unknown, clipped, ways)))
 
 
-def unknown_caveat(unknown: UnknownTokens) -> tuple[Caveat, ...]:
-    """Return the caveat of rows with many unknown tokens; nothing with 5% of them or fewer."""
-    share = unknown.fraction or 0.0
-    kind = CaveatKind.UNKNOWN_TOKENS
-    return (Caveat(kind=kind, number=share),) if share > MANY_UNKNOWN else ()
-
-
-def clipped_caveat(clipped: int) -> tuple[Caveat, ...]:
-    """Return the caveat of a mean over rows of which some are clipped; nothing if none is."""
-    return (Caveat(kind=CaveatKind.CLIPPED, number=clipped),) if clipped else ()
-
-
-def tokenizers_caveat(ways: int) -> tuple[Caveat, ...]:
-    """Return the caveat of a corpus whose texts are cut in so many ways; nothing if in one."""
-    return (Caveat(kind=CaveatKind.SEVERAL_TOKENIZERS, number=ways),) if ways > 1 else ()
+def _in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+    kinds = list(CaveatKind)
+    return tuple(sorted(caveats, key=lambda own: kinds.index(own.kind)))
 
 
 def _of_rows(rows: int, number: float | None) -> tuple[Caveat, ...]:
@@ -199,30 +213,42 @@ def caveat_cells(caveats: Iterable[Caveat]) -> str:
 
 def caveats_of_groups(groups: Iterable[tuple[str, Sequence[Caveat]]]) -> tuple[CaveatOfGroups, ...]:
     """Return how many groups have each caveat; `groups` are names with what the groups have."""
-    named: dict[CaveatKind, list[str]] = {}
+    named: dict[CaveatKind, list[tuple[float, str]]] = {}
     for name, caveats in groups:
         for caveat in caveats:
-            named.setdefault(caveat.kind, []).append(name)
+            named.setdefault(caveat.kind, []).append((caveat.number, name))
     return tuple(
-        CaveatOfGroups(kind=kind, groups=len(named[kind]), such_as=named[kind][0])
+        CaveatOfGroups(kind=kind, groups=len(own), such_as=worst[1], number=worst[0])
         for kind in CaveatKind
-        if kind in named
+        if (own := named.get(kind))
+        for worst in ((min if kind in _LEAST_IS_WORST else max)(own, key=itemgetter(0)),)
     )
 
 
 def caveat_words(
-    whole: Sequence[Caveat], groups: Sequence[CaveatOfGroups] = (), number: int = 0
+    whole: Sequence[Caveat],
+    groups: Sequence[CaveatOfGroups] = (),
+    number: int = 0,
+    noun: str = "groups",
 ) -> tuple[str, ...]:
-    """Return the caveats of all rows, then those of so many groups, as sentences."""
+    """Return the caveats of all rows, then those of so many groups, as sentences.
+
+    `noun` is what the groups are called.
+    """
     of_whole = (
         f"{words.whole.format(number=own.number)}: {words.then}."
         for own in whole
         for words in (_WORDS[own.kind],)
     )
     of_groups = (
-        f"{own.groups:,} of {number:,} groups {'has' if own.groups == 1 else 'have'} "
-        f"{words.groups}, such as {own.such_as}: {words.then}."
+        f"{own.groups:,} of {number:,} {noun} {'has' if own.groups == 1 else 'have'} "
+        f"{words.groups}, such as {own.such_as}{_in_brackets(own)}: {words.then}."
         for own in groups
         for words in (_WORDS[own.kind],)
     )
     return (*of_whole, *of_groups)
+
+
+def _in_brackets(own: CaveatOfGroups) -> str:
+    cell = _WORDS[own.kind].cell
+    return f" ({cell.format(number=own.number)})" if "{" in cell else ""

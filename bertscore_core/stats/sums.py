@@ -121,27 +121,6 @@ MANY_UNKNOWN = 0.05
 """Share of unknown tokens above which people are warned: of texts that a model can read, hardly any
 is unknown."""
 
-_NAMED = 3
-
-
-def unknown_words(shares: Mapping[str, float | None]) -> str | None:
-    """Return the warning about texts that a model cannot read; None without such.
-
-    Args:
-        shares: The share of unknown tokens of all rows, of languages and of groups, by their name;
-            None where it is not known.
-    """
-    known = [(share, name) for name, share in shares.items() if share is not None]
-    many = [one for one in sorted(known, key=lambda one: -one[0]) if one[0] > MANY_UNKNOWN]
-    if not many:
-        return None
-    named = ", ".join(f"{share:.1%} of the tokens of {name}" for share, name in many[:_NAMED])
-    more = " and more of others" if len(many) > _NAMED else ""
-    return (
-        f"the model does not know {named}{more}: such texts are alike to it, and their scores mean "
-        "little. Choose another model: the default of the language, or a newer multilingual one."
-    )
-
 
 def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> float:
     """Return how many equal weights would weigh as much (Kish): (sum of w)^2 / sum of w^2.

@@ -9,7 +9,7 @@ import pytest
 
 from bertscore_core import BERTScorer, BertScorer, ScorerConfig
 from bertscore_core.model import resolve_model
-from bertscore_core.stats import NOT_COUNTED, UnknownTokens, unknown_words
+from bertscore_core.stats import NOT_COUNTED, UnknownTokens
 from bertscore_core.tokenizer import load_tokenizer
 from tests.support.tiny_models import FAMILIES
 
@@ -57,7 +57,10 @@ def test_scores_say_how_much_of_a_pair_is_unknown(scorer, thai, caplog):
     assert scores.f1[0] == pytest.approx(1)
     assert scores.unknown == UnknownTokens(tokens=9, unknown=4, only_unknown=1)
     (warning,) = caplog.messages
-    assert "the model does not know 44.4% of the tokens of all pairs" in warning
+    assert (
+        "The model does not know 44.4% of the tokens: such texts are alike to it; choose another"
+        in warning
+    )
     assert "44.4% of the tokens unknown" in repr(scores)
     assert "44.4% of the tokens unknown" in str(scores.summary())
 
@@ -98,12 +101,3 @@ def test_rows_that_were_not_counted_are_left_out_of_the_share():
     assert second == UnknownTokens(tokens=8, unknown=6, only_unknown=1)
     assert (first.fraction, third.fraction) == (0.25, None)
     assert first + second == UnknownTokens.of(tokens, unknown)
-
-
-def test_the_warning_names_the_worst_and_what_to_do():
-    assert unknown_words({"all rows": 0.05, "en": 0.0, "la": None}) is None
-    words = unknown_words({"all rows": 0.06, "th": 0.98, "zh": 0.6, "ja": 0.51, "en": 0.0})
-    assert words is not None
-    assert "98.0% of the tokens of th, 60.0% of the tokens of zh, 51.0%" in words
-    assert "and more of others" in words
-    assert "Choose another model" in words

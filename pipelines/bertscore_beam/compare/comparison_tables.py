@@ -152,9 +152,10 @@ def warnings_in(compared: results.Compared) -> tuple[str, ...]:
     words = [
         warning if is_alone else f"{comparison.against}: {warning}"
         for comparison in compared.comparisons
-        for warning in (*comparison.warnings, *comparison.caveats)
+        for warning in (*comparison.warnings, *(() if compared.rankings else comparison.caveats))
     ]
-    return tuple(dict.fromkeys(words))
+    of_rankings = chain.from_iterable(ranking.caveats for ranking in compared.rankings)
+    return tuple(dict.fromkeys((*words, *of_rankings)))
 
 
 def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
@@ -322,6 +323,7 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
         for system in ranking.systems
     ]
     yield _table(f"Ranking{where}, {ranking.rows:,} rows that all have scored", systems)
+    has_caveats = any(pair.caveats for pair in ranking.pairs)
     pairs = [
         [
             ("system", pair.system),
@@ -330,6 +332,7 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
             (f"{ranking.confidence:.0%} interval", _interval(pair.interval)),
             ("p", _p(pair.p_value)),
             ("p corrected", _p(pair.p_adjusted)),
+            *([("caveats", caveat_cells(pair.caveats))] if has_caveats else []),
         ]
         for pair in ranking.pairs
     ]

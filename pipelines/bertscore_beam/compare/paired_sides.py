@@ -73,6 +73,7 @@ def rank(
                 interval=comparison.result.interval,
                 p_value=comparison.p_value,
                 p_adjusted=p,
+                caveats=comparison.caveats,
             )
         )
     order = np.argsort(-means, kind="stable")

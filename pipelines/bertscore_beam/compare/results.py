@@ -10,6 +10,7 @@ from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
 from bertscore_core.stats import (
     Caveat,
+    CaveatOfGroups,
     CorpusResult,
     PairedResult,
     caveat_words,
@@ -251,9 +252,12 @@ class Comparison:
     @property
     def caveats(self) -> tuple[str, ...]:
         """The caveats of the whole, and how many groups have each, in sentences."""
-        groups = caveats_of_groups((group_name(one.group), one.caveats) for one in self.groups)
+        groups, languages = map(_caveats_of, (self.groups, self.languages))
         has_any = self.whole.counts.pairs > 0
-        return caveat_words(self.whole.caveats, groups, len(self.groups)) if has_any else ()
+        return (
+            *caveat_words(self.whole.caveats if has_any else (), groups, len(self.groups)),
+            *caveat_words((), languages, len(self.languages), "groups by language"),
+        )
 
     @property
     def failures(self) -> tuple[tuple[Group, str], ...]:
@@ -264,6 +268,10 @@ class Comparison:
             if group.gate is not None
             for words in group.gate.failures
         )
+
+
+def _caveats_of(groups: Sequence[GroupComparison]) -> tuple[CaveatOfGroups, ...]:
+    return caveats_of_groups((group_name(one.group), one.caveats) for one in groups)
 
 
 def by_failure(group: GroupComparison) -> tuple[bool, float, float]:
@@ -298,7 +306,7 @@ class RankedSystem:
 class RankedPair:
     """Two systems of a ranking, compared on the rows that both have scored: system - other.
 
-    The p values are those of `GroupComparison`, corrected for the number of pairs.
+    Caveats and p values are those of `GroupComparison`, these corrected for the number of pairs.
     """
 
     system: str
@@ -307,6 +315,7 @@ class RankedPair:
     interval: tuple[float, float] | None
     p_value: float | None
     p_adjusted: float | None
+    caveats: tuple[Caveat, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +337,13 @@ class Ranking:
     systems: tuple[RankedSystem, ...]
     pairs: tuple[RankedPair, ...] = ()
     measure: str = "f1"
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """How many of the pairs have each caveat, in sentences."""
+        of = f" of {group_name(self.group)}" if self.group != WHOLE else ""
+        pairs = ((group_name((one.system, one.other)), one.caveats) for one in self.pairs)
+        return caveat_words((), caveats_of_groups(pairs), len(self.pairs), f"pairs of systems{of}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
                 write_atomically(absolute(output), data)
     rows = [records.described(row, by) for row in groups]
     of_languages, own_by = by_language or ({}, ())
-    own = (records.group_row(*one, options.confidence) for one in of_languages.items())
+    own = [records.group_row(*one, options.confidence) for one in of_languages.items()]
     languages = [records.described(row, own_by) for row in own]
     tables = [records.show_groups(rows, by, len(rows) - 1, options.confidence, len(run.languages))]
     if languages:  # a mean over languages says little
@@ -47,7 +47,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     return Outcome(
         shown=tuple(tables),
         document={**about, **({"languages": languages} if languages else {}), "groups": rows},
-        warnings=records.caveat_words_of(groups),
+        warnings=records.caveat_words_of(groups, own),
         is_answer=True,
     )
 

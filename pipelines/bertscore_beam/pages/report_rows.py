@@ -22,7 +22,7 @@ from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.run import OutputFolder, successful_run
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import STATISTIC_BINS, ScoreStatistics, unknown_words
+from bertscore_core.stats import STATISTIC_BINS, ScoreStatistics
 
 # What a page says of a run, as plain data.
 
@@ -142,7 +142,7 @@ class ReportData:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Why the means may say less than they seem to, in sentences."""
-        return records.caveat_words_of((self.total, *self.groups))
+        return records.caveat_words_of((self.total, *self.groups), self.scored_languages)
 
 
 # Rows that are shown by themselves: their scores, and their texts if the page holds texts.
@@ -296,9 +296,6 @@ def collect(options: ReportOptions) -> ReportData:
         risen = tuple(row for move, row in moved if move.change > 0)
     confidence = options.confidence
     groups = (records.group_row(*group, confidence) for group in findings.groups.items())
-    shares = {
-        dump.words_for(name): own.unknown.fraction for name, own in findings.languages.items()
-    }
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
     signatures = compare.stated_signatures(run)
     fields = chain.from_iterable(map(signature_sentences, signatures.values()))
@@ -332,7 +329,7 @@ def collect(options: ReportOptions) -> ReportData:
         risen=risen,
         nights=nights,
         signatures=signatures,
-        notices=(*_notices(run, comparison, nights), *left_out, *_unknown_notice(shares)),
+        notices=(*_notices(run, comparison, nights), *left_out),
     )
 
 
@@ -374,11 +371,6 @@ def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
 def _rejected_files(run: records.FinishedRun) -> tuple[tuple[str, str], ...]:
     listed = run.summary.rejected_files.items()
     return tuple((mask_credentials(path), reason) for path, reason in listed)
-
-
-def _unknown_notice(shares: Mapping[str, float | None]) -> tuple[str, ...]:
-    words = unknown_words(shares)
-    return () if words is None else (f"{words[0].upper()}{words[1:]}",)
 
 
 def _notices(

@@ -273,28 +273,44 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
     }
 
 
-def caveat_words_of(rows: Sequence[GroupRow]) -> tuple[str, ...]:
-    """Return the caveats of all rows, which come first, and of their groups, as sentences."""
+def caveat_words_of(
+    rows: Sequence[GroupRow], languages: Sequence[GroupRow] = ()
+) -> tuple[str, ...]:
+    """Return the caveats of all rows, which come first, of groups, and of languages, in words."""
     whole, *groups = rows
-    return stats.caveat_words(whole.caveats, _caveats_of_groups(groups), len(groups))
+    of_languages = _caveats_of_groups(languages)
+    return (
+        *stats.caveat_words(whole.caveats, _caveats_of_groups(groups), len(groups)),
+        *stats.caveat_words((), of_languages, len(languages), "groups by language"),
+    )
 
 
 def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[stats.CaveatOfGroups, ...]:
     return stats.caveats_of_groups((group_name(row.group or ()), row.caveats) for row in groups)
 
 
-def caveats_of_values(row: GroupRow) -> list[dict[str, Any]]:
-    """Return the caveats of a row that do not concern its intervals, as plain values."""
-    return [asdict(own) for own in row.caveats if own.kind in stats.OF_VALUES]
+def caveats_of_metrics(row: GroupRow) -> list[dict[str, Any]]:
+    """Return the caveats of a row that concern other metrics, as plain values."""
+    kind = stats.CaveatKind.SEVERAL_TOKENIZERS
+    return [asdict(own) for own in row.caveats if own.kind == kind]
+
+
+def read_caveats(plain: Iterable[Mapping[str, Any]]) -> list[stats.Caveat]:
+    """Return caveats from plain values."""
+    return [stats.Caveat(**own) for own in plain]
 
 
 def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the same of the summary of a run."""
-    groups = summary.get("groups", {})
-    return stats.caveat_words(
-        [stats.Caveat(**own) for own in summary.get("caveats", ())],
-        [stats.CaveatOfGroups(**own) for own in groups.get("caveats", ())],
-        groups.get("number", 0),
+    groups, languages = summary.get("groups", {}), summary.get("languages", {})
+    of_languages = ((name, read_caveats(own.get("caveats", ()))) for name, own in languages.items())
+    return (
+        *stats.caveat_words(
+            read_caveats(summary.get("caveats", ())),
+            [stats.CaveatOfGroups(**own) for own in groups.get("caveats", ())],
+            groups.get("number", 0),
+        ),
+        *stats.caveat_words((), stats.caveats_of_groups(of_languages), len(languages), "languages"),
     )
 
 
@@ -499,8 +515,7 @@ def write_groups(
     if not by or (len(rows) < 2 and rows[0].values["rows"]):
         return {}
     folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(rows, by)))
-    whole = [asdict(own) for own in rows[0].caveats]
-    return {"caveats": whole, "groups": _summary_of_groups(rows, by)}
+    return {"groups": _summary_of_groups(rows, by)}
 
 
 def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
@@ -539,7 +554,7 @@ def show_groups(
     rows = [_cells(group, by, metrics, name) for group in groups[:SHOWN_ROWS]]
     has_caveats = any(group["caveats"] for group in groups[:SHOWN_ROWS])
     if has_caveats:
-        caveats = ([stats.Caveat(**own) for own in group["caveats"]] for group in groups)
+        caveats = (read_caveats(group["caveats"]) for group in groups)
         rows = [(*row, stats.caveat_cells(own)) for row, own in zip(rows, caveats, strict=False)]
     left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
     title = f"Groups by {', '.join(by)}" if by else "All rows"

@@ -12,7 +12,7 @@ from bertscore_beam.dump import Split, by_name, words_for
 from bertscore_beam.dump.text import fewer_names
 from bertscore_beam.records.record import PartRecord
 from bertscore_core import ScoreSummary
-from bertscore_core.stats import clipped_caveat, unknown_caveat
+from bertscore_core.stats import caveats_of_values
 from bertscore_core.tokens import Work
 
 SHOWN_FAILURES = 100
@@ -267,10 +267,7 @@ def judge(
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         "clipped": summary.clipped,
-        "caveats": [
-            asdict(own)
-            for own in (*unknown_caveat(summary.unknown), *clipped_caveat(summary.clipped or 0))
-        ],
+        "caveats": plain_caveats(summary),
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
         "parts_kept": new.parts_kept,
@@ -292,6 +289,11 @@ def judge(
         **_work(goal, new),
         "signature": signature,
     }
+
+
+def plain_caveats(summary: ScoreSummary) -> list[dict[str, Any]]:
+    """Return the caveats of means, as plain values: a summary has no interval."""
+    return [asdict(own) for own in caveats_of_values(summary.unknown, summary.clipped)]
 
 
 _ALL_ROWS = "all rows"
@@ -332,6 +334,7 @@ def summary_of_languages(
             **summary.unknown.described(),
             **summary.means,
             "clipped": summary.clipped,
+            "caveats": plain_caveats(summary),
             "signature": signatures.get(language),
         }
         for language in by_name(total.languages)

@@ -341,7 +341,7 @@ def finish_run(
         rows = records.in_order(groups)
         if spec.metrics:
             summary["metrics"] = _metrics(spec, parts, rows[0])
-            summary["caveats"] = records.caveats_of_values(rows[0])
+            summary["caveats"] += records.caveats_of_metrics(rows[0])
         summary |= records.write_groups(folder, rows, spec.group_by)
         if spec.detached and (words := records.no_groups_words(summary, spec.group_by)):
             logger.warning(run.event("no_groups", reason=words))

@@ -9,7 +9,7 @@ few threads are faster than workers could start. Lock, dry run and resume are th
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ from bertscore_beam.score.show_run import show_summary
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import clipped_caveat, unknown_caveat
 from bertscore_core.tokens import FloatArray
 
 # Rescale one part of a run from its raw scores.
@@ -271,10 +270,7 @@ def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[s
         **{name: value for name, value in before if name not in of_earlier_versions},
         **total.means,
         "clipped": total.clipped,
-        "caveats": [
-            asdict(own)
-            for own in (*unknown_caveat(total.unknown), *clipped_caveat(total.clipped or 0))
-        ],
+        "caveats": records.plain_caveats(total),
         **total.unknown.described(),
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,

@@ -12,6 +12,7 @@ from bertscore_beam.records import (
     caveat_words_in,
     differences,
     no_groups_words,
+    read_caveats,
     read_index,
     scored_languages,
     show_groups_scored,
@@ -20,7 +21,7 @@ from bertscore_beam.run import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
 from bertscore_core import Signature
-from bertscore_core.stats import unknown_words
+from bertscore_core.stats import caveat_cells
 
 # Estimate the time of a run for `--dry-run`, from the pace of earlier runs.
 
@@ -68,17 +69,17 @@ def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Return the table of the languages of a summary; none if all rows are scored alike."""
     if "languages" not in summary:
         return ()
-    unknown = any(sums["unknown_fraction"] for sums in summary["languages"].values())
-    of_unknown = ("unknown",) if unknown else ()
-    columns = ("language", "rows", "scored", *of_unknown, "precision", "recall", "f1", "reasons")
+    has_caveats = any(sums["caveats"] for sums in summary["languages"].values())
+    last = ("reasons", "caveats") if has_caveats else ("reasons",)
+    columns = ("language", "rows", "scored", "precision", "recall", "f1", *last)
     rows = [
         (
             language,
             f"{sums['rows']:,}",
             f"{sums['scored']:,}",
-            *((f"{sums['unknown_fraction'] or 0:.1%}",) if unknown else ()),
             *(_mean(sums[name]) for name in ("precision", "recall", "f1")),
             ", ".join(f"{reason} {number:,}" for reason, number in sums["reasons"].items()),
+            *((caveat_cells(read_caveats(sums["caveats"])),) if has_caveats else ()),
         )
         for language, sums in summary["languages"].items()
     ]
@@ -102,7 +103,6 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     warnings = (
         _truncated_words(summary, length),
-        _language_words(summary),
         _unused_words(spec, summary),
         _script_words(summary, settings.script_language),
         no_groups_words(summary, spec.group_by),
@@ -120,11 +120,6 @@ def _truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
         "what comes after is not in their scores. The column bertscore_truncated marks them. "
         "--long-text windows scores whole texts."
     )
-
-
-def _language_words(summary: Mapping[str, Any]) -> str | None:
-    languages = summary.get("languages", {}).items()
-    return unknown_words({name: sums["unknown_fraction"] for name, sums in languages})
 
 
 def _script_words(summary: Mapping[str, Any], language: str) -> str | None:

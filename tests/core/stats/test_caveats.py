@@ -14,6 +14,7 @@ from bertscore_core.stats import (
     caveats_of_difference,
     caveats_of_groups,
     caveats_of_mean,
+    caveats_of_values,
     compare_paired,
     statistics_by_group,
 )
@@ -80,6 +81,7 @@ def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
     assert [(one.groups, one.such_as) for one in groups] == [(2, "en")] * 2 + [(1, "en")] * (
         len(every) - 2
     )
+    assert [one.number for one in groups] == [3] * len(every)
     said = caveat_words(every, groups, 3)
     assert len(set(said)) == 2 * len(every)
     few = list(CaveatKind).index(CaveatKind.FEW_ROWS)
@@ -90,3 +92,17 @@ def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
         "2 of 3 groups have fewer than 10 rows, such as en: the error and the interval are rough, "
         "or not known."
     )
+
+
+def test_of_groups_the_worst_is_named_with_its_number():
+    shares = {"zh": 60, "th": 98, "en": 5, "la": 0}
+    unknown = {name: UnknownTokens(tokens=100, unknown=share) for name, share in shares.items()}
+    groups = [(name, caveats_of_values(own, clipped=0)) for name, own in unknown.items()]
+    few = [("one", statistics_of([0.5] * 7)), ("two", statistics_of([0.5] * 3))]
+    groups += [(name, caveats_of_mean(own)) for name, own in few]
+    of_unknown, of_few = caveat_words((), caveats_of_groups(groups), 6, "languages")
+    assert of_unknown.startswith(
+        "2 of 6 languages have more than 5% of their tokens unknown to the model, such as th "
+        "(98.0% unknown): such texts are alike to it; choose another model"
+    )
+    assert of_few.startswith("2 of 6 languages have fewer than 10 rows, such as two: ")

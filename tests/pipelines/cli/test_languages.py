@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.compare import compare
+from bertscore_beam.records import caveat_words_in
 from bertscore_beam.score import show_run
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
@@ -109,13 +110,19 @@ def test_a_page_begins_with_languages(nights, ran, tmp_path):
 
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory):
-    """Return two nights whose codes differ in case, and one of whose languages has no score."""
+    """Return two nights whose codes differ in case, and one of whose languages has no score.
+
+    A row of de has an F1 without a bound.
+    """
     folder = tmp_path_factory.mktemp("uneven")
     codes = ["en", "EN", "de", "fr", None]
     for number, name in enumerate(("before", "now")):
         f1 = np.random.default_rng(number).uniform(0.5, 0.9, 200)
         f1[3::5] = f1[4::5] = np.nan
-        rows = scored(f1, id=pa.array(range(200)), language=pa.array(codes * 40))
+        f1[2] = -282.8
+        given = {"id": range(200), "segment": [*range(100)] * 2, "language": codes * 40}
+        given["system"] = ["A"] * 100 + ["B"] * 100
+        rows = scored(f1, **{column: pa.array(values) for column, values in given.items()})
         made_run(folder / name, {"news.parquet": rows}, signature=SIGNATURES)
     return folder / "now", folder / "before"
 
@@ -137,6 +144,37 @@ def test_every_reader_means_the_same_languages(uneven, ran, tmp_path):
     assert [line.partition(":")[0] for line in out.splitlines()[3:6]] == [
         "f1 of de", "f1 of en", "f1 over 2 languages",
     ]  # fmt: skip
+
+
+def test_every_reader_has_the_caveats_of_languages(uneven, ran, tmp_path):
+    summary = json.loads((uneven[0] / "_summary.json").read_bytes())
+    assert summary["languages"]["de"]["caveats"] == [{"kind": "clipped", "number": 1}]
+    (table, *_) = show_run.show_scores(summary, "out")
+    assert [row[-1] for row in table.rows] == ["1 clipped", "", "", ""]
+    said = "1 of {} has rows whose F1 has no bound, such as de (1 clipped)"
+    assert said.format("4 languages") in " ".join(caveat_words_in(summary))
+    assert said.format("4 groups by language") in ran(("groups", uneven[0]))[1]
+    out, err = ran(("compare", *uneven, "--key", "id"))
+    assert said.format("2 groups by language") in out
+    assert said.format("2 groups by language") in err
+    page = tmp_path / "page.html"
+    ran(("report", uneven[0], "--against", uneven[1], "-o", page))
+    table = page.read_text().partition('id="language-changes-table"')[2].partition("</table>")[0]
+    assert "1 clipped" in table
+
+
+def test_a_ranking_says_its_languages_and_its_caveats(uneven, ran, tmp_path):
+    words = ("compare", uneven[0], "--systems", "--key", "segment")
+    out, err = ran(words)
+    assert "1 clipped" in out
+    said = "1 of 1 pairs of systems has rows whose F1 has no bound, such as A / B (1 clipped)"
+    assert said in err
+    (ranking,) = json.loads(ran((*words, "--json"))[0])["rankings"]
+    assert {"kind": "clipped", "number": 1} in ranking["pairs"][0]["caveats"]
+    page = tmp_path / "page.html"
+    ran(("report", uneven[0], "--system", "system", "--key", "segment", "-o", page))
+    assert said in page.read_text()
+    assert "Systems by F1 over 2 languages, the best first" in page.read_text()
 
 
 def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):

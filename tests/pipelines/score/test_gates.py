@@ -66,7 +66,7 @@ THAI = ("วันนี้อากาศหนาว", "ฉันหิวม�
 def test_unrelated_texts_that_the_model_cannot_read_are_no_success(tmp_path, capsys):
     texts = dict(zip(("candidate", "reference"), map(list, THAI), strict=True))
     dump, out = tmp_path / "thai.parquet", tmp_path / "out"
-    pq.write_table(pa.table(texts), dump)
+    pq.write_table(pa.table({**texts, "system": ["A", "B", "B"]}), dump)
     assert score(dump, out) == cli.TOO_MANY_REJECTS
     shown, summary = capsys.readouterr(), summary_of(out)
     assert summary["failed_gates"] == ["max_unknown_fraction"]
@@ -83,6 +83,12 @@ def test_unrelated_texts_that_the_model_cannot_read_are_no_success(tmp_path, cap
     assert score(dump, out, "--max-unknown-fraction", 1) == cli.DONE
     said = capsys.readouterr().err
     assert "The model does not know 100.0% of the tokens: such texts are alike to it" in said
+    # A caveat of an interval is there only where the interval is: in groups.
+    assert score(dump, out, "--max-unknown-fraction", 1, "--by", "system") == cli.DONE
+    by_group, of_unknown = summary_of(out), {"kind": "unknown_tokens", "number": 1.0}
+    assert by_group["caveats"] == [of_unknown]
+    (group, *_) = by_group["groups"]["shown"]
+    assert group["caveats"] == [of_unknown, {"kind": "few_rows", "number": 1}]
 
 
 def test_languages_and_groups_that_the_model_cannot_read_are_named(tmp_path, capsys):
@@ -105,9 +111,10 @@ def test_languages_and_groups_that_the_model_cannot_read_are_named(tmp_path, cap
     assert summary["languages"]["th"]["unknown_fraction"] == 1.0
     assert summary["languages"]["th"]["only_unknown_tokens"] == 3
     assert summary["languages"]["en"]["unknown_tokens"] == 0
-    assert "does not know 100.0% of the tokens of th: such texts are alike to it" in shown.err
-    warned = "1 of 2 groups has more than 5% of their tokens unknown to the model, such as new"
-    assert warned in shown.err
+    unread = "more than 5% of their tokens unknown to the model, such as"
+    assert f"1 of 2 languages has {unread} th (100.0% unknown): such texts are alike" in shown.err
+    assert [own["kind"] for own in summary["languages"]["th"]["caveats"]] == ["unknown_tokens"]
+    assert f"1 of 2 groups has {unread} new (100.0% unknown)" in shown.err
     assert "100.0% unknown" in shown.out
     groups = pq.read_table(out / GROUPS_FILE)
     names, numbers = groups["system"].to_pylist(), groups["bertscore_unknown_tokens"].to_pylist()
@@ -117,4 +124,4 @@ def test_languages_and_groups_that_the_model_cannot_read_are_named(tmp_path, cap
     whole = groups.to_pylist()[0]
     assert whole["bertscore_text_tokens"] == summary["text_tokens"]
     assert cli.main(["groups", str(out), "--by", "system"]) == cli.DONE
-    assert warned in capsys.readouterr().err
+    assert f"1 of 2 groups has {unread} new (100.0% unknown)" in capsys.readouterr().err
