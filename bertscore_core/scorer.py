@@ -5,8 +5,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property, partial, wraps
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -307,6 +308,25 @@ def _match_halved(
     return scores
 
 
+Made = TypeVar("Made")
+
+_making = RLock()
+
+
+def _once(make: Callable[[Any], Made]) -> cached_property[Made]:
+    """Return a `cached_property` that is made once, whichever threads ask for it first."""
+    name = make.__name__
+
+    def made(scorer: Any) -> Made:
+        own = vars(scorer)
+        with _making:
+            if name not in own:
+                own[name] = make(scorer)
+            return cast("Made", own[name])
+
+    return cached_property(wraps(make)(made))
+
+
 class BertScorer:
     """Score candidates against references with one loaded model.
 
@@ -330,12 +350,12 @@ class BertScorer:
     # What was unpickled has its configuration alone. It settles that, and loads the model, when it
     # is first used.
 
-    @cached_property
+    @_once
     def settings(self) -> Settings:
         """The configuration, and what the model's files decide of it."""
         return settle(self._asked)
 
-    @cached_property
+    @_once
     def encoder(self) -> Encoder:
         """The loaded model."""
         options = self.settings.encoder_options
@@ -343,12 +363,12 @@ class BertScorer:
         with noticing_a_lost_device():
             return load_encoder(self.settings.files, options)
 
-    @cached_property
+    @_once
     def queue(self) -> DeviceQueue:
         """The queue of the encoder's device."""
         return DeviceQueue.of(self.encoder.device)
 
-    @cached_property
+    @_once
     def _budget(self) -> Budget:
         return self.settings.budget()
 

@@ -311,8 +311,8 @@ def _read_header(path: Path) -> tuple[int, int]:
             header = load_json(file.read(min(size, path.stat().st_size)))
         tensors = [entry for name, entry in header.items() if name != "__metadata__"]
         end = max((int(entry["data_offsets"][1]) for entry in tensors), default=0)
-        return sum(math.prod(entry["shape"]) for entry in tensors), 8 + size + end
-    except (IndexError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return sum(int(math.prod(entry["shape"])) for entry in tensors), 8 + size + end
+    except (LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
         raise ModelLoadError(
             f"{path} is damaged: got no readable safetensors header ({type(error).__name__}). "
             "Fetch or save the model again."

@@ -4,13 +4,16 @@ import copy
 import pickle
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 
 from bertscore_core import BERTScorer, BertScorer, ConfigError, ScorerConfig
-from bertscore_core.model import resolve_device
+from bertscore_core.model import load_encoder, resolve_device
 from tests.core.conftest import write_table
 
 pytestmark = pytest.mark.model
@@ -80,6 +83,23 @@ def test_a_fork_of_a_process_that_has_used_cuda_is_told_to_spawn(monkeypatch):
         with pytest.raises(ConfigError, match=r"forked from one that has used CUDA.* 'spawn'"):
             BertScorer(ScorerConfig(device=device))
     assert resolve_device("cpu") == torch.device("cpu")
+
+
+def test_threads_that_use_a_pickled_scorer_first_load_its_model_once(scorer, monkeypatch):
+    loaded = []
+
+    def load(*given):
+        loaded.append(load_encoder(*given))
+        time.sleep(0.2)
+        return loaded[-1]
+
+    monkeypatch.setattr("bertscore_core.scorer.load_encoder", load)
+    # Before Python 3.12 it has a lock.
+    monkeypatch.setattr(vars(BertScorer)["encoder"], "lock", nullcontext(), raising=False)
+    arrived = there_and_back(scorer)
+    with ThreadPoolExecutor(2) as threads:
+        encoders = list(threads.map(lambda _: arrived.encoder, range(2)))
+    assert encoders == [arrived.encoder] * 2 == loaded * 2
 
 
 def test_a_pickled_scorer_loads_its_model_when_it_is_first_used(scorer):

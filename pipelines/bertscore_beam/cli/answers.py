@@ -102,6 +102,11 @@ def check(options: CheckOptions) -> int:
             f"{shown!r} holds no run: got no {run.RUN_FILE}; expected the output folder of `score` "
             "or `baseline`. Check the path."
         )
+    if options.parts and notes is None:
+        raise ConfigError(
+            f"--parts reads the parts of a scoring run: got {shown!r}, the output of another "
+            "command; expected that of `score`, `select` or `rescale`. Leave --parts out."
+        )
     if success is None:
         why = f"got no {run.SUCCESS_FILE} of it; wait for it, or run its command again."
         if isinstance(gates, list) and gates:

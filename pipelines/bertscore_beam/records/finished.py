@@ -235,7 +235,8 @@ def notes_of(content: Mapping[str, Any]) -> RunNotes:
     notes = typed(RunNotes, content)
     if missing := {"candidate_column", "reference_column"} - notes.identity.keys():
         raise ValueError(f"no {min(missing)!r} in 'identity'")
-    if not all(isinstance(name, str) for name in notes.fields.group):
+    group = load_json(notes.identity.get("idf_group", "[]"))
+    if not isinstance(group, list) or not all(isinstance(name, str) for name in group):
         raise ValueError("no usable value of 'idf_group'")
     if notes.started is not None:
         utc(notes.started)

@@ -278,8 +278,8 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
 _WHILE = re.compile(r" \[while running '[^']*'\]$", re.MULTILINE)
 """What Beam adds to the message of an error."""
 
-_QUOTED = re.compile(r"^((?:\w+\.)*)(\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
-"""The line of a traceback that names an error, as runners quote those of their workers."""
+_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)+")
+"""What comes before an error in a traceback."""
 
 
 @contextmanager
@@ -297,7 +297,7 @@ def worker_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        known = error if isinstance(error, BertScoreError | OSError) else _quoted(str(error))
+        known = error if isinstance(error, BertScoreError | OSError) else _quoted(error)
         if known is None:
             raise
         if isinstance(known, BertScoreError):
@@ -308,14 +308,20 @@ def worker_errors() -> Iterator[None]:
         raise output.JobFailedError(f"{kind}{known}") from error
 
 
-def _quoted(text: str) -> BertScoreError | OSError | None:
-    """Return the error that a traceback ends with, if it is one of ours or of a file system."""
-    lines = _QUOTED.findall(_WHILE.sub("", text))
-    if not lines:
+def _quoted(error: Exception) -> BertScoreError | OSError | None:
+    """Return the error of a worker that a runner quotes, if it is one of ours or of a file system.
+
+    It is that of the last traceback, up to what Beam adds, or else to an empty line.
+    """
+    by_beam = type(error).__module__.startswith("apache_beam.")  # or, most often, no class of Beam
+    _, *quoted = _FRAMES.split(str(error))
+    if not quoted or not (by_beam or type(error) is RuntimeError):
         return None
-    package, name, words = lines[-1]
+    end = "\n\n" if (found := _WHILE.search(quoted[-1])) is None else found[0]
+    full_name, _, words = quoted[-1].partition(end)[0].strip().partition(": ")
+    package, _, name = full_name.rpartition(".")
     kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _below(BertScoreError)}
-    kind = kinds.get(f"{package}{name}") if package else getattr(builtins, name, None)
+    kind = kinds.get(full_name) if package else getattr(builtins, name, None)
     return kind(words) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
 
 

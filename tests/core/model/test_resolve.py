@@ -68,7 +68,10 @@ def test_weights_take_four_bytes_a_number_whatever_format_the_files_have(tmp_pat
 
 def test_damaged_weights_are_no_weights(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    for content in (b"", b"\xff" * 100, (2).to_bytes(8, "little") + b"[]"):
+    tensor = '{"w": {"data_offsets": [0, %s], "shape": [%s]}}'
+    headers = ("[]", tensor % ("1e999", 1), tensor % (4, "1e999"), tensor % (4, "NaN"))
+    stated = [len(text).to_bytes(8, "little") + text.encode() for text in headers]
+    for content in (b"", b"\xff" * 100, *stated):
         (tmp_path / "model.safetensors").write_bytes(content)
         with pytest.raises(ModelLoadError, match=r"model.safetensors is damaged: got no readable"):
             resolve_model(str(tmp_path)).loaded_bytes()

@@ -42,6 +42,9 @@ LAST = {
     "bertscore_core.errors.SignatureError: other": SignatureError("other"),
     "bertscore_beam.run.lock.FolderLostError: taken": run.FolderLostError("taken"),
     "bertscore_core.errors.InputError: damaged\n\nlogs": run.JobFailedError("damaged"),
+    "bertscore_core.errors.ConfigError: a\nOSError: b\n\nend [while running 'R']": ConfigError(
+        "a\nOSError: b\n\nend"
+    ),
     "OSError: [Errno 28] no room [while running 'Run']": run.JobFailedError(
         "OSError: [Errno 28] no room"
     ),
@@ -59,12 +62,26 @@ def test_an_error_that_a_runner_quotes_keeps_its_kind_and_words(last, quoted):
 
 
 @pytest.mark.parametrize(
-    "last", ["KeyError: 'x'", "other.errors.ModelLoadError: cut", "botocore.ClientError: no"]
+    "last",
+    [
+        "KeyError: 'x'",
+        "KeyError",
+        "other.errors.ModelLoadError: cut",
+        "botocore.ClientError: no",
+        "KeyError: 'x'\nOSError: no room",
+    ],
 )
 def test_what_nobody_has_foreseen_stays_as_it_is_told(last):
     with pytest.raises(RuntimeError, match=re.escape(last)) as caught, run.worker_errors():
         raise RuntimeError(TRACE + last)
     assert type(caught.value) is RuntimeError
+
+
+@pytest.mark.parametrize("error", [ValueError(f"{TRACE}OSError: a"), RuntimeError("OSError: a")])
+def test_what_no_runner_quotes_keeps_its_class(error):
+    with pytest.raises(type(error)) as caught, run.worker_errors():
+        raise error
+    assert caught.value is error
 
 
 @pytest.mark.parametrize("error", [ConfigError("a"), IdfError("a"), ModelLoadError("a")])

@@ -1,5 +1,6 @@
 """Other metrics are those of their libraries: of rows, of corpora in any pieces, and by name."""
 
+import time
 from importlib.util import find_spec
 
 import numpy as np
@@ -250,6 +251,8 @@ def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
         ("ter", "en", "a " * 300, ["b " * 300]),
         ("ter", "en", "a " * 300, ["b " * 100] * 3),
         ("ter", "zh", "船" * 300, ["湖" * 300]),
+        ("ter", "en", "a " * 199_970, ["b " * 30]),
+        ("ter", "en", "a " * 49_980, ["b " * 20] * 4),
         ("rougel", "en", "a-" * 4000, ["b " * 5000]),
         ("chrf", "en", "a" * 1_000_000, ["b" * 1_000_000]),
         ("chrf++", "en", "a" * 1_999_999, ["b"]),
@@ -261,6 +264,16 @@ def test_a_row_is_too_long_from_one_word_on(name, language, candidate, reference
     assert not metric.is_too_long(candidate, references)
     assert metric.is_too_long(candidate + candidate[:2], references)
     assert not metrics.metric_of("ter").is_too_long("a " * 4000, ["b" * 1000, "b " * 17])
+
+
+def test_ter_takes_little_time_where_one_side_is_short():
+    words = [f"w{number % 40}" for number in range(20_000)]
+    long, short = " ".join(words), " ".join(words[7::700])
+    for candidate, reference in ((long, short), (short, long)):
+        began = time.process_time()
+        ((scores, _),) = metrics.score_rows(["ter"], "en", [candidate], [[reference]])
+        assert scores[0] > 0
+        assert time.process_time() - began < 5
 
 
 def test_a_row_that_is_too_long_costs_its_own_value_alone():

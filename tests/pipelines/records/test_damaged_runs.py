@@ -29,6 +29,10 @@ ABSENT: dict[str, bytes | None] = {
 RUNS: dict[str, object] = {
     "run": 7,
     "identity": {"candidate_column": "candidate"},
+    **{
+        "identity" + " " * at: {"candidate_column": "c", "reference_column": "r", "idf_group": text}
+        for at, text in enumerate(("null", "5", '"abc"', "[1]"), 1)
+    },
     "started": float("nan"),
     "started ": 1e308,
     "started  ": True,

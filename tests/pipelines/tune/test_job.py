@@ -173,6 +173,7 @@ def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):
     texts = judgement_rows()
     assert all(row["candidate"] == texts[int(row["row"])]["candidate"] for row in rows)
     assert cli.main(["check", str(folder)]) == 0
+    assert cli.main(["check", str(folder), "--parts"]) == cli.UNUSABLE
 
 
 def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypatch, capsys):
