@@ -269,8 +269,8 @@ def warn_of_weightless(pairs: tokens.TokenizedPairs, weights: TokenWeights) -> N
     if len(references) and not weights.of(pairs.texts.gather(references)).any():
         logger.warning(
             "idf gives no token of the references a weight, so recall is NaN and F1 is 0: a token "
-            "that is in every counted text weighs nothing, and these may all be the same. Leave "
-            "idf out, or count it on more texts."
+            "that is in every counted text weighs nothing. Count idf on more and different texts, "
+            "or leave it out."
         )
 
 

@@ -368,8 +368,8 @@ _RULES = {
         "0, and F1 is 0."
     ),
     "no_weighted_token": (
-        "No token of a text has weight, so there is no average. That of unknown text, such as "
-        "[UNK], has none where every counted reference holds some."
+        "No token of a text has weight, so there is no average. A token such as [UNK] "
+        "has no weight if every reference that was counted for idf holds it."
     ),
 }
 

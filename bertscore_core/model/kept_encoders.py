@@ -52,7 +52,7 @@ def find_encoder(key: str, read: Callable[[Path], Any]) -> Any | None:
         return None
     try:
         if not all((entry / name).is_file() for name in (*_NAMES, _DIGESTS)):  # such as FIFOs
-            raise ValueError("its files are not all there")
+            raise ValueError("some of its files are missing")
         if (entry / _DIGESTS).read_text() != _digests(entry):
             raise ValueError("its bytes have changed")
         model = read(entry / _NAMES[0])

@@ -62,8 +62,8 @@ _WORDS = {
         "{number:.1%} unknown",
         "The model does not know {number:.1%} of the tokens",
         f"more than {MANY_UNKNOWN:.0%} of their tokens unknown to the model",
-        "such texts are alike to it; choose another model, the default of their language or a "
-        "newer multilingual one",
+        "such texts look the same to the model; choose another one, the default of their language "
+        "or a newer multilingual one",
     ),
     CaveatKind.FEW_ROWS: _Words(
         "few rows", "The number of rows is only {number:.0f}", f"fewer than {FEW_ROWS} rows", _ROUGH
@@ -76,22 +76,21 @@ _WORDS = {
     ),
     CaveatKind.FEW_ROWS_CARRY: _Words(
         "few rows carry the variance",
-        "Few rows carry most of the variance, as many as {number:.1f}",
+        "Few rows (about {number:.1f}) carry most of the variance",
         "few rows that carry most of the variance",
         _WRONG,
     ),
     CaveatKind.FEW_CLUSTERS_CARRY: _Words(
         "few clusters carry the variance",
-        "Few clusters carry most of the variance, as many as {number:.1f}",
+        "Few clusters (about {number:.1f}) carry most of the variance",
         "few clusters that carry most of the variance",
         _WRONG,
     ),
     CaveatKind.REPEATED: _Words(
         "{number:,.0f} repeats",
-        "Rows whose scores have moved exactly as those of another row: {number:,.0f}",
-        "rows whose scores have moved exactly as those of others",
-        "they count as repeats of one row; if they are not, name a column such as the id with "
-        "--cluster",
+        "Rows whose scores moved by exactly as much as those of another row: {number:,.0f}",
+        "rows whose scores moved by exactly as much as those of others",
+        "they count once, as repeats; to count each, give --cluster a column such as the id",
     ),
     CaveatKind.CLIPPED: _Words(
         "{number:,.0f} clipped",
@@ -101,9 +100,9 @@ _WORDS = {
     ),
     CaveatKind.SEVERAL_TOKENIZERS: _Words(
         "{number:.0f} tokenizers",
-        "Other metrics cut these texts in {number:.0f} ways",
-        "texts that other metrics cut in several ways",
-        "there is no score of one corpus",
+        "Other metrics cut these texts with {number:.0f} tokenizers",
+        "texts that other metrics cut with several tokenizers",
+        "the corpus has no single score",
     ),
 }
 

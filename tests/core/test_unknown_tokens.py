@@ -58,7 +58,7 @@ def test_scores_say_how_much_of_a_pair_is_unknown(scorer, thai, caplog):
     assert scores.unknown == UnknownTokens(tokens=9, unknown=4, only_unknown=1)
     (warning,) = caplog.messages
     assert (
-        "The model does not know 44.4% of the tokens: such texts are alike to it; choose another"
+        "The model does not know 44.4% of the tokens: such texts look the same to the model;"
         in warning
     )
     assert "44.4% of the tokens unknown" in repr(scores)

@@ -188,7 +188,7 @@ def _too_many_failed(
     kind: type[run.JobFailedError | InputError] = run.JobFailedError
     if damaged and job.options.crawl:
         advice = (
-            "\nFiles that fail once more are damaged where they lie: give a larger "
+            "\nFiles that fail again are damaged on the server: give a larger "
             "--max-reject-fraction."
         )
     elif damaged:

@@ -146,6 +146,7 @@ def _judge_lost_rows(
         return gate
     words = (
         f"{counts.missing:,} rows that the other side has scored have no score here: "
-        f"{counts.missing_fraction:.2%} of them; at most {limit:.2%} may (--max-missing-fraction)"
+        f"{counts.missing_fraction:.2%} of its rows; expected at most {limit:.2%} "
+        "(--max-missing-fraction)"
     )
     return replace(gate, failures=(*gate.failures, words))

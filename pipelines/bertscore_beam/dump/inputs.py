@@ -130,7 +130,7 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
     if magic is not None and not head:
         raise InputError(
             f"{files.mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
-            "compression, which takes some even for no text. Write it again."
+            "compression, which has some bytes even without text. Write it again."
         )
     if magic is not None and not head.startswith(magic):
         raise _misnamed(path, got or "a file without compression", f"{codec} compression")

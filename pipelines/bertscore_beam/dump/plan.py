@@ -289,14 +289,14 @@ class Notes:
         found = []
         if self.as_json:
             found.append(
-                "Values of several types in columns of JSON lines: got "
-                f"{_listed(map(repr, self.as_json))}; each value is kept as its JSON, a text, in "
-                "all rows of such a file."
+                "Columns of JSON lines have values of several types: got "
+                f"{_listed(map(repr, self.as_json))}. In such a file every value of the column is "
+                "kept as its JSON text."
             )
         if self.left_out:
             found.append(
                 "Columns are left out of the output, since they cannot be read and written without "
-                f"a loss: {_listed(self.left_out)}. --drop-columns leaves them out without a word."
+                f"a loss: {_listed(self.left_out)}. --drop-columns leaves them out silently."
             )
         return tuple(found)
 

@@ -37,7 +37,7 @@ def reachable(path: str) -> Iterator[None]:
         if isinstance(error, OSError) or not is_of_client(error):
             raise
         words = " ".join(mask_credentials(f"{type(error).__name__}: {error}").split())
-        raise OSError(f"its server does not send all of it: got {words}") from error
+        raise OSError(f"the server did not send the whole file: got {words}") from error
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def _is_out_of_reach(error: Exception) -> bool:
 def _why(error: Exception) -> str:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "Expected all lists to be of size" in first_line:
-        return f"has other lists than can be read: {null_lists_message(())}"
+        return f"has lists that cannot be read: {null_lists_message(())}"
     if is_encrypted(error):
         return (
             f"cannot be read here: got an encrypted file ({first_line!r}); expected one without "

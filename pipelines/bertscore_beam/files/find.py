@@ -236,8 +236,8 @@ class Search:
             self.look_below(entry)
         elif protocols(self.fs) & FLAT and not entry.info.get("size") and self._is_folder(entry):
             message = (
-                "it is an empty object beside a folder of its name: got 0 bytes; expected a "
-                f"file. Give the folder: {mask_credentials(with_scheme(self.fs, entry.path))}/"
+                "it is an empty object, and a folder has its name, too: got 0 bytes; expected "
+                f"a file. Give the folder: {mask_credentials(with_scheme(self.fs, entry.path))}/"
             )
             self._note(entry, Trouble.NO_FILE, message)
         else:
@@ -329,8 +329,8 @@ class Search:
             within = any(file.path.startswith(table) for file in self.found)
             if within and self._is_table(folder, kind):
                 raise InputError(
-                    f"{mask_credentials(table)!r} is a {kind} table: got its folder, where "
-                    "files that no longer count lie beside its current ones; expected the latter. "
+                    f"{mask_credentials(table)!r} is a {kind} table: got its folder, which "
+                    "also holds files that are no longer part of it; expected its current files. "
                     f"{_CURRENT[kind]}"
                 )
 

@@ -156,7 +156,7 @@ def damaged_words(found: FoundRuns) -> str:
     if not found.damaged:
         return ""
     return (
-        f" Passed over, since {RUN_FILE} there is damaged: {len(found.damaged):,} run(s), as "
+        f" Runs left out because their {RUN_FILE} is damaged: {len(found.damaged):,}, such as "
         f"{mask_credentials(found.damaged[-1])!r}."
     )
 

@@ -390,8 +390,8 @@ def check_parts(run: FinishedRun) -> None:
     if damaged := [record.part_name for record, is_bad in found if is_bad]:
         raise InputError(
             f"parts of the run in {run.folder.shown!r} are damaged: got {len(damaged):,} of "
-            f"{len(run.records):,}, as {damaged[0]!r}; expected none. Delete them, and run its "
-            "command again: it scores their rows."
+            f"{len(run.records):,}, such as {damaged[0]!r}; expected none. Delete them, and run "
+            "its command again: it scores their rows."
         )
 
 

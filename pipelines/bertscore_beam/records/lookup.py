@@ -234,7 +234,7 @@ class EarlierRun:
             return damaged
 
         damaged = sum(in_parallel(search, chosen, _READERS))
-        return ["an entry of its index has another checksum than it was written with"] * damaged
+        return ["an entry of its index has a wrong checksum"] * damaged
 
     @cached_property
     def _index(self) -> tuple[Index, IndexFiles] | None:

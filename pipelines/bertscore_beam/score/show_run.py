@@ -271,9 +271,9 @@ def _unknown_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
     if unknown:
         only = summary["only_unknown_tokens"]
         words.append(f"{unknown:,} ({summary['unknown_fraction']:.2%})")
-        words += [f"{only:,} rows have no other"] if only else []
+        words += [f"{only:,} rows have only these"] if only else []
     if others:
-        words.append(f"not known of {others:,} rows, scored by an earlier version")
+        words.append(f"not counted in {others:,} rows, scored by an earlier version")
     return [("unknown tokens", "; ".join(words))] if words else []
 
 
@@ -315,9 +315,9 @@ _GATES = {
     ),
     "max_unknown_fraction": (
         "the model does not know {unknown_shares}, more than --max-unknown-fraction "
-        "{max_unknown_fraction:.2%} allows: such texts are alike to it, and their scores mean "
-        "little. Choose another model: the default of the language (--language), or a newer "
-        "multilingual one."
+        "{max_unknown_fraction:.2%} allows: such texts look the same to it, and their scores "
+        "mean little. Choose another model: the default of the language (--language), or a "
+        "newer multilingual one."
     ),
 }
 """What is said of each gate, with the values of the summary."""

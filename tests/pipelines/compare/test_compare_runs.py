@@ -481,4 +481,4 @@ def test_texts_that_bleu_cuts_in_several_ways_are_compared_as_corpora_by_languag
     assert found.whole.corpus is None
     assert "several_tokenizers" in [own.kind for own in found.whole.caveats]
     assert [group.corpus is None for group in found.groups] == [False, False]
-    assert any("no score of one corpus" in words for words in found.caveats)
+    assert any("the corpus has no single score" in words for words in found.caveats)

@@ -72,7 +72,7 @@ def test_unrelated_texts_that_the_model_cannot_read_are_no_success(tmp_path, cap
     assert summary["failed_gates"] == ["max_unknown_fraction"]
     counts = ("text_tokens", "unknown_tokens", "unknown_fraction", "only_unknown_tokens")
     assert [summary[name] for name in counts] == [6, 6, 1.0, 3]
-    assert "unknown tokens: 6 (100.00%); 3 rows have no other" in shown.out
+    assert "unknown tokens: 6 (100.00%); 3 rows have only these" in shown.out
     assert "100.0% of the tokens of all rows, more than --max-unknown-fraction 50.00%" in shown.err
     assert not (out / "_SUCCESS").exists()
     table = read_output(out)
@@ -82,7 +82,7 @@ def test_unrelated_texts_that_the_model_cannot_read_are_no_success(tmp_path, cap
     assert table["bertscore_text_tokens"].to_pylist() == [2] * 3
     assert score(dump, out, "--max-unknown-fraction", 1) == cli.DONE
     said = capsys.readouterr().err
-    assert "The model does not know 100.0% of the tokens: such texts are alike to it" in said
+    assert "The model does not know 100.0% of the tokens: such texts look the same" in said
     # A caveat of an interval is there only where the interval is: in groups.
     assert score(dump, out, "--max-unknown-fraction", 1, "--by", "system") == cli.DONE
     by_group, of_unknown = summary_of(out), {"kind": "unknown_tokens", "number": 1.0}
@@ -112,7 +112,9 @@ def test_languages_and_groups_that_the_model_cannot_read_are_named(tmp_path, cap
     assert summary["languages"]["th"]["only_unknown_tokens"] == 3
     assert summary["languages"]["en"]["unknown_tokens"] == 0
     unread = "more than 5% of their tokens unknown to the model, such as"
-    assert f"1 of 2 languages has {unread} th (100.0% unknown): such texts are alike" in shown.err
+    assert (
+        f"1 of 2 languages has {unread} th (100.0% unknown): such texts look the same" in shown.err
+    )
     assert [own["kind"] for own in summary["languages"]["th"]["caveats"]] == ["unknown_tokens"]
     assert f"1 of 2 groups has {unread} new (100.0% unknown)" in shown.err
     assert "100.0% unknown" in shown.out

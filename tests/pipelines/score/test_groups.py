@@ -171,7 +171,7 @@ def test_groups_whose_variance_few_rows_carry_are_named():
         records.statistics_of(scored(scores, system=pa.array(systems)), ["system"], None)
     )
     whole, group = records.caveat_words_of(rows)
-    assert whole.startswith("Few rows carry most of the variance, as many as 3.0: ")
+    assert whole.startswith("Few rows (about 3.0) carry most of the variance: ")
     assert group.startswith(
         "1 of 3 groups has few rows that carry most of the variance, such as A:"
     )
