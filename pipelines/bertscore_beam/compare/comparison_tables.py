@@ -53,8 +53,7 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             f"{_over(comparison)} against {comparison.against}",
             _change(comparison.whole, comparison, corrected),
         )
-        clearest = sorted(comparison.languages, key=results.by_failure)[:_SHOWN_ROWS]
-        for group in (one for one in comparison.languages if one in clearest):
+        for group in comparison.clearest_languages(_SHOWN_ROWS):
             name = f"{comparison.measure} of {records.group_name(group.group)}"
             yield name, _change(group, comparison, "corrected ")
         if len(comparison.languages) > _SHOWN_ROWS:

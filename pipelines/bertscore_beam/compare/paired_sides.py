@@ -214,7 +214,7 @@ class PairedGroups:
         raw = now.raw - before.raw
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
-        moves = np.where(np.abs(raw) > noise, differences, 0.0)
+        moves = np.where(np.abs(raw) > noise, mine["score"] - theirs["score"], 0.0)
         most = self._options.moved_rows
         for sign, known in self._moved.items():
             furthest = np.argsort(-sign * moves, kind="stable")[:most]

@@ -244,10 +244,15 @@ class Comparison:
     languages: tuple[GroupComparison, ...] = ()
     num_languages: int = 1
 
+    def clearest_languages(self, most: int) -> tuple[GroupComparison, ...]:
+        """Return the languages that have changed most clearly, so many, in the order of names."""
+        clearest = sorted(self.languages, key=_order)[:most]
+        return tuple(group for group in self.languages if group in clearest)
+
     @property
     def by_change(self) -> tuple[GroupComparison, ...]:
         """The groups: those that fail the gate first, then by p value, then by size."""
-        return tuple(sorted(self.groups, key=by_failure))
+        return tuple(sorted(self.groups, key=_order))
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -274,8 +279,7 @@ def _caveats_of(groups: Sequence[GroupComparison]) -> tuple[CaveatOfGroups, ...]
     return caveats_of_groups((group_name(one.group), one.caveats) for one in groups)
 
 
-def by_failure(group: GroupComparison) -> tuple[bool, float, float]:
-    """Return a key by which groups that fail the gate come first, then by p value, then by size."""
+def _order(group: GroupComparison) -> tuple[bool, float, float]:
     is_passed = group.gate is None or not group.gate.failures
     p_value = math.inf if group.p_adjusted is None else group.p_adjusted
     return is_passed, p_value, -abs(group.result.difference or 0.0)

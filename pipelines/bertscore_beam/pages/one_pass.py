@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from bertscore_beam import records
 from bertscore_beam.compare import Group
-from bertscore_beam.dump import check_number, columns, groups_of, language_of
+from bertscore_beam.dump import MOST_GROUPS, check_number, columns, groups_of, language_of
 from bertscore_core.stats import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
 
@@ -35,13 +35,15 @@ _Scored = list[tuple[float, records.RowPlace]]
 class Findings:
     """What is known of the rows of a run; of groups and languages nothing without such columns.
 
-    Lengths are of 2**k to 2**(k+1) - 1 tokens, by k. The worst and the best rows begin with the
-    most extreme F1.
+    Names of `language_groups` begin with the language as people read it; there are none if they are
+    too many, or without groups by another column. Lengths are of 2**k to 2**(k+1) - 1 tokens, by k.
+    The worst and the best rows begin with the most extreme F1.
     """
 
     total: ScoreStatistics
     groups: Mapping[Group, ScoreStatistics]
     languages: Mapping[str, ScoreStatistics]
+    language_groups: Mapping[Group, ScoreStatistics]
     lengths: Mapping[int, ScoreStatistics]
     worst: Sequence[records.RowPlace]
     best: Sequence[records.RowPlace]
@@ -54,6 +56,8 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
     cell_columns = [*by, *([] if language is None else [language])]
     groups: _Sums[Group] = defaultdict(list)
     languages: _Sums[str] = defaultdict(list)
+    language_groups: _Sums[Group] = defaultdict(list)
+    is_crossed = bool(by) and language is not None and language not in by
     lengths: _Sums[int] = defaultdict(list)
     extreme: dict[int, _Scored] = {1: [], -1: []}  # the lowest F1, and the lowest -F1
     for part in records.read_columns(run, [*records.SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
@@ -67,6 +71,12 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
             records.add_merging(groups[cell[: len(by)]], statistics)
             if language is not None:
                 records.add_merging(languages[language_of(cell[-1])], statistics)
+            if is_crossed:
+                name = records.with_language((cell[-1], *cell[:-1]))
+                records.add_merging(language_groups[name], statistics)
+        if len(language_groups) > MOST_GROUPS:
+            is_crossed = False
+            language_groups.clear()
         check_number(groups, by, OPTION)
         codes = _lengths_of(table)
         # Rows without a length come first, as a group that is left out.
@@ -81,6 +91,7 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
         total=ScoreStatistics.merge(list(of_groups.values())),
         groups=of_groups if by else {},
         languages=_merged(languages),
+        language_groups=_merged(language_groups),
         lengths=_merged(lengths),
         worst=[place for _, place in extreme[1]],
         best=[place for _, place in extreme[-1]],

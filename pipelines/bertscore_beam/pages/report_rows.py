@@ -93,6 +93,7 @@ class ReportData:
         groups: The groups, that with the highest F1 first.
         ranking: The systems, the best first; None if they were not ranked.
         languages: Rows by language; empty if the run has no column of languages.
+        language_groups: The same by group; empty without groups by another column.
         lengths: Scored rows by length: its group is the least and the largest number of tokens of
             the longer text.
         rejected_files: Files that were rejected, with the reason.
@@ -116,6 +117,7 @@ class ReportData:
     groups: tuple[records.GroupRow, ...] = ()
     ranking: compare.Ranking | None = None
     languages: tuple[records.GroupRow, ...] = ()
+    language_groups: tuple[records.GroupRow, ...] = ()
     lengths: tuple[records.GroupRow, ...] = ()
     rejected_files: tuple[tuple[str, str], ...] = ()
     worst: tuple[ChosenRow, ...] = ()
@@ -315,6 +317,10 @@ def collect(options: ReportOptions) -> ReportData:
         languages=tuple(
             records.group_row((dump.words_for(name),), findings.languages[name], confidence)
             for name in dump.by_name(findings.languages)
+        ),
+        language_groups=tuple(
+            records.group_row(name, findings.language_groups[name], confidence)
+            for name in sorted(findings.language_groups, key=records.language_order)
         ),
         lengths=tuple(
             records.group_row((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)

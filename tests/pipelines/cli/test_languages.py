@@ -104,8 +104,13 @@ def test_a_page_begins_with_languages(nights, ran, tmp_path):
         )
     ]
     assert order == sorted(order)
-    ids = re.findall(r'<caption id="(\S*changes-table)">', text)
-    assert ids == ["language-changes-table", "changes-table"]
+    ids = re.findall(r'<caption id="(\S*(?:changes|groups)-table)">', text)
+    first, *others = ids
+    assert others == ["groups-table", "language-changes-table", "changes-table"]
+    table = text.partition(f'id="{first}"')[2].partition("</table>")[0]
+    cells = re.findall(r'row" class="words"><bdi class="name">(\w+)</bdi> / <bdi', table)
+    assert cells == [language for language in LANGUAGES for _ in range(4)]
+    assert "Language / system" in table
 
 
 @pytest.fixture(scope="module")

@@ -482,3 +482,18 @@ def test_texts_that_bleu_cuts_in_several_ways_are_compared_as_corpora_by_languag
     assert "several_tokenizers" in [own.kind for own in found.whole.caveats]
     assert [group.corpus is None for group in found.groups] == [False, False]
     assert any("the corpus has no single score" in words for words in found.caveats)
+
+
+def test_rows_that_moved_are_chosen_and_ordered_by_the_change_that_is_shown(tmp_path):
+    """A row at the pole has moved little as means take it."""
+    before, now = np.full(60, 0.9), np.full(60, 0.9)
+    now[:20] -= np.linspace(0.2, 0.4, 20)
+    before[30], now[30] = -0.99, -282.8
+    runs = [
+        made_run(tmp_path / name, {"a": scored(f1, id=pa.array(range(60)))})
+        for name, f1 in (("now", now), ("before", before))
+    ]
+    changes = [row.change for row in sole(*runs).moved]
+    assert changes[0] == pytest.approx(-281.81, abs=1e-2)
+    assert changes == sorted(changes)
+    assert len(changes) == 10
