@@ -34,13 +34,13 @@ for try in 1 2 3; do
 done
 [ $status -eq 0 ] || exit $status
 
-is_good() {                # a verdict that is missing is none
+is_good() {                # a night without a verdict is not good
     [ -e "pages/$1.accepted" ] || { grep -qs '"passed": true' "pages/$1.json" &&
         ! grep -qs '"passed": false' "pages/$1.json"; }
 }
 
-# The nights before this one, newest first. And those of the trend: all of them, but only this one if
-# later nights are there, since a page is about the newest night it is given.
+# The nights before this one, newest first; and the nights of the trend: all, or only this one if there
+# are later ones, since a page shows the newest night that it is given.
 before=
 nights='scores/????-??-??'
 for folder in scores/????-??-??; do
@@ -52,7 +52,7 @@ for folder in scores/????-??-??; do
 done
 
 set --
-for folder in $before; do  # the newest that was not worse; `compare` refuses it if it is not whole
+for folder in $before; do  # the newest that was not worse; `compare` refuses an incomplete one
     if is_good "${folder#scores/}"; then
         set -- "$folder"
         break
@@ -61,7 +61,7 @@ done
 # A link to this very night is no other run.
 [ -d scores/pinned ] && ! [ scores/pinned -ef "scores/$day" ] && set -- "$@" scores/pinned
 
-if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night is compared with none
+if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night needs no other
     newest=${before%% *}
     earlier=${newest#scores/}
     echo "No night before $day has a good verdict: run this script again for $earlier, accept" \
