@@ -163,7 +163,7 @@ def check_model_name(model: object) -> None:
     Raises:
         InputError: it is something else, such as a loaded model.
     """
-    if not (model is None or isinstance(model, str)):
+    if not (model is None or isinstance(model, str | os.PathLike)):
         raise InputError(
             f"the model is a {type(model).__name__}; expected its name or the path of its folder, "
             "as a text. Save a loaded model and its tokenizer to a folder (save_pretrained)."

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.run import lock
@@ -24,7 +25,7 @@ def placed(world: World, kind: str, root: Path) -> Iterator[tuple[str, Callable[
     Yields:
         The output folder, and what returns its files by their path below it.
     """
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, parts_of_one_size():
         _place_processes(world, patch)
         if kind == "disk":
             calls = open_disk(world, root / "out", patch)
@@ -33,6 +34,20 @@ def placed(world: World, kind: str, root: Path) -> Iterator[tuple[str, Callable[
             output = open_store(kind, world)
             start = len("bucket/out/")
             yield output, lambda: {name[start:]: data for name, data in stored().items()}
+
+
+@contextmanager
+def parts_of_one_size() -> Iterator[None]:
+    """Write parts without checksums of their pages, which take four bytes or five.
+
+    Else the size of a part would tell it from one of another setting.
+    """
+    write = pq.write_table
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            pq, "write_table", lambda *a, **b: write(*a, **b | {"write_page_checksum": False})
+        )
+        yield
 
 
 def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:

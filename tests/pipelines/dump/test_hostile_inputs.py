@@ -203,7 +203,7 @@ def test_lone_surrogates_in_python_texts_are_an_error_that_names_the_pair(tiny, 
         with pytest.raises(InputError, match="pair 1 holds a lone surrogate") as caught:
             scorer.score(candidates, references)
         assert "secret" not in str(caught.value)
-    with pytest.raises(InputError, match="got the first at position 2 of 3 texts"):
+    with pytest.raises(InputError, match="pair 2 holds a lone surrogate"):
         scorer.count_idf(["a", "b", "\ud800"])
     with pytest.raises(InputError, match="pair 0 holds a lone surrogate"):
         score(["\ud800"], ["a"], model_type=tiny["model"], num_layers=2, idf=idf)
