@@ -69,26 +69,22 @@ if [ $# -eq 0 ] && [ -n "$before" ]; then      # only the first night needs no o
     exit 2
 fi
 
-compared() {
-    bertscore-beam compare "scores/$day" "$@" --quiet --key $key --by $by --fail-if-drop "$drop" \
-        ${CLUSTER:+--cluster "$CLUSTER"} ${MISSING:+--max-missing-fraction "$MISSING"}
-}
 if [ $# -eq 0 ]; then
     echo '{"passed": true, "comparisons": []}' > "pages/.$day.json" || exit 1
 else
-    compared "$@" --json > "pages/.$day.json" || status=$?
+    bertscore-beam compare "scores/$day" "$@" --quiet --key $key --by $by --fail-if-drop "$drop" \
+        ${CLUSTER:+--cluster "$CLUSTER"} ${MISSING:+--max-missing-fraction "$MISSING"} \
+        --json > "pages/.$day.json" || status=$?
 fi
 [ $status -eq 0 ] || [ $status -eq 4 ] || { rm -f "pages/.$day.json"; exit $status; }
 mv "pages/.$day.json" "pages/$day.json" || exit 1    # whole, or not at all
 
-# Also of a night that is worse (4): the page begins with what has changed since one run, the newest
-# good night, or the pinned run if this night is worse than that alone.
-against=${1:-}
-if [ $status -eq 4 ] && [ $# -eq 2 ] && compared "$1" > /dev/null 2>&1; then against=$2; fi
+# Also of a night that is worse (4): the page begins with what has changed since the first run that it
+# is worse than, or since the newest good night.
 bertscore-beam report --quiet "$nights" --by $by -o "pages/$day.html" \
     ${CLUSTER:+--cluster "$CLUSTER"} \
-    ${against:+--against "$against" --key $key --fail-if-drop "$drop"} \
-    ${against:+${MISSING:+--max-missing-fraction "$MISSING"}} ||
+    ${1:+--against "$@" --key $key --fail-if-drop "$drop"} \
+    ${1:+${MISSING:+--max-missing-fraction "$MISSING"}} ||
     { page=$?; [ $page -eq 4 ] || exit $page; }
 [ $status -eq 0 ] || echo "This night is worse: pages/$day.html shows where." >&2
 exit $status

@@ -32,7 +32,7 @@ def print_comparison(options: "compare.CompareOptions") -> int:
 
 def write_report(options: ReportOptions) -> int:
     """Write a page about a run, and say where it is."""
-    runs = [options.run, *([options.against] if options.against else [])]
+    runs = [options.run, *options.against]
     for path in runs:
         check_outside(options.output, path)
     try:
@@ -52,7 +52,7 @@ def write_report(options: ReportOptions) -> int:
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
-    compared = Compared(comparisons=() if data.against is None else (data.against,))
+    compared = Compared(comparisons=data.comparisons)
     failures = failures_of(compared)
     document = {
         "output": shown,

@@ -11,6 +11,7 @@ from .declare import (
     MEASURES as MEASURES,
     NAMES as NAMES,
     RUN as RUN,
+    RUNS as RUNS,
     Option as Option,
     Options as Options,
     by_name as by_name,

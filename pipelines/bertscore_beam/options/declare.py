@@ -27,6 +27,7 @@ COLUMNS = {"metavar": "COLUMN", "split": True}
 MEASURES = {"metavar": "MEASURE", "split": True}
 NAMES = {"metavar": "NAME", "split": True}
 RUN = {"metavar": "RUN", "position": True}
+RUNS = {"metavar": "RUN"}
 
 _ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
 _COMMA = re.compile(r"(?<!\\),")

@@ -200,7 +200,8 @@ class StrictParser(argparse.ArgumentParser):
         lists = [
             values[option.name]
             for option in declare.declared(self._options)
-            if option.metadata in (declare.COLUMNS, declare.MEASURES) and option.name in values
+            if option.metadata in (declare.COLUMNS, declare.MEASURES, declare.RUNS)
+            and option.name in values
         ]
         most = sys.maxsize if missing[-1].is_list else len(missing)
         taken: list[_Word] = []

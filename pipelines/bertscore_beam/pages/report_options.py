@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from bertscore_beam.compare import CompareOptions
 from bertscore_beam.files import mask_credentials
-from bertscore_beam.options import COLUMN, COLUMNS, RUN, Options
+from bertscore_beam.options import COLUMN, COLUMNS, RUN, RUNS, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
 
@@ -22,7 +22,8 @@ class ReportOptions(Options):
         run: Output folder of `score`, or a pattern of such folders: the newest is the headline, and
             all of them are the trend.
         output: The page.
-        against: Another run, to compare with row by row.
+        against: Other runs, to compare with row by row and judge together. The page shows one: the
+            first that this run is worse than, or the first.
         by: Columns of groups.
         key: Columns that identify a row, for --against and --system; without it rows are paired by
             file and position.
@@ -46,7 +47,7 @@ class ReportOptions(Options):
 
     run: str = field(metadata=RUN)
     output: str = field(default="report.html", metadata={"metavar": "FILE.html", "short": "-o"})
-    against: str | None = field(default=None, metadata={"metavar": "RUN"})
+    against: tuple[str, ...] = field(default=(), metadata=RUNS)
     by: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     key: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     cluster: str | None = field(default=None, metadata=COLUMN)
@@ -61,7 +62,7 @@ class ReportOptions(Options):
     def row_key(self) -> tuple[str, ...]:
         """Columns that identify a row among those of all systems; none where none are needed."""
         systems = () if self.system_column is None else (self.system_column,)
-        is_used = self.key and (self.against is not None or systems)
+        is_used = self.key and (self.against or systems)
         return tuple(dict.fromkeys((*self.key, *systems))) if is_used else ()
 
     @property
@@ -69,11 +70,11 @@ class ReportOptions(Options):
         """Columns that identify what every system has answered."""
         return tuple(name for name in self.key if name != self.system_column)
 
-    def comparison(self, run: str, against: str) -> CompareOptions:
-        """Return the options of the comparison with the other run."""
+    def comparison(self, run: str, against: tuple[str, ...]) -> CompareOptions:
+        """Return the options of the comparison with the other runs."""
         return CompareOptions(
             run=run,
-            against=(against,),
+            against=against,
             key=self.row_key,
             by=self.by,
             cluster=self.cluster,
@@ -100,7 +101,7 @@ class ReportOptions(Options):
                 "--system needs --key: got none; expected the columns that identify what "
                 "the systems have answered, such as a segment."
             )
-        if self.against is not None:
+        if self.against:
             self.comparison(self.run, self.against)
         elif self.scoring:
             flags = ", ".join("--" + name.replace("_", "-") for name in self.scoring)

@@ -98,6 +98,8 @@ class ReportData:
             the longer text.
         rejected_files: Files that were rejected, with the reason.
         worst: Rows with the lowest F1; the best have the highest.
+        against: The comparison that is shown; None without another run.
+        comparisons: All of them.
         fallen: Rows whose F1 fell most since the run it is compared with; others have risen.
         nights: The runs of a series, the oldest first.
         signatures: How the scores were made, by language; under None if all were made alike.
@@ -123,6 +125,7 @@ class ReportData:
     worst: tuple[ChosenRow, ...] = ()
     best: tuple[ChosenRow, ...] = ()
     against: compare.Comparison | None = None
+    comparisons: tuple[compare.Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     nights: tuple[Night, ...] = ()
@@ -284,15 +287,18 @@ def collect(options: ReportOptions) -> ReportData:
     """
     (*earlier, newest), left_out = _find_series(options.run)
     run = records.open_finished(newest, "RUN")
-    other = None if options.against is None else records.open_finished(options.against, "--against")
+    others = [records.open_finished(folder, "--against") for folder in options.against]
     findings = gather(run, options.by, options.rows)
     comparison = None
+    comparisons: tuple[compare.Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
-    if other is not None:
-        compared = compare.compare_runs(options.comparison(run.folder.root, other.folder.root))
-        (comparison,) = compared.comparisons
-        rows = _moved_rows(options, run, other, comparison.moved)
+    if others:
+        folders = tuple(other.folder.root for other in others)
+        comparisons = compare.compare_runs(options.comparison(run.folder.root, folders)).comparisons
+        shown = next((at for at, one in enumerate(comparisons) if one.failures), 0)
+        comparison = comparisons[shown]
+        rows = _moved_rows(options, run, others[shown], comparison.moved)
         moved = list(zip(comparison.moved, rows, strict=True))
         fallen = tuple(row for move, row in moved if move.change < 0)
         risen = tuple(row for move, row in moved if move.change > 0)
@@ -331,6 +337,7 @@ def collect(options: ReportOptions) -> ReportData:
         worst=_chosen_rows(options, run, findings.worst),
         best=_chosen_rows(options, run, findings.best),
         against=comparison,
+        comparisons=comparisons,
         fallen=fallen,
         risen=risen,
         nights=nights,

@@ -69,6 +69,19 @@ def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, ra
         assert ("The gate is not passed" in page.read_text()) == (status == WORSE)
 
 
+def test_of_several_runs_the_page_shows_the_one_that_the_run_is_worse_than(runs, tmp_path, ran):
+    run = str(made_run(tmp_path / "now", {"a.parquet": scored(F1)}))
+    better = str(made_run(tmp_path / "better", {"a.parquet": scored(F1 + 0.1)}))
+    page = tmp_path / "page.html"
+    words = ["--against", str(runs / "one"), better, "--fail-if-drop", "0.01", "--json"]
+    printed, said = ran(["report", run, *words, "-o", str(page)], WORSE)
+    assert json.loads(printed)["passed"] is False
+    assert said.count("did not pass the gate") == 1
+    assert f'Compared with <bdi class="name">{better}' in page.read_text()
+    both, _ = ran(["compare", run, str(runs / "one"), better, *words[3:]], WORSE)
+    assert [one["passed"] for one in (json.loads(printed), json.loads(both))] == [False, False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -62,7 +62,7 @@ def _inputs(f1: np.ndarray, note: str) -> dict[str, pa.Table]:
 
 @pytest.fixture(scope="module")
 def report(nights: Path) -> ReportData:
-    runs = {"run": str(nights / "n*"), "against": str(nights / "n0")}
+    runs = {"run": str(nights / "n*"), "against": (str(nights / "n0"),)}
     names = {"by": ("system", "language"), "key": ("segment",), "system_column": "system"}
     return collect(ReportOptions(**runs, **names, with_texts=True, rows=5))
 
@@ -163,7 +163,7 @@ def test_rows_that_have_lost_their_scores_are_in_the_answer(tmp_path):
     lost = np.where(np.arange(100) < 6, np.nan, F1[:100])
     lost[1] = F1[1]
     run = made_run(tmp_path / "run", {"x.parquet": scored(lost, **rows)})
-    options = {"run": str(run), "against": str(before), "by": ("system",)}
+    options = {"run": str(run), "against": (str(before),), "by": ("system",)}
     words = answer(render(collect(ReportOptions(**options))))
     assert "5 rows that had a score in the other run have none here: a 3, b 2" in words
     alone = answer(render(collect(ReportOptions(run=str(run)))))
@@ -229,7 +229,7 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(ni
     rows = with_column(table(F1, "other"), "segment", range(10_000, 10_000 + ROWS))
     other = str(made_run(tmp_path / "other", {"one.parquet": rows}))
     key = ("segment", "system")
-    found = collect(ReportOptions(run=str(nights / "n3"), against=other, key=key, by=by))
+    found = collect(ReportOptions(run=str(nights / "n3"), against=(other,), key=key, by=by))
     (_, notice) = found.notices
     assert f"The run cannot be compared with {other}: got no row with scores on both" in notice
     assert (found.fallen, found.risen) == ((), ())
@@ -247,13 +247,13 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(ni
     [
         ({"run": "missing-*"}, "no run is done in a folder like"),
         ({"run": "n4"}, "is not done"),
-        ({"run": "n3", "against": "missing"}, "is no scoring run"),
+        ({"run": "n3", "against": ("missing",)}, "is no scoring run"),
     ],
 )
 def test_what_cannot_be_reported_is_said(nights, options, words):
-    options = {name: str(nights / folder) for name, folder in options.items()}
+    against = tuple(str(nights / folder) for folder in options.get("against", ()))
     with pytest.raises(BertScoreError, match=words):
-        collect(ReportOptions(**options))
+        collect(ReportOptions(run=str(nights / options["run"]), against=against))
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,11 @@ def test_what_cannot_be_reported_is_said(nights, options, words):
         ({"rows": -1}, "--rows cannot be used: got -1"),
         ({"system_column": "system"}, "--system needs --key"),
         ({"scoring": {"fail_if_drop": 0.1}}, "--fail-if-drop needs --against: got none"),
-        ({"scoring": {"fail_if_drop": -1.0}, "against": "x"}, "--fail-if-drop cannot be used"),
-        ({"scoring": {"max_missing_fraction": 2.0}, "against": "x"}, "--max-missing-fraction can"),
+        ({"scoring": {"fail_if_drop": -1.0}, "against": ("x",)}, "--fail-if-drop cannot be used"),
+        (
+            {"scoring": {"max_missing_fraction": 2.0}, "against": ("x",)},
+            "--max-missing-fraction can",
+        ),
     ],
 )
 def test_options_are_checked_before_any_run_is_opened(values, words):

@@ -158,7 +158,7 @@ def test_check_finds_a_flipped_bit_of_a_part_and_names_the_part(folder, capsys):
     assert cli.main(words[:2]) == cli.DONE
     assert cli.main(words) == cli.UNUSABLE
     said = capsys.readouterr().err
-    assert "got 1 of 2, as 'a.parquet/part-000000000040.parquet'" in said
+    assert "got 1 of 2, such as 'a.parquet/part-000000000040.parquet'" in said
 
 
 def test_columns_of_a_part_with_a_flipped_bit_are_those_that_were_written(folder):

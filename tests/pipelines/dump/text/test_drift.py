@@ -181,7 +181,7 @@ def test_a_plan_says_once_which_columns_are_json(tmp_path):
         write_text(tmp_path / "in" / f"{name}.jsonl", to_jsonl(rows_with([1, "x"], "error")))
     plan = plan_text(tmp_path / "in", tmp_path / "out")
     (note,) = plan.notes
-    assert "got 'error'; each value is kept as its JSON" in note
+    assert "got 'error'. In such a file every value of the column is kept as its JSON" in note
     assert Notes(as_json=set("abcdef")).words[0].count("'") == 6
 
 
