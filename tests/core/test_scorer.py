@@ -248,7 +248,7 @@ def test_idf_that_weighs_nothing_is_said_once_a_call(scorer, caplog):
         scores = weighted.score(candidates, references)
         (said,) = caplog.messages
         assert said.startswith("idf gives no token of the references a weight")
-        assert "Leave idf out, or count it on more texts." in said
+        assert "Count idf on more and different texts, or leave it out." in said
         assert np.isnan(scores.recall).all()
         assert not scores.f1.any()
     caplog.clear()

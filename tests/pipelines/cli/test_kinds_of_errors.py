@@ -152,6 +152,7 @@ def test_a_model_that_a_worker_cannot_load_cannot_work(
 
 @pytest.mark.model
 @pytest.mark.process
+@pytest.mark.long
 def test_no_name_of_a_model_writes_to_the_terminal(tmp_path, tiny_folder):
     folder = shutil.copytree(tiny_folder("bert"), tmp_path / "model")
     changed_weights(lambda tensors: tensors.update({"\x1b]0;x\x07": np.zeros(2)}))(folder)

@@ -55,6 +55,7 @@ def test_a_run_with_closed_descriptors_succeeds(tmp_path, closed):
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
+@pytest.mark.long
 def test_a_run_without_docstrings_succeeds(tmp_path):
     dump = write_dump(tmp_path / "dump", [20])
     words = ["score", "--input", dump, "--output", tmp_path / "out", "--quiet"]
