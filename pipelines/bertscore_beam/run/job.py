@@ -46,7 +46,7 @@ from bertscore_beam.run.lock import FolderLostError, hold
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
-from bertscore_beam.run.runner import Runner, check_needs, new_pipeline
+from bertscore_beam.run.runner import Runner, check_needs, check_service, new_pipeline
 from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core import BertScoreError, ConfigError, ModelLoadError
 from bertscore_core.errors import escape_text
@@ -214,6 +214,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
     runner = stage.runner
     pipeline = runner.pipeline()
     stage.build(pipeline)
+    _reach_service(runner)
     if runner.detached:
         let_workers_keep(folder.lock, pipeline)
         with worker_errors():
@@ -240,6 +241,14 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
             if processes is None or processes.failure is None:
                 raise
             raise processes.failure from None  # Beam's own error only quotes it
+
+
+def _reach_service(runner: Runner) -> None:
+    """Look once more for a job service, which Beam would wait for without an end."""
+    try:
+        check_service(runner.name, runner.beam_options)
+    except ConfigError as error:  # it was there when the command began
+        raise output.JobFailedError(str(error)) from error
 
 
 # The stage in which files of text become Parquet.

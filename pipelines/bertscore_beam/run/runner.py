@@ -185,6 +185,11 @@ _RESTARTS = 1
 # The workers' image holds all code. Without these flags Beam would upload code of this process.
 _NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
 
+_TEN_YEARS = 10 * 365 * 24 * 3600
+"""Seconds a job service may take to answer, if the user does not say. Beam limits the streams by
+which it waits for a job by the same option: with its default, a job on Prism ended after 300
+seconds (Beam 2.77). `check_service` has a limit of its own."""
+
 _PLACEHOLDER = re.compile(r"(?<![\w-])your-")
 """The start of names that the user must replace in the configs: your-project, your-bucket."""
 
@@ -238,6 +243,8 @@ class Runner:
             flags.append(f"--runner={_LOCAL_RUNNER}")
         if not is_local:
             flags.extend(_NOTHING_STAGED)
+            if given.job_server_timeout is None:
+                flags.append(f"--job_server_timeout={_TEN_YEARS}")
         restarts = _RESTARTS if options.restarts is None else options.restarts
         # Without a child, a death ends this process. After a GPU has failed, only a new one helps.
         needs_child = workers > 1 or restarts > 0 or has_accelerator(device)
@@ -421,6 +428,7 @@ def _read_flags(flags: Sequence[str]) -> tuple[str, Namespace]:
     parser = of_beam._BeamArgumentParser(allow_abbrev=False, exit_on_error=False)
     for kind in of_beam.PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)
+    parser.set_defaults(job_server_timeout=None)
     try:
         given, unknown = parser.parse_known_args(list(flags))
     except ArgumentError as error:

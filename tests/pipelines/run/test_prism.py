@@ -10,10 +10,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from apache_beam.options.pipeline_options import PortableOptions
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records import record_path
@@ -109,6 +111,27 @@ def finish(night: Path, out: Path, pool: Server, *beam: str) -> None:
     assert contents(out) == contents(night / "expected")
     assert summed(out) == summed(night / "expected")
     assert f"of {ROWS:,} rows" in said(out).read_text()  # the progress, by the records of parts
+
+
+def test_a_job_may_last_longer_than_a_server_may_take_to_answer(
+    prism, tmp_path, monkeypatch, capfd
+):
+    """By Beam's default, here 5 seconds for 300, the streams end by which it waits for the job."""
+    add_options = PortableOptions._add_argparse_args
+
+    def with_five_seconds(parser):
+        add_options(parser)
+        parser.set_defaults(job_server_timeout=5)
+
+    monkeypatch.setattr(PortableOptions, "_add_argparse_args", with_five_seconds)
+    words = ["score", "--input", str(write_dump(tmp_path / "dump", [20]))]
+    words += ["--output", str(tmp_path / "out"), "--device", "cpu"]
+    with pool() as workers:
+        beam = ["--runner=PrismRunner", f"--prism_location={prism}", "--environment_type=EXTERNAL"]
+        beam.append(f"--environment_config={workers.address}")
+        began = time.monotonic()
+        assert cli.main([*words, "--", *beam]) == cli.DONE, capfd.readouterr().err[-5000:]
+        assert time.monotonic() - began > 5
 
 
 def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, prism, tmp_path):

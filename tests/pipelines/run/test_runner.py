@@ -4,7 +4,7 @@ import os
 from contextlib import nullcontext
 
 import pytest
-from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, PortableOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.options import ScoreOptions
@@ -85,6 +85,15 @@ def test_the_last_runner_counts_as_it_does_for_beam_and_decides_about_threads(fl
     chosen = Runner.of(options(*flags))
     assert chosen.beam_options.view_as(StandardOptions).runner == runner
     assert chosen.is_local == (runner == "FnApiRunner") == (chosen.threads is not None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "seconds"),
+    [((), 315_360_000), (("--job_server_timeout=5",), 5), (("--job-server-timeout", "5"), 5)],
+)
+def test_a_job_may_last_for_years_unless_a_limit_is_asked_for(flags, seconds):
+    chosen = Runner.of(options("--runner=PortableRunner", *flags)).beam_options
+    assert chosen.view_as(PortableOptions).job_server_timeout == seconds
 
 
 @pytest.mark.parametrize("runner", [(), ("--runner=DataflowRunner",)])
