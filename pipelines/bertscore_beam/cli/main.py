@@ -14,12 +14,13 @@ import os
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn, cast
 
 from bertscore_beam import run
-from bertscore_beam.cli.show import Manner, named, print_error, printing
+from bertscore_beam.cli.show import Manner, manner, named, print_error, printing
 from bertscore_beam.files import NotBegunError, is_refused, mask_credentials
 from bertscore_beam.options import Option, by_name, read_options, summary_of
 from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
@@ -43,8 +44,11 @@ _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 _BROKEN = (run.FolderLostError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
 
-_WORDED = (OSError, DeviceLostError, run.JobFailedError)
-"""Errors whose message says enough: a traceback would add nothing."""
+_WORDED = (
+    *(BertScoreError, OSError, KeyboardInterrupt),
+    *(run.JobFailedError, run.WorkersDiedError),
+)
+"""Errors whose message says enough. Their traceback is shown only with `--debug`."""
 
 _CONTINUES = "Finished parts are kept, and the same command continues from there."
 
@@ -87,9 +91,9 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
 {commands}
 
-Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
-errors on standard error). `bertscore-beam COMMAND --help` shows the daily options of a command,
-`--help-all` all of them.
+Every command takes --json (one JSON document on standard output), --quiet (only warnings and errors
+on standard error) and --debug (the traceback of an error, too). `bertscore-beam COMMAND --help`
+shows the daily options of a command, `--help-all` all of them.
 """
 
 
@@ -154,6 +158,9 @@ def perform(words: Sequence[str]) -> int:
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
+    is_worded = isinstance(error, _WORDED)
+    if manner().debug or not is_worded:
+        print(_words("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     continues = (
         run.NOTHING_KEPT if run.NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
     )
@@ -168,8 +175,7 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
     elif isinstance(error, NotBegunError):
         words += "\nNothing was begun. Run the same command again when it can be reached."
     elif not isinstance(error, run.FolderLostError):
-        if not isinstance(error, _WORDED):
-            logging.getLogger(__name__).error("unexpected error", exc_info=error)
+        if not is_worded:
             words = _words(_cause(error))
         words = f"the {'job' if is_job else 'command'} stopped: {words}"
         if is_job:

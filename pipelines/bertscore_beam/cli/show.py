@@ -17,7 +17,7 @@ from bertscore_beam.options import split_arguments
 from bertscore_beam.run import Outcome, Shown, escape_json, escape_line, plain, printed
 from bertscore_core.errors import escape_text
 
-# How a command prints: `--json` and `--quiet`, which every command takes.
+# How a command prints: `--json`, `--quiet` and `--debug`, which every command takes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +27,18 @@ class Manner:
     Attributes:
         json: Standard output is one JSON document, also if the command fails.
         quiet: Standard error has warnings and errors only.
+        debug: Standard error has the traceback of every error.
     """
 
     json: bool = False
     quiet: bool = False
+    debug: bool = False
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> "Manner":
         """Read the manner from a command line; what follows `--` is Beam's."""
         own, _ = split_arguments(arguments)
-        return cls(json="--json" in own, quiet="--quiet" in own)
+        return cls(json="--json" in own, quiet="--quiet" in own, debug="--debug" in own)
 
 
 _MANNER = ContextVar("manner", default=Manner())  # noqa: B039 - it is frozen

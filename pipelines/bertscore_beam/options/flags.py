@@ -21,6 +21,7 @@ FILE_ONLY = frozenset({"beam", "beam_scoring"})
 COMMON_FLAGS = {
     "json": "print one JSON document on standard output, also if the command fails",
     "quiet": "print only warnings and errors on standard error",
+    "debug": "print the traceback of an error, too, with those of the workers",
 }
 """Flags of every command. They say how it prints and are no options: no file has them."""
 

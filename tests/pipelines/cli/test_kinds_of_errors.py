@@ -150,6 +150,28 @@ def test_a_model_that_a_worker_cannot_load_cannot_work(
     assert "the same command continues" not in said
 
 
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_debug_shows_where_every_command_ended(command, ran):
+    words = [*command.split(), "--no-such-flag", "token=not-to-be-shown"]
+    told = ran(words, cli.UNUSABLE).err
+    shown = ran([*words, "--debug"], cli.UNUSABLE).err
+    assert "Traceback" not in told
+    assert shown.endswith(told)
+    assert re.search(r'Traceback.+File ".+flags.py", line \d+.+ConfigError: unknown arg', shown, re.S)
+    assert "not-to-be-shown" not in shown
+
+
+@pytest.mark.model
+@pytest.mark.job
+def test_debug_shows_where_a_worker_ended(dump, tmp_path, tiny_folder, ran):
+    folder = shutil.copytree(tiny_folder("bert"), tmp_path / "model")
+    changed_weights(lose_one)(folder)
+    flags = ("--input", dump, "--output", tmp_path / "out", "--model", folder, "--num-layers", 2)
+    said = ran(["score", *flags, "--device", "cpu", "--debug"], cli.UNUSABLE).err
+    assert re.search(r'File ".+encoder.py", line \d+, in load_encoder', said)
+    assert re.search(r"^bertscore-beam: .+1 parameters are missing", said, re.M)
+
+
 @pytest.mark.model
 @pytest.mark.process
 @pytest.mark.long
