@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from bertscore_beam.crawl import PAGE_WORDS, WordLimits, check_installed
+from bertscore_beam.crawl import PAGE_WORDS, SUFFIXES, WordLimits, check_installed, list_files_of
+from bertscore_beam.files import is_missing
 from bertscore_beam.options import NAMES, ScoringOptions, check_value
 from bertscore_core.errors import ConfigError
 
@@ -166,6 +167,11 @@ class BaselineOptions(ScoringOptions):
         for name in _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",):
             is_default = getattr(self, name) == getattr(BaselineOptions, name)
             self._check(name, is_default, without_effect, "Leave it out.")
+
+    def check_input(self) -> None:
+        """Check paths of sentences."""
+        paths = [given.partition("=")[2] for given in self.sentences]
+        list_files_of([path for path in paths if is_missing(path)], suffixes=SUFFIXES)
 
     def check_packages(self) -> None:
         """Check for those that read pages, if pages are read."""

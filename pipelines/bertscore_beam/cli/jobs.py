@@ -3,15 +3,13 @@
 Each imports its own job when it is called: another one may need packages that are not installed.
 """
 
-import glob
 import os
 from dataclasses import replace
 from pathlib import PurePath
 
 from bertscore_beam import run
 from bertscore_beam.cli.show import manner, named, report, say, warn
-from bertscore_beam.crawl import SUFFIXES, list_files_of
-from bertscore_beam.dump import expand_inputs, write_line_files
+from bertscore_beam.dump import write_line_files
 from bertscore_beam.files import before_work, mask_credentials, reaching
 from bertscore_beam.options import DumpOptions, ImportOptions, RunOptions, ScoreOptions
 from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
@@ -20,8 +18,8 @@ from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
 def run_command(job: str, options: RunOptions) -> int:
     """Run a job and print its outcome; return the exit status."""
     options.check_packages()
-    if not (options.print_job or options.beam):
-        _check_input(options)
+    if not (options.print_job or options.beam):  # a runner may not see this machine
+        options.check_input()
     if isinstance(options, ScoreOptions) and options.candidates and not options.print_job:
         return report(_score_lines(job, options))
     return report(_outcome_of(job, options))
@@ -77,24 +75,6 @@ def _outcome_of(job: str, options: RunOptions) -> run.Outcome:
             "machine. That is not faster, and each worker takes the memory of a model."
         )
     return run.run_job(named(job), options, say, quiet=manner().quiet)
-
-
-def _check_input(options: RunOptions) -> None:
-    """Refuse a local path that is not there now: before Beam and the model take their seconds.
-
-    Not where a runner is named: it may not see this machine, which its own checks say.
-    """
-    for name in ("input", "references", "judgements"):
-        for path in filter(_is_missing, getattr(options, name, ())):
-            expand_inputs([path], input_format=getattr(options, "input_format", "auto"))
-    paths = [given.partition("=")[2] for given in getattr(options, "sentences", ())]
-    for path in filter(_is_missing, paths):
-        list_files_of([path], suffixes=SUFFIXES)
-
-
-def _is_missing(path: str) -> bool:
-    is_there = "://" in path or os.path.lexists(path)
-    return not is_there and next(glob.iglob(path, recursive=True), None) is None
 
 
 def _warn_of_output(options: ScoreOptions | ImportOptions) -> None:

@@ -60,6 +60,16 @@ from .inputs import (
     partitions_of as partitions_of,
     with_partitions as with_partitions,
 )
+from .languages import (
+    NO_CODE as NO_CODE,
+    NO_LANGUAGE as NO_LANGUAGE,
+    by_name as by_name,
+    count_other_scripts as count_other_scripts,
+    is_code as is_code,
+    language_of as language_of,
+    scripts_of as scripts_of,
+    words_for as words_for,
+)
 from .parquet import (
     SIGNATURE_KEY as SIGNATURE_KEY,
     SIGNATURES_KEY as SIGNATURES_KEY,
@@ -96,6 +106,7 @@ from .read_rows import (
     read_split as read_split,
     read_text as read_text,
 )
+from .reasons import Reason as Reason
 from .splits import (
     MOST_RUNS as MOST_RUNS,
     MOST_SPLIT_BYTES as MOST_SPLIT_BYTES,
@@ -120,25 +131,16 @@ from .text.text_source import (
 )
 from .text.to_parquet import write_line_files as write_line_files, write_rows as write_rows
 from .texts import (
-    NO_CODE as NO_CODE,
-    NO_LANGUAGE as NO_LANGUAGE,
-    Reason as Reason,
     Rows as Rows,
     Text as Text,
     UnreadableText as UnreadableText,
-    by_name as by_name,
     candidate_reason as candidate_reason,
-    count_other_scripts as count_other_scripts,
-    is_code as is_code,
-    language_of as language_of,
     languages_of as languages_of,
     only_strings as only_strings,
     reference_reason as reference_reason,
     reference_texts as reference_texts,
-    scripts_of as scripts_of,
     texts_from_column as texts_from_column,
     values_as_text as values_as_text,
-    words_for as words_for,
 )
 from .types import (
     Batches as Batches,

@@ -18,9 +18,9 @@ from bertscore_beam import files
 from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
+from bertscore_beam.dump.lines import LINE_COLUMN, without_lines
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
-from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import roots_of
 from bertscore_beam.dump.inputs import of_one_version, with_partitions
+from bertscore_beam.dump.lines import Lines, take_lines
 from bertscore_beam.dump.parquet import read_parquet
 from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.text.parsers import Lines, take_lines
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows
 

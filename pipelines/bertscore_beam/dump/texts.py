@@ -1,151 +1,24 @@
-"""Read texts from Arrow columns; say why texts cannot be scored, and which language they are in."""
+"""Read texts from Arrow columns, and say why texts cannot be scored."""
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields, column_of, is_list
-
-if TYPE_CHECKING:
-    from bertscore_beam.dump.text.parsers import Lines
-    from bertscore_core.tokens import IntArray
+from bertscore_beam.dump.languages import NO_LANGUAGE, language_of
+from bertscore_beam.dump.lines import Lines
+from bertscore_beam.dump.reasons import Reason
+from bertscore_core.tokens import IntArray
 
 _T = TypeVar("_T")
-
-# Language codes: how they are written, and what stands for a value that is none.
-
-NO_LANGUAGE = ""
-"""Stands for the language of a row that has none: a null, or a blank text."""
-
-NO_CODE = "?"
-"""Stands for every value that cannot be a language code, so that no text of the dump is shown."""
-
-_CODE = re.compile(r"[a-z0-9]{1,12}([_-][a-z0-9]{1,12}){0,3}")
-
-
-def is_code(text: str) -> bool:
-    """Tell whether a text in lower case can be a language code, such as en or zh-hans-cn."""
-    return _CODE.fullmatch(text) is not None
-
-
-def language_of(value: object) -> str:
-    """Return the language of a value: its code in lower case, `NO_LANGUAGE` or `NO_CODE`."""
-    if value is None:
-        return NO_LANGUAGE
-    if not isinstance(value, str):
-        return NO_CODE
-    if not value or value.isspace():
-        return NO_LANGUAGE
-    code = value.lower()
-    return code if is_code(code) else NO_CODE
-
-
-def words_for(language: str) -> str:
-    """Return the name of a language for people."""
-    return {NO_LANGUAGE: "(none)", NO_CODE: "(no language code)"}.get(language, language)
-
-
-def by_name(languages: Iterable[str]) -> list[str]:
-    """Return languages in the order in which they are shown: codes first, then the others."""
-    return sorted(languages, key=lambda name: (name in (NO_LANGUAGE, NO_CODE), name))
-
-
-# Tell whether texts are plainly in another script than a language is written in.
-#
-# Letters are counted by their Unicode script. A text counts as one of another script if it has
-# enough letters, and most of them are in no script of the language: a name or a quotation in
-# another script does not make it one, nor do digits, punctuation and emoji, which are no letters.
-
-_LEAST_LETTERS = 8
-"""Letters below which a text says nothing: a single name or an abbreviation."""
-
-_MOST_FOREIGN = 3
-"""A text is of another script if more than 2 of 3 letters are in no script of the language."""
-
-_MOST_CHARACTERS = 300
-"""Characters that are looked at, from the start of a text."""
-
-_LATIN = ("Latin",)
-_OTHER_SCRIPTS: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("ba", "be", "bg", "ce", "cv", "kk", "ky", "mk", "mn", "ru", "tg", "tt", "uk"),
-                    ("Cyrillic",)),
-    **dict.fromkeys(("ar", "azb", "fa", "lah", "pnb", "ur"), ("Arabic",)),
-    **dict.fromkeys(("hi", "mr", "ne", "new"), ("Devanagari",)),
-    **dict.fromkeys(("bn", "bpy"), ("Bengali",)),
-    **dict.fromkeys(("bs", "sh", "sr", "uz", "az"), ("Latin", "Cyrillic")),
-    **dict.fromkeys(("zh", "zh-cn", "zh-tw"), ("Han", "Bopomofo")),
-    "el": ("Greek",),
-    "gu": ("Gujarati",),
-    "he": ("Hebrew",),
-    "hy": ("Armenian",),
-    "ja": ("Han", "Hiragana", "Katakana"),
-    "ka": ("Georgian",),
-    "kn": ("Kannada",),
-    "ko": ("Hangul", "Han"),
-    "ml": ("Malayalam",),
-    "my": ("Myanmar",),
-    "pa": ("Gurmukhi", "Arabic"),
-    "ta": ("Tamil",),
-    "te": ("Telugu",),
-    "th": ("Thai",),
-}  # fmt: skip
-"""Scripts of the registry's languages that are not written in Latin letters alone."""
-
-
-def scripts_of(language: str) -> Sequence[str]:
-    """Return the Unicode scripts that a language of the registry is written in."""
-    return _OTHER_SCRIPTS.get(language.lower(), _LATIN)
-
-
-def count_other_scripts(texts: Sequence[str], language: str) -> int:
-    """Count the texts that are plainly in another script than a language is written in."""
-    scripts = scripts_of(language)
-    if scripts == _LATIN:
-        texts = [text for text in texts if not text.isascii()]
-    if not texts:
-        return 0
-    column = pa.array([text[:_MOST_CHARACTERS] for text in texts], pa.string())
-    letters = pc.count_substring_regex(column, r"\pL")
-    own = "".join(rf"\p{{{script}}}" for script in scripts)
-    fitting = pc.count_substring_regex(column, f"[{own}]")
-    foreign = pc.less(pc.multiply(fitting, _MOST_FOREIGN), letters)
-    enough = pc.greater_equal(letters, _LEAST_LETTERS)
-    return int(pc.sum(pc.and_(foreign, enough)).as_py() or 0)
-
-
-class Reason(StrEnum):
-    """Why a row has no scores, or scores to be careful with; the values of bertscore_error."""
-
-    NULL_CANDIDATE = "null_candidate"
-    NO_CANDIDATES = "no_candidates"
-    NULL_REFERENCE = "null_reference"
-    NO_REFERENCES = "no_references"
-    INVALID_UTF8 = "invalid_utf8"
-    NOT_TEXT = "not_text"
-    NULL_LANGUAGE = "null_language"
-    UNKNOWN_LANGUAGE = "unknown_language"
-    LANGUAGE_WITHOUT_SETTING = "language_without_setting"
-    LANGUAGE_WITHOUT_BASELINE = "language_without_baseline"
-    TOO_LONG = "too_long"
-    NO_IDF_GROUP = "no_idf_group"
-    NO_IDF_TABLE = "no_idf_table"
-    NO_WEIGHTED_TOKEN = "no_weighted_token"
-    ONLY_SPECIAL_TOKENS = "only_special_tokens"
-    COUNTED_AS_EMPTY = "counted_as_empty"
-    EMPTY_CANDIDATE = "empty_candidate"
-    EMPTY_REFERENCE = "empty_reference"
-    BAD_LINE = "bad_line"
-    TYPE_DRIFT = "type_drift"
-    LINE_TOO_LONG = "line_too_long"
 
 
 class UnreadableText(Enum):
@@ -292,7 +165,7 @@ def languages_of(column: pa.ChunkedArray) -> list[str]:
     return [NO_LANGUAGE if index is None else names[index] for index in encoded.indices.to_pylist()]
 
 
-def _others(texts: Sequence[Text], rows: "IntArray") -> list[list[Text] | None]:
+def _others(texts: Sequence[Text], rows: IntArray) -> list[list[Text] | None]:
     """Return the other readable texts of the input row of each text, whose positions ascend."""
     bounds = np.flatnonzero(np.diff(rows, prepend=-1, append=-1)).tolist()
     groups = [texts[start:stop] for start, stop in pairwise(bounds)]
@@ -317,8 +190,8 @@ class Rows:
 
     table: pa.Table
     fields: TableFields
-    lines: "Lines | None" = None
-    numbers: "IntArray | None" = None
+    lines: Lines | None = None
+    numbers: IntArray | None = None
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -334,7 +207,7 @@ class Rows:
         return [column_of(self.table, name) for name in self.fields.candidates]
 
     @cached_property
-    def input_rows(self) -> "IntArray":
+    def input_rows(self) -> IntArray:
         """Position of the input row of each row. Shape (N,)."""
         return np.arange(len(self)) if self.numbers is None else self.numbers
 

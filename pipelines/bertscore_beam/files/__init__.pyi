@@ -28,6 +28,7 @@ from .paths import (
     MOST_IN_FLIGHT as MOST_IN_FLIGHT,
     TEMPORARY_PREFIX as TEMPORARY_PREFIX,
     absolute as absolute,
+    is_missing as is_missing,
     is_remote as is_remote,
     is_utf8 as is_utf8,
     join as join,

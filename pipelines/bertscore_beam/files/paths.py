@@ -5,6 +5,7 @@ reading). Paths are taken literally: a name with `*`, `?`, `[`, `::` or `#` in i
 name. Only `find.py` knows patterns. No error message holds credentials.
 """
 
+import glob
 import os
 import posixpath
 import re
@@ -193,6 +194,12 @@ def join(root: str, *parts: str) -> str:
 def is_remote(path: str) -> bool:
     """Tell whether a path is not on a local disk."""
     return not isinstance(resolve(path)[0], LocalFileSystem)
+
+
+def is_missing(path: str) -> bool:
+    """Tell whether a path of this machine, or a glob, has no file now."""
+    is_there = "://" in path or os.path.lexists(path)
+    return not is_there and next(glob.iglob(path, recursive=True), None) is None
 
 
 def protocols(fs: AbstractFileSystem) -> frozenset[str]:

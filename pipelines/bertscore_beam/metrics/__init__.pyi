@@ -1,13 +1,12 @@
 """Metrics of other libraries beside BERTScore: of rows, and of all rows as one corpus."""
 
+from .metric import Metric as Metric
+from .processes import MetricProcesses as MetricProcesses, columns_of as columns_of
 from .rouge import RougeL as RougeL
 from .sacre import SacreMetric as SacreMetric
 from .table import (
     CORPUS_METRICS as CORPUS_METRICS,
-    Metric as Metric,
-    MetricProcesses as MetricProcesses,
     check_metrics as check_metrics,
-    columns_of as columns_of,
     corpus_score as corpus_score,
     described as described,
     identity_of as identity_of,

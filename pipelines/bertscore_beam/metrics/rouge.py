@@ -11,8 +11,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
 from sacrebleu.metrics.bleu import BLEU
 
+from bertscore_beam.metrics.metric import base_of, exceeds
 from bertscore_beam.metrics.sacre import tokenizer_of
-from bertscore_beam.metrics.table import base_of, exceeds
 from bertscore_core.stats import Doubles
 
 # rouge-score's own tokenizer drops whatever is no Latin letter without accents, or digit. Of texts

@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from bertscore_beam.metrics.table import base_of, exceeds
+from bertscore_beam.metrics.metric import base_of, exceeds
 from bertscore_core.stats import Doubles
 
 # **Languages.** BLEU takes the tokenizer that sacreBLEU chooses for Chinese, Japanese and Korean,

@@ -1,48 +1,24 @@
-"""The table of metrics, what is checked before a run, and processes that compute them.
+"""The table of metrics, what is checked before a run, and how rows are scored.
 
 A metric is a class with `rows` and `signatures`, and with `corpus` where the score of a corpus is
 not the mean of its rows. To add one, write it, and name it in `metric_of` here and in `METRICS` of
 `dump/columns.py`.
 """
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from bertscore_beam.dump import METRIC_COUNTS, METRICS, scripts_of
-from bertscore_beam.run import Pool
+from bertscore_beam.dump import METRIC_COUNTS, scripts_of
+from bertscore_beam.metrics.metric import Metric, base_of
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import Doubles
-
-
-class Metric(Protocol):
-    """A metric for texts of one language."""
-
-    def rows(
-        self, candidates: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> tuple[Doubles, npt.NDArray[np.int64]]:
-        """Score each row on its own, against one or more references.
-
-        Returns:
-            Scores on the scale of the library, NaN where it has none, shape (N,); and counts that
-            add up to those of a corpus, shape (N, K).
-        """
-
-    def is_too_long(self, candidate: str, references: Sequence[str]) -> bool:
-        """Tell whether a row would take more than some 5 seconds of a core."""
-
-    def signatures(self, *, listed: bool = False) -> tuple[str, str]:
-        """Return how the score of a corpus, and those of rows, are made."""
-
 
 _PACKAGES = {"sacrebleu": "sacrebleu", "rouge_score": "rouge-score"}
 _CUTTERS = {"ja": ("MeCab", "ja"), "ko": ("mecab_ko", "ko")}
@@ -70,11 +46,6 @@ def metric_of(name: str, language: str = "") -> Metric:
     from bertscore_beam.metrics.sacre import SacreMetric  # an extra
 
     return SacreMetric(name, language)
-
-
-def base_of(language: str) -> str:
-    """Return the language of a code such as zh-Hans."""
-    return language.lower().replace("_", "-").split("-")[0]
 
 
 def check_metrics(
@@ -154,16 +125,6 @@ def _score_rows(
     return scores, counts
 
 
-def exceeds(
-    most: int, words_of: Callable[[str], int], candidate: str, references: Sequence[str]
-) -> bool:
-    """Tell whether the words of a candidate times those of its references are more than `most`."""
-    # A word has at least one character, so that few rows are cut into words twice.
-    if len(candidate) * sum(map(len, references)) <= most:
-        return False
-    return words_of(candidate) * sum(map(words_of, references)) > most
-
-
 @lru_cache(maxsize=1024)
 def label_of(name: str, language: str) -> str:
     """Return the name under which the rows of a metric are added up.
@@ -216,95 +177,3 @@ def signature_words(signature: str | Mapping[str, str]) -> str:
     for language, own in signature.items():
         languages.setdefault(own, []).append(language)
     return "; ".join(f"{', '.join(names)}: {own}" for own, names in languages.items())
-
-
-_AT_ONCE = 200
-"""Rows that a process scores at a time: a fraction of a second."""
-_MOST_PROCESSES = 8
-
-
-class MetricProcesses:
-    """Processes that score rows with metrics while the device encodes others. Threads share them.
-
-    They end with the process that made them.
-    """
-
-    def __init__(self, names: Sequence[str], sharing: int | None = None) -> None:
-        """Make them; they start when there is work.
-
-        Args:
-            names: Some of `METRICS`.
-            sharing: How many such sets share the cores of this machine; None for one a core.
-        """
-        self.names = tuple(names)
-        cores = os.cpu_count() or 1
-        number = max(1, min(cores // (sharing or cores) - 1, _MOST_PROCESSES))
-        self.pool = Pool(number, restarts=1)
-        self._threads = ThreadPoolExecutor(number)
-
-    def begin(
-        self,
-        candidates: Sequence[Any],
-        references: Sequence[Any],
-        rows: npt.NDArray[np.int64],
-        language_of: Callable[[int], str],
-    ) -> Callable[[], dict[str, pa.Array]]:
-        """Begin to score some rows of a table, and return what waits for their columns.
-
-        Args:
-            candidates: The texts of all N rows of the table.
-            references: The references of each.
-            rows: Positions of the rows to score. Shape (M,).
-            language_of: Returns the language of a row.
-        """
-        by_language: dict[str, list[int]] = {}
-        for row in rows.tolist():
-            by_language.setdefault(language_of(row), []).append(row)
-        pieces = [
-            (language, own[first : first + _AT_ONCE])
-            for language, own in by_language.items()
-            for first in range(0, len(own), _AT_ONCE)
-        ]
-        waiting = [
-            self._threads.submit(
-                self.pool.ask,
-                score_rows,
-                self.names,
-                language,
-                [candidates[row] for row in own],
-                [list(references[row]) for row in own],
-            )
-            for language, own in pieces
-        ]
-
-        def wait() -> dict[str, pa.Array]:
-            done = [future.result() for future in waiting]
-            order = np.array([row for _, own in pieces for row in own], dtype=np.int64)
-            return columns_of(self.names, len(candidates), order, done)
-
-        return wait
-
-
-def columns_of(
-    names: Sequence[str],
-    number: int,
-    rows: npt.NDArray[np.int64],
-    scored: Sequence[Sequence[tuple[Doubles, npt.NDArray[np.int64]]]],
-) -> dict[str, pa.Array]:
-    """Return the columns of metrics: of M rows of a table of N, scored in pieces, in their order.
-
-    A row without a score is null in both columns of a metric.
-    """
-    made: dict[str, pa.Array] = {}
-    for place, name in enumerate(names):
-        values = np.full(number, np.nan)
-        values[rows] = np.concatenate([np.zeros(0), *(piece[place][0] for piece in scored)])
-        missing = np.isnan(values)
-        made[METRICS[name]] = pa.array(values, mask=missing)
-        if name in METRIC_COUNTS:
-            lists: list[list[int] | None] = [None] * number
-            counts = [own for piece in scored for own in piece[place][1].tolist()]
-            for row, own in zip(rows.tolist(), counts, strict=True):
-                lists[row] = None if missing[row] else own
-            made[METRIC_COUNTS[name]] = pa.array(lists, pa.list_(pa.int64()))
-    return made

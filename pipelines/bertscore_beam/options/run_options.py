@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from bertscore_beam.dump import is_code
-from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, mask_credentials
+from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, mask_credentials
 from bertscore_beam.options.declare import COLUMNS, Options
 from bertscore_beam.options.values import check_value, load_yaml, plain_value
 from bertscore_core.errors import ConfigError
@@ -179,6 +179,18 @@ class RunOptions(Options):
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
         self._check_least(workers=1, restarts=0)
+
+    def check_input(self) -> None:
+        """Refuse a local path that is not there now: before Beam and the model take their seconds.
+
+        Raises:
+            InputError: Nothing is there.
+        """
+        from bertscore_beam.dump import expand_inputs  # here, since it takes time to import
+
+        for name in ("input", "references", "judgements"):
+            for path in filter(is_missing, getattr(self, name, ())):
+                expand_inputs([path], input_format=getattr(self, "input_format", "auto"))
 
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""

@@ -87,7 +87,7 @@ class PairScore(NamedTuple):
         truncated: Whether a text was cut to the maximum length.
         windows: Windows of the text with the most of them, if long texts are scored in windows.
         error: Why there are no scores, or why to check them: a value of
-            `bertscore_beam.dump.texts.Reason`.
+            `bertscore_beam.dump.reasons.Reason`.
         signature: How the scores were made, if that depends on the language of the pair.
     """
 

@@ -9,7 +9,7 @@ from operator import add
 from typing import Any, TypeAlias
 
 from bertscore_beam.dump import Split, by_name, words_for
-from bertscore_beam.dump.text import fewer_names
+from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.records.record import PartRecord
 from bertscore_core import ScoreSummary
 from bertscore_core.stats import caveats_of_values

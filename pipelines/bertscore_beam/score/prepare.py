@@ -16,7 +16,7 @@ from importlib.metadata import version
 from itertools import chain
 
 from bertscore_beam import dump, records, run
-from bertscore_beam.dump.text import PARSER
+from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.files import absolute, join, list_files, mask_credentials, reaching
 from bertscore_beam.idf import IdfTables, load_idf, table_fields
 from bertscore_beam.metrics import check_metrics, identity_of

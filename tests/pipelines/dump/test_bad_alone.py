@@ -16,7 +16,8 @@ from aiohttp import ClientPayloadError
 from botocore.exceptions import ClientError, ResponseStreamingError
 
 from bertscore_beam import dump
-from bertscore_beam.dump.text import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY, open_text
+from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY
+from bertscore_beam.dump.text import open_text
 from bertscore_beam.options import ScoreOptions
 from bertscore_core.errors import ConfigError, InputError
 from tests.pipelines.dump.text.convert import text_file

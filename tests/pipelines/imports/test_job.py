@@ -10,7 +10,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import IMPORTS_FOLDER
-from bertscore_beam.dump.text import LINE_COLUMN, take_lines
+from bertscore_beam.dump.lines import LINE_COLUMN, take_lines
 from tests.support.dumps import write_dump
 from tests.support.powers import shut
 

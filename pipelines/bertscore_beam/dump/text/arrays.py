@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.dump.text import parsers
+from bertscore_beam.dump.lines import BadLine, Places
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.dump.text.schema import LARGEST, LARGEST_UNSIGNED, SMALLEST, in_words, kind_of
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import is_utf8
 
 _NULL = type(None)
@@ -108,7 +109,7 @@ class Found:
 
     names: Sequence[str] = ()
     lists: Sequence[str] = ()
-    bad: dict[int, parsers.BadLine] = field(default_factory=dict)
+    bad: dict[int, BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
     drifts: Drifts = field(default_factory=dict)
 
@@ -122,7 +123,7 @@ class Found:
         objects: Sequence[dict[str, Any]],
         fields: Iterable[pa.Field],
         path: Path,
-        places: parsers.Places,
+        places: Places,
     ) -> list[pa.Array]:
         """Return the members of objects as arrays, and note those that are no columns."""
         fields = list(fields)
@@ -143,7 +144,7 @@ class Found:
         ]
 
     def _array(
-        self, values: Sequence[Any], field: pa.Field, path: Path, places: parsers.Places
+        self, values: Sequence[Any], field: pa.Field, path: Path, places: Places
     ) -> pa.Array:
         kind = field.type
         if _is_json(field):
@@ -187,12 +188,7 @@ class Found:
         return True
 
     def _only(
-        self,
-        wanted: type,
-        values: Sequence[Any],
-        kind: pa.DataType,
-        path: Path,
-        places: parsers.Places,
+        self, wanted: type, values: Sequence[Any], kind: pa.DataType, path: Path, places: Places
     ) -> Sequence[Any]:
         if set(map(type, values)) <= {wanted, _NULL}:
             return values
@@ -206,15 +202,15 @@ class Found:
         if may_be_list and _is_list_of_texts(value):
             self.drifts.setdefault(path, set()).add(_TEXTS)
             return
-        message = f"column {_shown(path)!r}: got {parsers.in_words(value)}; expected {kind}"
+        message = f"column {_shown(path)!r}: got {in_words(value)}; expected {kind}"
         self._refuse(value, path, place, Reason.TYPE_DRIFT, message)
 
     def _refuse(self, value: Any, path: Path, place: int, reason: Reason, message: str) -> None:
         """Refuse the row of a value that cannot be stored, or else only note it."""
         if self.is_named(path):
-            self.bad.setdefault(place, parsers.BadLine(reason=reason, message=message))
+            self.bad.setdefault(place, BadLine(reason=reason, message=message))
         else:
-            self.drifts.setdefault(path, set()).add(parsers.kind_of(value))
+            self.drifts.setdefault(path, set()).add(kind_of(value))
 
 
 def object_arrays(
@@ -250,7 +246,7 @@ def text_arrays(
         squared += cells[start:stop] if width == wanted else [None] * wanted
         if width not in (wanted, None):
             message = f"got {width} fields; expected {wanted}"
-            found.bad[row] = parsers.BadLine(reason=Reason.BAD_LINE, message=message)
+            found.bad[row] = BadLine(reason=Reason.BAD_LINE, message=message)
         start = stop
     whole = squared or cells
     return [pa.array(whole[column::wanted], pa.string()) for column in range(wanted)], found
@@ -282,11 +278,7 @@ def _is_of(value: Any, kind: pa.DataType) -> bool:
     if isinstance(value, bool) or pa.types.is_boolean(kind):
         return isinstance(value, bool) and pa.types.is_boolean(kind)
     if pa.types.is_integer(kind):
-        low, high = (
-            (parsers.SMALLEST, parsers.LARGEST)
-            if pa.types.is_int64(kind)
-            else (0, parsers.LARGEST_UNSIGNED)
-        )
+        low, high = (SMALLEST, LARGEST) if pa.types.is_int64(kind) else (0, LARGEST_UNSIGNED)
         return isinstance(value, int) and low <= value <= high
     return isinstance(value, float) or (isinstance(value, int) and _is_double(value))
 

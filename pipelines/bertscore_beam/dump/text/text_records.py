@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertscore_beam.dump.inputs import Format
-from bertscore_beam.dump.text.parsers import BadLine, Records, parse_csv, parse_json, parse_raw
-from bertscore_beam.dump.texts import Reason
+from bertscore_beam.dump.lines import BadLine
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.dump.text.parsers import Records, parse_csv, parse_json, parse_raw
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Size of the largest record that is read. A larger one is a rejected row."""

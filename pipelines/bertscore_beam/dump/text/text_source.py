@@ -17,8 +17,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bertscore_beam.dump import inputs
+from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import reachable
-from bertscore_beam.dump.text.parsers import PARSER
 from bertscore_beam.files import is_web, mask_credentials, open_source, resolve, source_size
 from bertscore_core.errors import InputError
 

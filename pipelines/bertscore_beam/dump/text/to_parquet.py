@@ -13,12 +13,23 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import text_field
 from bertscore_beam.dump.inputs import Format, cut_name, format_of
+from bertscore_beam.dump.lines import (
+    LINE_COLUMN,
+    LINE_TYPE,
+    MOST_DROPPED,
+    OTHER_FIELDS,
+    PARSER,
+    PARSER_KEY,
+    SOURCE_KEY,
+    BadLine,
+)
+from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text import parsers
 from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, widened
+from bertscore_beam.dump.text.schema import infer_schema
 from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
-from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files import absolute, join, mask_credentials
 from bertscore_core.errors import InputError
 
@@ -113,11 +124,11 @@ def _columns(text: TextFile, first: parsers.Records | None) -> pa.Schema:
         schema = _json_schema(text, first)
     else:
         schema = pa.schema([text_field(column) for column in text.columns])
-    taken = [name for name in schema.names if name.partition(".")[0] == parsers.LINE_COLUMN]
+    taken = [name for name in schema.names if name.partition(".")[0] == LINE_COLUMN]
     if taken:
         raise InputError(
             f"{mask_credentials(text.path)!r} has a column of a name that is ours: got "
-            f"{taken[0]!r}; expected other names than {parsers.LINE_COLUMN!r}. Rename it."
+            f"{taken[0]!r}; expected other names than {LINE_COLUMN!r}. Rename it."
         )
     return schema
 
@@ -147,7 +158,7 @@ def _json_schema(text: TextFile, first: parsers.Records) -> pa.Schema:
     rows = [row for row in first.rows if row is not None]
     start = first.data.lstrip()[:2]
     if rows and start not in (b"[\n", b"[\r"):  # an array with an object a line
-        return _fitting(parsers.infer_schema(rows), rows, text)
+        return _fitting(infer_schema(rows), rows, text)
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
         b"{": ("an object over several lines", "Convert it: jq -c . FILE > dump.jsonl"),
@@ -166,10 +177,10 @@ def _fitting(schema: pa.Schema, rows: list[Any], text: TextFile) -> pa.Schema:
 
 def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     # Numbers that rise, by steps that are alike.
-    rising = {f"{parsers.LINE_COLUMN}.{name}": "DELTA_BINARY_PACKED" for name in ("byte", "line")}
+    rising = {f"{LINE_COLUMN}.{name}": "DELTA_BINARY_PACKED" for name in ("byte", "line")}
     return pq.ParquetWriter(
         sink,
-        with_line_column(schema).with_metadata({parsers.PARSER_KEY: parsers.PARSER}),
+        with_line_column(schema).with_metadata({PARSER_KEY: PARSER}),
         compression="zstd",
         use_dictionary=False,  # zstd finds what repeats
         column_encoding=rising,
@@ -197,7 +208,7 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 def with_line_column(schema: pa.Schema) -> pa.Schema:
     """Return the columns of a file with `LINE_COLUMN` behind them."""
-    return schema.append(pa.field(parsers.LINE_COLUMN, parsers.LINE_TYPE, nullable=False))
+    return schema.append(pa.field(LINE_COLUMN, LINE_TYPE, nullable=False))
 
 
 def to_table(
@@ -215,12 +226,10 @@ def to_table(
 
 
 def _line_array(
-    records: parsers.Records, bad: dict[int, parsers.BadLine], dropped: dict[int, set[str]]
+    records: parsers.Records, bad: dict[int, BadLine], dropped: dict[int, set[str]]
 ) -> pa.Array:
     count = len(records.rows)
-    reasons, messages, names = (
-        pa.nulls(count, parsers.LINE_TYPE.field(part).type) for part in (2, 3, 4)
-    )
+    reasons, messages, names = (pa.nulls(count, LINE_TYPE.field(part).type) for part in (2, 3, 4))
     if bad:
         told = [bad.get(row) for row in range(count)]
         reasons = pa.array([line and str(line.reason) for line in told], pa.string())
@@ -229,15 +238,15 @@ def _line_array(
         names = pa.array([_names(dropped.get(row)) for row in range(count)], names.type)
     return pa.StructArray.from_arrays(
         [pa.array(records.offsets), pa.array(records.numbers), reasons, messages, names],
-        fields=list(parsers.LINE_TYPE),
+        fields=list(LINE_TYPE),
     )
 
 
 def _names(dropped: set[str] | None) -> list[str] | None:
     if dropped is None:
         return None
-    first = sorted(dropped)[: parsers.MOST_DROPPED]
-    return first + [parsers.OTHER_FIELDS] * (len(dropped) - len(first))
+    first = sorted(dropped)[:MOST_DROPPED]
+    return first + [OTHER_FIELDS] * (len(dropped) - len(first))
 
 
 # Files with a text a line, candidates in one and references in others, become Parquet files.
@@ -295,10 +304,7 @@ def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
     schema = pa.schema([("candidate", text), ("reference", reference), ("line", pa.int64())])
     if system is not None:
         schema = schema.append(pa.field("system", text))
-    source = {
-        parsers.PARSER_KEY: parsers.PARSER,
-        parsers.SOURCE_KEY: mask_credentials(absolute(paths[0])),
-    }
+    source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(absolute(paths[0]))}
     schema = with_line_column(schema).with_metadata(source)
     numbers, first = np.zeros(len(paths), dtype=np.int64), 1
     rows = zip_longest(*map(_lines, paths), fillvalue=(0, None))
@@ -312,7 +318,7 @@ def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
                 "reference": list(zip(*texts[1:], strict=True)) if several else texts[1],
                 "line": range(first, first + len(some)),
                 "system": [system] * len(some),
-                parsers.LINE_COLUMN: starts,
+                LINE_COLUMN: starts,
             }
             writer.write_table(pa.table({name: columns[name] for name in schema.names}, schema))
             first += len(some)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import Format, InputFile, TextFile, write_rows
-from bertscore_beam.dump.text import PARSER, PARSER_KEY, Lines, read_records, take_lines, to_table
+from bertscore_beam.dump.lines import PARSER, PARSER_KEY, Lines, take_lines
+from bertscore_beam.dump.text import read_records, to_table
 
 
 def text_file(

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump import Notes, json_columns, write_rows
-from bertscore_beam.dump.text import take_lines, text_records, to_parquet
+from bertscore_beam.dump.lines import take_lines
+from bertscore_beam.dump.text import text_records, to_parquet
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
 from tests.support.tables import PAIRS, plan_pairs

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import write_line_files
-from bertscore_beam.dump.text import LINE_COLUMN, text_source, to_parquet
+from bertscore_beam.dump.lines import LINE_COLUMN
+from bertscore_beam.dump.text import text_source, to_parquet
 from bertscore_beam.files import is_refused
 from bertscore_beam.run import temporary_folder
 from bertscore_core.errors import ConfigError, InputError

@@ -17,7 +17,8 @@ import pytest
 import zstandard
 
 from bertscore_beam.dump import TWO_FILES, Format, TextFile, expand_inputs, write_rows
-from bertscore_beam.dump.text import parsers, text_records, text_source, to_parquet
+from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY, Lines, take_lines
+from bertscore_beam.dump.text import text_records, text_source, to_parquet
 from bertscore_beam.files import file_version, write_atomically
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, parse, text_file
@@ -84,12 +85,12 @@ def test_file_says_where_each_row_stood_for_next_to_nothing(tmp_path):
     out = io.BytesIO()
     write_rows(text_file(path), out)
     with pq.ParquetFile(out) as file:
-        assert file.schema_arrow.metadata == {parsers.PARSER_KEY: parsers.PARSER.encode()}
-        assert file.schema_arrow.names == ["candidate", parsers.LINE_COLUMN]
-        assert file.schema_arrow.field(parsers.LINE_COLUMN).type == parsers.LINE_TYPE
+        assert file.schema_arrow.metadata == {PARSER_KEY: PARSER.encode()}
+        assert file.schema_arrow.names == ["candidate", LINE_COLUMN]
+        assert file.schema_arrow.field(LINE_COLUMN).type == LINE_TYPE
         footer = file.metadata
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-        table, lines = parsers.take_lines(file.read())
+        table, lines = take_lines(file.read())
     assert [group.num_rows for group in groups] == [20_000, 20_000, 10_002]
     sizes = [group.column(n).total_compressed_size for group in groups for n in range(1, 6)]
     assert sum(sizes) < 2 * 50_000
@@ -122,7 +123,7 @@ def test_lines_are_told_apart_by_their_digest():
     assert one.digest() == two.digest() != other.digest()
 
 
-def parse_lines(data: bytes) -> parsers.Lines:
+def parse_lines(data: bytes) -> Lines:
     return parse(data, Format.JSONL, pa.schema({"a": pa.int64()}))[1]
 
 
@@ -279,7 +280,8 @@ def peak_mib(path: Path) -> dict:
 import json, re, sys
 import pyarrow.parquet as pq
 from bertscore_beam.dump import write_rows
-from bertscore_beam.dump.text import take_lines
+from bertscore_beam.dump.lines import take_lines
+from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, Lines, PARSER, PARSER_KEY, take_lines
 from tests.pipelines.dump.text.convert import text_file
 path = sys.argv[1]
 def peak():  # that of resource.getrusage begins with the parent's

@@ -1,0 +1,95 @@
+"""Types of JSON columns, found in the first rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from bertscore_beam.files import is_utf8
+
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+LARGEST_UNSIGNED = (1 << 64) - 1
+# Arrow cannot read a schema back that nests deeper than about 60 levels.
+_MAX_DEPTH = 24
+_TOO_DEEP = "too deep"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the values of one place have been so far: the first kind that is not null."""
+
+    kind: str = ""
+    item: "_Seen | None" = None
+    fields: dict[str, "_Seen"] = field(default_factory=dict)
+
+
+def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
+    """Return the columns of some rows, in the order in which they first appear.
+
+    Where values disagree the first one decides, except that numbers with and without a fraction
+    are float64. A column of nulls alone is string. An object that is always empty has no column,
+    nor has what is nested deeper than 24 levels.
+    """
+    whole = _Seen(kind="object")
+    for row in rows:
+        _look(whole, row)
+    return pa.schema(_fields(whole))
+
+
+def in_words(value: Any) -> str:
+    """Name the kind of a value without showing it."""
+    kind = kind_of(value)
+    return {"object": "an object", "list": "a list", "bool": "a boolean", "str": "a string"}.get(
+        kind, "a number"
+    )
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value: one of three for numbers, else the name of its Python type."""
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if SMALLEST <= value <= LARGEST:
+            return "int"
+        return "uint" if 0 <= value <= LARGEST_UNSIGNED else "float"
+    return type(value).__name__
+
+
+_NUMBERS = {
+    frozenset(("int", "float")): "float",
+    frozenset(("int", "uint")): "uint",
+    frozenset(("uint", "float")): "float",
+}
+
+
+def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
+    if value is None:
+        return
+    kind = kind_of(value) if depth <= _MAX_DEPTH else _TOO_DEEP
+    seen.kind = _NUMBERS.get(frozenset((seen.kind, kind)), seen.kind or kind)
+    if seen.kind == kind == "object":
+        for name, inner in value.items():
+            _look(seen.fields.setdefault(name, _Seen()), inner, depth + 1)
+    elif seen.kind == kind == "list":
+        seen.item = seen.item or _Seen()
+        for item in value:
+            _look(seen.item, item, depth + 1)
+
+
+def _fields(seen: _Seen) -> list[pa.Field]:
+    typed = [(name, _type(inner)) for name, inner in seen.fields.items() if is_utf8(name)]
+    return [pa.field(name, kind) for name, kind in typed if kind is not None]
+
+
+def _type(seen: _Seen) -> pa.DataType | None:
+    if seen.kind == _TOO_DEEP:
+        return None
+    if seen.kind == "object":
+        fields = _fields(seen)
+        return pa.struct(fields) if fields else None
+    if seen.kind == "list":
+        item = _type(seen.item or _Seen())
+        return None if item is None else pa.list_(item)
+    simple = {"bool": pa.bool_(), "int": pa.int64(), "uint": pa.uint64(), "float": pa.float64()}
+    return simple.get(seen.kind, pa.string())

@@ -1,0 +1,50 @@
+"""What importing a module loads: what takes seconds, or is an extra, only where it is needed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = sorted(
+    ".".join(path.parent.relative_to(above).parts)
+    for above, package in ((ROOT, "bertscore_core"), (ROOT / "pipelines", "bertscore_beam"))
+    for path in (above / package).rglob("__init__.py")
+)
+PURE = """baseline idf registry signature tokens match.matching stats.agreement stats.estimates
+stats.intervals stats.moments stats.paired stats.scores stats.sums"""
+STEPS = """baseline.extract baseline.layer_moments idf.counting run.at_work run.child run.counters
+run.pool run.text_import score.plan_settings score.steps tune.layer_scores"""
+LAUNCHER = ["bertscore_beam.cli.jobs", "bertscore_beam.score.job", "bertscore_core.scorer_config"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("modules", "forbidden"),
+    [
+        (ROOMS, {"apache_beam", "torch", "transformers"}),
+        ([f"bertscore_core.{name}" for name in PURE.split()], {"apache_beam", "transformers"}),
+        ([f"bertscore_beam.{name}" for name in STEPS.split()], {"apache_beam"}),
+        (LAUNCHER, {"torch", "transformers", "tokenizers"}),
+    ],
+    ids=["faces", "mathematics", "steps", "launcher"],
+)
+def test_importing_them_loads_nothing_that_takes_seconds(modules, forbidden):
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules.keys() & {forbidden!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+EXTRAS = "langcodes pandas pycld2 rouge_score sacrebleu scipy vl_convert"
+NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables idf.job imports.job
+pairs.batches pairs.transform score.job score.rescale"""
+
+
+@pytest.mark.process
+def test_what_needs_no_extra_loads_without_one():
+    """Matplotlib and jinja2 are left in: transformers looks for them by itself."""
+    modules = ", ".join(f"bertscore_beam.{name}" for name in NEED_NONE.split())
+    code = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS!r}.split())); import {modules}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
