@@ -159,10 +159,13 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
 # A table is a folder of files and of a log, which says what of them counts. Its other files hold
 # rows that were changed or deleted.
 
-_LOGS = {"Delta": "_delta_log", "Hudi": ".hoodie", "Iceberg": "metadata"}
 _LOG = re.compile(
-    rf"(?P<folder>(?:.*/)?)(?:{'|'.join(f'(?P<{kind}>{name})' for kind, name in _LOGS.items())})/"
+    r"(?P<folder>(?:.*/)?)"
+    r"(?:(?P<Delta>_delta_log/)|(?P<Iceberg>metadata/)|(?P<Hudi>\.hoodie(?:/|_partition_metadata)))"
 )
+"""What makes a folder one of a table. Hudi has a mark in every folder that has files."""
+_LOGS_ABOVE = ("_delta_log", "metadata")
+"""Logs that may be above a folder with files, and not in it."""
 _ICEBERG = re.compile(r"(v\d|\d+-)[^/]*\.metadata\.json")
 """Names of the files that make a folder of such a name the log of a table."""
 _CURRENT = {
@@ -288,35 +291,37 @@ class Search:
             entries = (listing.list_tree if is_tree else listing.list_folder)(self.fs, folder)
         except OSError as error:
             return error
-        self._find_logs(folder.path, entries)
+        for entry in entries:
+            below = entry.path[len(folder.path) :].lstrip("/")
+            self._note_log(folder.path, below + "/" * (entry.kind == listing.DIRECTORY))
         return entries
 
-    def _find_logs(self, folder: str, entries: Iterable[listing.Entry | None]) -> None:
-        for entry in filter(None, entries):
-            below = entry.path[len(folder) :].lstrip("/")
-            found = _LOG.match(f"{below}/" if entry.kind == listing.DIRECTORY else below)
-            if found is not None:
-                self._logs.add((f"{folder.rstrip('/')}/{found['folder']}", str(found.lastgroup)))
+    def _note_log(self, folder: str, name: str) -> None:
+        """Note the folder whose log a name below another one is, or is in, if it is one."""
+        if (found := _LOG.match(name)) is not None:
+            self._logs.add((f"{folder.rstrip('/')}/{found['folder']}", str(found.lastgroup)))
 
     def _look_above(self, start: str) -> None:
         """Find the logs of tables that the folder where the search begins may be a part of."""
-        path = start.rstrip("/")
-        for _ in range(0 if protocols(self.fs) & listing.WEB else _MOST_ABOVE):
+        above, path = list[str](), posixpath.dirname(start.rstrip("/")).rstrip("/")
+        while path and len(above) < _MOST_ABOVE and not protocols(self.fs) & listing.WEB:
+            above.append(path)
             path = posixpath.dirname(path).rstrip("/")
-            if not path:
-                return
-            names = [f"{path}/{name}" for name in _LOGS.values()]
-            self._find_logs(path, in_parallel(self._seen, names))
+        places = [(folder, log) for folder in above for log in _LOGS_ABOVE]
+        seen = in_parallel(self._sees_folder, [f"{folder}/{log}" for folder, log in places])
+        for (folder, log), is_there in zip(places, seen, strict=True):
+            if is_there:
+                self._note_log(folder, f"{log}/")
 
-    def _seen(self, path: str) -> listing.Entry | None:
+    def _sees_folder(self, path: str) -> bool:
         with contextlib.suppress(Exception):  # that one may not look there is no fault of a file
-            return listing.look(self.fs, path)
-        return None
+            return listing.is_folder(self.fs, path)
+        return False
 
     def _is_table(self, folder: str, kind: str) -> bool:
         if kind != "Iceberg":
             return True
-        log = f"{folder}{_LOGS[kind]}"
+        log = f"{folder}metadata"
         with contextlib.suppress(OSError):
             entry = listing.Entry(path=log, kind=listing.DIRECTORY, real=log)
             return any(_ICEBERG.fullmatch(one.name) for one in listing.list_folder(self.fs, entry))
@@ -329,8 +334,8 @@ class Search:
             within = any(file.path.startswith(table) for file in self.found)
             if within and self._is_table(folder, kind):
                 raise InputError(
-                    f"{mask_credentials(table)!r} is a {kind} table: got its folder, which "
-                    "also holds files that are no longer part of it; expected its current files. "
+                    f"{mask_credentials(table)!r} is of a {kind} table: got a folder, which also "
+                    "holds files that are no longer part of the table; expected its current files. "
                     f"{_CURRENT[kind]}"
                 )
 

@@ -67,14 +67,28 @@ def _sizes(root: str) -> Iterator[tuple[str, int]]:
     fs, inner = paths.resolve(root)
     if isinstance(fs, LocalFileSystem):
         return _local_sizes(inner)
-    for schemes, page in ((S3, _s3_page), (_GCS, _gcs_page)):
-        if paths.protocols(fs) & schemes:
-            return _sizes_by_page(fs, inner, page)
-    return _remote_sizes(fs, inner)
+    page = _page_of(fs)
+    return _remote_sizes(fs, inner) if page is None else _sizes_by_page(fs, inner, page)
 
 
 _Page: TypeAlias = tuple[list[tuple[str, int]], str]
 """Some objects, each with its size, and what to ask for the next ones with: "" for no more."""
+
+
+def _page_of(fs: AbstractFileSystem) -> Callable[[Any, str, str, str], _Page] | None:
+    pages = ((S3, _s3_page), (_GCS, _gcs_page))
+    return next((page for schemes, page in pages if paths.protocols(fs) & schemes), None)
+
+
+def is_folder(fs: AbstractFileSystem, path: str) -> bool:
+    """Tell whether a path is a folder; of a store that knows only objects, with one request.
+
+    Its client would ask for an object of that name before.
+    """
+    if (page := _page_of(fs)) is None:
+        entry = look(fs, path)
+        return entry is not None and entry.kind == DIRECTORY
+    return next(_sizes_by_page(fs, path, page), None) is not None
 
 
 def _sizes_by_page(

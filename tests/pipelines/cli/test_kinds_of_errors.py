@@ -157,7 +157,9 @@ def test_debug_shows_where_every_command_ended(command, ran):
     shown = ran([*words, "--debug"], cli.UNUSABLE).err
     assert "Traceback" not in told
     assert shown.endswith(told)
-    assert re.search(r'Traceback.+File ".+flags.py", line \d+.+ConfigError: unknown arg', shown, re.S)
+    assert re.search(
+        r'Traceback.+File ".+flags.py", line \d+.+ConfigError: unknown arg', shown, re.S
+    )
     assert "not-to-be-shown" not in shown
 
 
