@@ -533,17 +533,15 @@ class BertScorer:
             weightings: At least one.
             work: Where the work of the device is counted.
             optimal: Assign each token to at most one token of the other text, and not greedily. No
-                signature names such scores. It needs scipy, and takes far longer.
+                signature names such scores. It takes far longer.
 
         Returns:
             The scores with each weighting; greedy ones are those of `score_tokenized`, to the bit.
 
         Raises:
-            ConfigError: the encoder's numbers are not finite, or scipy is missing.
+            ConfigError: the encoder's numbers are not finite.
             DeviceLostError: the GPU has failed; this process cannot use it again.
         """
-        if optimal:
-            match.check_optimal()
         lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
         # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)

@@ -36,7 +36,7 @@ def test_importing_them_loads_nothing_that_takes_seconds(modules, forbidden):
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
-EXTRAS = "langcodes pandas pycld2 rouge_score sacrebleu scipy vl_convert"
+EXTRAS = "langcodes pandas pycld2 rouge_score sacrebleu vl_convert"
 NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables idf.job imports.job
 pairs.batches pairs.transform score.job score.rescale"""
 

@@ -10,7 +10,6 @@ from .matching import (
     average as average,
     best_matches as best_matches,
     best_matches_in_tiles as best_matches_in_tiles,
-    check_optimal as check_optimal,
     combine as combine,
     greedy_match as greedy_match,
     optimal_matches as optimal_matches,

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_core.errors import check_package
 from bertscore_core.tokens import EMPTY_LENGTH
 
 
@@ -155,15 +154,6 @@ MATCHINGS = ("greedy", "optimal")
 """How the tokens of two texts are matched."""
 
 
-def check_optimal() -> None:
-    """Check that an assignment can be computed here.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    check_package("scipy.optimize", "optimal matching", "tune")
-
-
 def optimal_matches(candidate: Tensor, reference: Tensor) -> BestMatches:
     """Assign the tokens of one pair so that the sum of their similarities is largest.
 
@@ -173,7 +163,7 @@ def optimal_matches(candidate: Tensor, reference: Tensor) -> BestMatches:
     References:
         Zhang et al. 2020, section 7, names it; scipy's `linear_sum_assignment` computes it.
     """
-    from scipy.optimize import linear_sum_assignment  # here, since the package is an extra
+    from scipy.optimize import linear_sum_assignment  # here, since it takes half a second
 
     similarity = (candidate @ reference.T).float().cpu().numpy()
     sides = [np.zeros(size, dtype=np.float32) for size in similarity.shape]

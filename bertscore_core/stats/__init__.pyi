@@ -53,7 +53,6 @@ from .paired import (
     CorpusResult as CorpusResult,
     PairedResult as PairedResult,
     PairedSums as PairedSums,
-    check_student as check_student,
     compare_corpora as compare_corpora,
     compare_paired as compare_paired,
     holm as holm,

@@ -47,8 +47,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import InputError, check_package
-from bertscore_core.stats.intervals import carriers, check_confidence
+from bertscore_core.errors import InputError
+from bertscore_core.stats.intervals import carriers, check_confidence, student_quantile
 from bertscore_core.stats.sums import Doubles, Sums, effective_number
 from bertscore_core.tokens import summed_by_key
 
@@ -516,15 +516,6 @@ def _noise(covariance: Doubles, count: int, random: np.random.Generator) -> Doub
     return random.multivariate_normal(middle, covariance, count, "ignore", method="eigh")
 
 
-def check_student() -> None:
-    """Check that Student's t can be computed here.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    check_package("scipy.special", "a comparison", "results")
-
-
 def compare_paired(
     differences: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
@@ -534,8 +525,6 @@ def compare_paired(
     seed: int = 12345,
 ) -> PairedResult:
     """Return the mean of paired differences with its error, interval and tests.
-
-    It needs scipy, which the extra `results` brings.
 
     Args:
         differences: The difference of each pair of scores, such as `new.f1 - old.f1`; finite.
@@ -547,11 +536,9 @@ def compare_paired(
         seed: Seed of both. The same seed gives the same result.
 
     Raises:
-        ConfigError: scipy is not installed.
         InputError: A difference is no finite number, a row has no cluster, clusters are of several
             types, the confidence is not between 0 and 1, or resamples are negative.
     """
-    check_student()
     check_confidence(confidence)
     if resamples < 0:
         raise InputError(
@@ -648,13 +635,11 @@ def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:
 
 
 def _reach(probability: float, error: float, degrees: float) -> float:
-    from scipy.special import stdtrit  # here, since the package is an extra
-
-    return float(stdtrit(degrees, probability)) * error if error else 0.0
+    return student_quantile(probability, degrees) * error if error else 0.0
 
 
 def _tail(distance: float, error: float, degrees: float) -> float:
-    from scipy.special import stdtr  # here, since the package is an extra
+    from scipy.special import stdtr  # here, since it takes a fifth of a second
 
     if not error:
         return 0.0 if distance < 0 else 1.0

@@ -314,7 +314,7 @@ def rank_correlation(
 ) -> float | None:
     """Return Spearman's rank correlation; None where it is not defined: equal values on a side.
 
-    Equal values share their mean rank. scipy's would be another package of the extra `baseline`.
+    Equal values share their mean rank.
     """
     # The signs of a value's differences from all others add up to its rank, centred and doubled.
     ranks = [np.sign(np.subtract.outer(values, values)).sum(axis=1) for values in (first, second)]

@@ -26,7 +26,7 @@ from bertscore_beam.dump import (
 )
 from bertscore_beam.files import real_path, resolve
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats import RESAMPLES, check_student, holm
+from bertscore_core.stats import RESAMPLES, holm
 
 # What the reader of a comparison has to know besides its numbers.
 
@@ -105,7 +105,6 @@ def compare_runs(options: CompareOptions) -> results.Compared:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    check_student()
     run = records.open_finished(options.run, "RUN")
     others = [records.open_finished(folder, "AGAINST") for folder in options.against]
     for other in others:

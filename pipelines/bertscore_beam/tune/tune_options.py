@@ -19,7 +19,7 @@ DEFAULT_MIN_ROWS = 30
 """Below this the interval of a correlation is so wide that no layer can be told from another."""
 LEAST_HYBRIDS = 100
 """As many are chosen from at a time."""
-EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score", "MeCab")
+EXTRA = ("matplotlib", "sacrebleu", "rouge_score", "MeCab")
 """Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
 
 

@@ -15,7 +15,6 @@ from bertscore_core.stats import (
     mean_intervals,
     method_of,
     statistics_by_group,
-    student_quantile,
 )
 from tests.support.nights import coverage
 
@@ -68,13 +67,6 @@ def test_rescaled_scores_have_the_interval_of_the_raw_ones_rescaled() -> None:
     values = skewed(np.random.default_rng(3), 300)
     raw, final = (mean_intervals(statistics_of(values, scale=scale)) for scale in (1.0, 8.0))
     np.testing.assert_allclose(final, 8 * raw, rtol=1e-7)
-
-
-@pytest.mark.parametrize("share", [0.5005, 0.9, 0.975, 0.9999])
-def test_quantiles_of_students_t_are_those_of_scipy(share: float) -> None:
-    for freedom in (1, 2, 3, 4, 7, 30, 201, 9998):
-        expected = stats.t.ppf(share, freedom)
-        assert student_quantile(share, freedom) == pytest.approx(expected, rel=1e-10)
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=9), st.integers(1, 50))

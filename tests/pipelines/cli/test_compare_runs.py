@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -144,8 +143,6 @@ def test_what_cannot_be_compared_ends_with_status_2(nights, ran, monkeypatch):
         (("report", now, "--against", same, "--key", "id"), itself),
     ):
         assert message in ran(words, UNUSABLE).err
-    monkeypatch.setitem(sys.modules, "scipy.special", None)
-    assert "the extra 'results'" in ran(["compare", *nights], UNUSABLE).err
 
 
 def test_a_pair_near_the_pole_of_f1_hides_no_night_on_which_all_others_are_worse(tmp_path, capsys):
