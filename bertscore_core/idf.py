@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import IdfError, load_json
-from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts, summed_by_key
+from bertscore_core.sums import summed_by_key
+from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 
 FORMAT = "bertscore-idf/1"
 

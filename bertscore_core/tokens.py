@@ -5,13 +5,14 @@ together, B pairs in a batch, C candidate tokens, R reference tokens, H hidden s
 L layers of the encoder (so L + 1 rows of hidden states).
 """
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from bertscore_core.sums import Sums
 
 IntArray = npt.NDArray[np.int64]
 TokenIds = npt.NDArray[np.int32]
@@ -428,7 +429,7 @@ def _counted(counts: IntArray) -> IntArray:
 
 
 @dataclass(slots=True, kw_only=True)
-class Work:
+class Work(Sums):
     """Counts of one call. They only grow.
 
     Attributes:
@@ -458,11 +459,6 @@ class Work:
     late_seconds: float = 0.0
     waited_seconds: float = 0.0
 
-    def __add__(self, other: "Work") -> "Work":
-        # By name, so that a new count cannot be forgotten here.
-        names = [field.name for field in dataclasses.fields(self)]
-        return Work(**{name: getattr(self, name) + getattr(other, name) for name in names})
-
     @property
     def share(self) -> float:
         """Share of the planned tokens that is encoded, from 0 to 1."""
@@ -472,17 +468,3 @@ class Work:
     def padding(self) -> float:
         """Share of the computed tokens that are padding, 0 if there are none."""
         return 1 - self.tokens / self.padded_tokens if self.padded_tokens else 0.0
-
-
-# Sums by key, of the clusters of rows as well as of the tokens of documents.
-
-
-def summed_by_key(
-    keys: npt.NDArray[Any], *columns: npt.NDArray[Any]
-) -> tuple[npt.NDArray[Any], ...]:
-    """Return the K different keys of N rows, ascending, and columns (N, ...) summed, (K, ...)."""
-    order = np.argsort(keys, kind="stable")
-    names, starts = np.unique(keys[order], return_index=True)
-    if len(names):  # `reduceat` adds up runs, such as those of equal keys; it refuses none
-        columns = tuple(np.add.reduceat(column[order], starts) for column in columns)
-    return names, *columns

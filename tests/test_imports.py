@@ -13,7 +13,7 @@ ROOMS = sorted(
     for path in (above / package).rglob("__init__.py")
 )
 PURE = """baseline idf registry signature tokens match.matching stats.agreement stats.estimates
-stats.intervals stats.moments stats.paired stats.scores stats.sums"""
+stats.intervals stats.moments stats.paired stats.score_statistics stats.scores sums"""
 STEPS = """baseline.extract baseline.layer_moments idf.counting run.at_work run.child run.counters
 run.pool run.text_import score.plan_settings score.steps tune.layer_scores"""
 LAUNCHER = ["bertscore_beam.cli.jobs", "bertscore_beam.score.job", "bertscore_core.scorer_config"]

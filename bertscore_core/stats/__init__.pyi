@@ -59,8 +59,7 @@ from .paired import (
     least_p as least_p,
     paired_result as paired_result,
 )
-from .scores import Scores as Scores, ScoreSummary as ScoreSummary
-from .sums import (
+from .score_statistics import (
     MEASURES as MEASURES,
     NOT_COUNTED as NOT_COUNTED,
     STATISTIC_BINS as STATISTIC_BINS,
@@ -68,9 +67,9 @@ from .sums import (
     GroupedRows as GroupedRows,
     PackedHistogram as PackedHistogram,
     ScoreStatistics as ScoreStatistics,
-    Sums as Sums,
     UnknownTokens as UnknownTokens,
     clipped_f1 as clipped_f1,
     is_clipped as is_clipped,
     statistics_by_group as statistics_by_group,
 )
+from .scores import Scores as Scores, ScoreSummary as ScoreSummary

@@ -28,7 +28,7 @@ from bertscore_core.stats.estimates import (
     numbered,
 )
 from bertscore_core.stats.paired import batches
-from bertscore_core.stats.sums import Doubles
+from bertscore_core.stats.score_statistics import Doubles
 from bertscore_core.tokens import BoolArray, IntArray
 
 # Agreement over segments: Pearson, Spearman and Kendall's tau-b, and AUC for yes-or-no labels.

@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from bertscore_core.stats.intervals import carriers_of, few_carry
 from bertscore_core.stats.paired import PairedResult
-from bertscore_core.stats.sums import MANY_UNKNOWN, MEASURES, ScoreStatistics, UnknownTokens
+from bertscore_core.stats.score_statistics import (
+    MANY_UNKNOWN,
+    MEASURES,
+    ScoreStatistics,
+    UnknownTokens,
+)
 
 FEW_ROWS = 10
 """Fewer rows give a rough error."""

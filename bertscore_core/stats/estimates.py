@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.paired import batches, times_drawn
-from bertscore_core.stats.sums import Doubles, effective_number
+from bertscore_core.stats.score_statistics import Doubles, effective_number
 from bertscore_core.tokens import IntArray
 
 # What every statistic of agreement takes, and the rule for numbers that are missing.

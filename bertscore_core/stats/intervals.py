@@ -21,7 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats.sums import Doubles, PackedHistogram, ScoreStatistics, effective_number
+from bertscore_core.stats.score_statistics import (
+    Doubles,
+    PackedHistogram,
+    ScoreStatistics,
+    effective_number,
+)
 from bertscore_core.tokens import IntArray
 
 NORMAL_ROWS = 10_000

@@ -20,15 +20,15 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError, load_json
-from bertscore_core.stats.sums import (
+from bertscore_core.stats.score_statistics import (
     Doubles,
-    Sums,
     bins_of,
     effective_number,
     is_clipped,
     scores_at,
 )
-from bertscore_core.tokens import FloatArray, IntArray, summed_by_key
+from bertscore_core.sums import Sums, summed_by_key
+from bertscore_core.tokens import FloatArray, IntArray
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.
 #

@@ -38,7 +38,7 @@ References:
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -49,8 +49,8 @@ import numpy.typing as npt
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.intervals import carriers, check_confidence, student_quantile
-from bertscore_core.stats.sums import Doubles, Sums, effective_number
-from bertscore_core.tokens import summed_by_key
+from bertscore_core.stats.score_statistics import Doubles, effective_number
+from bertscore_core.sums import Sums, summed_by_key
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -161,7 +161,7 @@ KEPT = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PairedSums:
+class PairedSums(Sums):
     """Sums over the differences of some pairs. Merged with `+`.
 
     Attributes:
@@ -194,8 +194,9 @@ class PairedSums:
         )
 
     @classmethod
-    def merge(cls, parts: Sequence["PairedSums"]) -> "PairedSums":
+    def merge(cls, parts: Iterable[Self]) -> Self:
         """Return the sums over several sets of pairs together; at least one."""
+        parts = list(parts)
         keys = [part.keys for part in parts if part.keys is not None]
         largest, own = _largest(
             np.concatenate([part.largest for part in parts]),
@@ -208,9 +209,6 @@ class PairedSums:
             largest=largest,
             keys=own,
         )
-
-    def __add__(self, other: "PairedSums") -> "PairedSums":
-        return self.merge((self, other))
 
     def units(self) -> Units:
         """Return the pairs as what is resampled."""
@@ -265,8 +263,9 @@ class ClusterSums(Sums):
         return cls._summed(clusters, differences.astype(np.float64), ones)
 
     @classmethod
-    def merge(cls, parts: Sequence[Self]) -> Self:
+    def merge(cls, parts: Iterable[Self]) -> Self:
         """Return the sums over several sets of pairs together; at least one."""
+        parts = list(parts)
         fields = ([getattr(part, name) for part in parts] for name in cls.__slots__)
         return cls._summed(*map(np.concatenate, fields))
 

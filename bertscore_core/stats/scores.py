@@ -10,8 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError, check_package
-from bertscore_core.stats import sums
 from bertscore_core.stats.intervals import mean_intervals
+from bertscore_core.stats.score_statistics import (
+    MEASURES,
+    Doubles,
+    GroupedRows,
+    ScoreStatistics,
+    UnknownTokens,
+    clipped_f1,
+    is_clipped,
+    statistics_by_group,
+)
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ _COLUMNS = ("mean", "error", "low", "high", "q05", "median", "q95")
 class MeanScores(NamedTuple):
     """Corpus scores: means over the scored pairs; of every layer an array of shape (L + 1,).
 
-    F1 is that of `sums.clipped_f1`.
+    F1 is that of `clipped_f1`.
     """
 
     precision: Any
@@ -48,11 +58,11 @@ class ScoresSummary:
     scored: int
     truncated: int
     empty: int
-    statistics: sums.ScoreStatistics
+    statistics: ScoreStatistics
     confidence: float
 
     @property
-    def table(self) -> sums.Doubles:
+    def table(self) -> Doubles:
         """Mean, standard error, ends of the interval, and three quantiles of the raw scores.
 
         Shape (3, 7): precision, recall and F1; NaN where there are too few pairs.
@@ -73,9 +83,7 @@ class ScoresSummary:
         return f"<p>{self._counts()}</p>{_html(['', *_COLUMNS], self._rows())}"
 
     def _rows(self) -> list[list[str]]:
-        return [
-            [name, *map(_number, row)] for name, row in zip(sums.MEASURES, self.table, strict=True)
-        ]
+        return [[name, *map(_number, row)] for name, row in zip(MEASURES, self.table, strict=True)]
 
     def _counts(self) -> str:
         clipped = f", {self.statistics.clipped:,} clipped" if self.statistics.clipped else ""
@@ -86,7 +94,7 @@ class ScoresSummary:
         )
 
 
-def _of_unknown(unknown: sums.UnknownTokens) -> str:
+def _of_unknown(unknown: UnknownTokens) -> str:
     return f", {unknown.fraction:.1%} of the tokens unknown" if unknown.fraction else ""
 
 
@@ -220,17 +228,17 @@ class Scores:
         return shares.astype(np.float32)
 
     @property
-    def unknown(self) -> sums.UnknownTokens:
+    def unknown(self) -> UnknownTokens:
         """The unknown tokens of the scored pairs together."""
         scored = self.scored
-        return sums.UnknownTokens.of(self.text_tokens[scored], self.unknown_tokens[scored])
+        return UnknownTokens.of(self.text_tokens[scored], self.unknown_tokens[scored])
 
     def mean(self) -> MeanScores:
         """Return mean precision, recall and F1 of the scored pairs: the corpus scores.
 
         NaN without scored pairs. With all layers at once they are arrays of shape (L + 1,).
         """
-        f1 = sums.clipped_f1(self.f1, self.raw_f1)
+        f1 = clipped_f1(self.f1, self.raw_f1)
         measures = (values[..., self.scored] for values in (self.precision, self.recall, f1))
         return MeanScores(*map(_mean, measures))
 
@@ -243,12 +251,12 @@ class Scores:
             InputError: The scores are of several layers, or the confidence is not between 0 and 1.
         """
         self._check_one_layer("summary()")
-        (statistics,) = sums.statistics_by_group(
-            sums.GroupedRows(
+        (statistics,) = statistics_by_group(
+            GroupedRows(
                 groups=np.zeros(len(self), dtype=np.int64),
                 number=1,
-                scores=np.stack([getattr(self, name) for name in sums.MEASURES], axis=-1),
-                raw=np.stack([getattr(self, f"raw_{name}") for name in sums.MEASURES], axis=-1),
+                scores=np.stack([getattr(self, name) for name in MEASURES], axis=-1),
+                raw=np.stack([getattr(self, f"raw_{name}") for name in MEASURES], axis=-1),
                 truncated=self.truncated,
                 tokens=(self.text_tokens, self.unknown_tokens),
                 reasons={},
@@ -281,7 +289,7 @@ class Scores:
         if not len(self):
             return "Scores(0 pairs)"
         layers = f" of {len(self.f1)} layers" if self.f1.ndim > 1 else ""
-        means = [f"{n}={np.mean(v):.4f}" for n, v in zip(sums.MEASURES, self.mean(), strict=True)]
+        means = [f"{n}={np.mean(v):.4f}" for n, v in zip(MEASURES, self.mean(), strict=True)]
         # What the means do not show.
         notes = {
             "truncated": self.truncated.sum(),
@@ -297,7 +305,7 @@ class Scores:
         if self.f1.ndim > 1 or not len(self):
             return line
         marks = ("truncated", "empty_candidate", "empty_reference")
-        columns = [*sums.MEASURES, "candidate_tokens", "reference_tokens", *marks]
+        columns = [*MEASURES, "candidate_tokens", "reference_tokens", *marks]
         rows = [
             [str(pair), *(_cell(getattr(self, name)[pair]) for name in columns)]
             for pair in range(min(len(self), SHOWN_PAIRS))
@@ -318,7 +326,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSummary(sums.Sums):
+class ScoreSummary(Sums):
     """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
 
     Attributes:
@@ -341,7 +349,7 @@ class ScoreSummary(sums.Sums):
     clipped: int | None = 0
     truncated: int = 0
     windowed: int = 0
-    unknown: sums.UnknownTokens = field(default_factory=sums.UnknownTokens)
+    unknown: UnknownTokens = field(default_factory=UnknownTokens)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
@@ -353,13 +361,13 @@ class ScoreSummary(sums.Sums):
         *,
         truncated: npt.NDArray[np.bool_],
         windowed: npt.NDArray[np.bool_],
-        unknown: sums.UnknownTokens,
+        unknown: UnknownTokens,
         rows: int,
         reasons: Mapping[str, int],
         rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum precision, recall and F1 of the scored rows, (3, scored); others have (scored,)."""
-        columns = (*scores[:2], sums.clipped_f1(scores[2], raw_f1))
+        columns = (*scores[:2], clipped_f1(scores[2], raw_f1))
         # fsum is exact, so the order of rows does not matter.
         precision, recall, f1 = (math.fsum(values.tolist()) for values in columns)
         return cls(
@@ -368,7 +376,7 @@ class ScoreSummary(sums.Sums):
             precision=precision,
             recall=recall,
             f1=f1,
-            clipped=int(np.count_nonzero(sums.is_clipped(raw_f1))),
+            clipped=int(np.count_nonzero(is_clipped(raw_f1))),
             truncated=int(np.count_nonzero(truncated)),
             windowed=int(np.count_nonzero(windowed)),
             unknown=unknown,

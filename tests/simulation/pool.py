@@ -248,5 +248,5 @@ class Pool:
         return [Task(write(number)) for number in packs]
 
     def _end(self) -> list[Task]:
-        totals = records.RunTotals.sum(map(records.RunTotals.of, self._results()))
+        totals = records.RunTotals.merge(map(records.RunTotals.of, self._results()))
         return [Task(lambda _: finish._finish(totals, None, (), None, spec=self.spec))]

@@ -116,7 +116,7 @@ def made_run(
                 rows, part = table.slice(start, part_rows), part_name(input_name, row)
                 made.append(_write_part(folder, part, rows, notes, identity))
                 row += len(rows)
-    totals = records.RunTotals.sum(map(records.RunTotals.of_record, made))
+    totals = records.RunTotals.merge(map(records.RunTotals.of_record, made))
     count = totals.summary.rows
     goal = records.RunGoal(
         parts=len(made), rows=count, files=len(inputs), started=started, max_reject_fraction=1.0

@@ -1,11 +1,8 @@
 """The totals of a run, which can be added up, and its summary."""
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import reduce
-from operator import add
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from bertscore_beam.dump import Split, by_name, words_for
@@ -13,6 +10,7 @@ from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.records.record import PartRecord
 from bertscore_core import ScoreSummary
 from bertscore_core.stats import caveats_of_values
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import Work
 
 SHOWN_FAILURES = 100
@@ -44,7 +42,7 @@ SplitResult: TypeAlias = PartRecord | KeptPart | FailedSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTotals:
+class RunTotals(Sums):
     """Sums over parts and failed splits.
 
     Attributes:
@@ -119,27 +117,14 @@ class RunTotals:
         )
 
     @classmethod
-    def sum(cls, totals: Iterable["RunTotals"]) -> "RunTotals":
-        """Add up any number of totals."""
-        return reduce(add, totals, cls())
-
-    def __add__(self, other: "RunTotals") -> "RunTotals":
-        added = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
-        none = ScoreSummary()
-        languages = {
-            name: self.languages.get(name, none) + other.languages.get(name, none)
-            for name in sorted({*self.languages, *other.languages})
-        }
-        return RunTotals(
-            **added,
-            failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
-            languages=languages,
-            dropped=fewer_names(Counter(self.dropped) + Counter(other.dropped)),
+    def merge(cls, parts: Iterable["RunTotals"]) -> "RunTotals":
+        """Return the totals of several sets of splits together."""
+        parts = list(parts)
+        failures = sorted(failure for part in parts for failure in part.failures)
+        total = super(RunTotals, cls).merge([replace(part, failures=()) for part in parts])
+        return replace(
+            total, failures=tuple(failures[:SHOWN_FAILURES]), dropped=fewer_names(total.dropped)
         )
-
-
-_SUMS = {total.name for total in fields(RunTotals)} - {"failures", "languages", "dropped"}
-"""Fields of `RunTotals` that are added as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -285,7 +285,7 @@ class FinishRun(beam.PTransform):
         # Nobody needs their names, but whoever looks at the folder waits until they are written.
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
         each = results | "TotalsOfSplit" >> beam.Map(records.RunTotals.of)
-        totals = each | "AddUp" >> beam.CombineGlobally(records.RunTotals.sum)
+        totals = each | "AddUp" >> beam.CombineGlobally(records.RunTotals.merge)
         indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
             indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))

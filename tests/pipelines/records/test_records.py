@@ -171,7 +171,7 @@ def test_finished_splits_are_not_pending():
     standing = records.standing_of(PLAN, held(*made), SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
     assert standing.done == PLAN.splits[1:4]
-    assert standing.carried == records.RunTotals.sum(map(records.RunTotals.of_record, made))
+    assert standing.carried == records.RunTotals.merge(map(records.RunTotals.of_record, made))
     assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert standing.stale == standing.orphans == ()
     assert records.standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits

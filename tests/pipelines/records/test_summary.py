@@ -47,10 +47,10 @@ def judged(new: RunTotals, *, missing=(), doubled=(), **changes) -> dict[str, An
 def test_totals_do_not_depend_on_order(counts, generator):
     totals = [part(rows + scored, scored) for rows, scored in counts]
     totals += [RunTotals.of(FailedSplit(split=split(n, n), reason="x")) for n in range(3)]
-    expected = RunTotals.sum(totals)
+    expected = RunTotals.merge(totals)
     generator.shuffle(totals)
     middle = len(totals) // 2
-    assert RunTotals.sum(totals[:middle]) + RunTotals.sum(totals[middle:]) == expected
+    assert RunTotals.merge(totals[:middle]) + RunTotals.merge(totals[middle:]) == expected
 
 
 def unknown(rows: int, unknown: int, **languages: tuple[int, int]) -> RunTotals:

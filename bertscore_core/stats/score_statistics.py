@@ -1,52 +1,16 @@
-"""Sums over rows that can be merged: the protocol, histograms, and statistics of groups."""
+"""Sums over scored rows: unknown tokens, histograms, and statistics of groups."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import BoolArray, IntArray
-
-
-class Sums:
-    """A dataclass with slots. Its fields are added up by name, so that none can be forgotten.
-
-    A number is added, in the order given; each number of a tuple by itself; what has names, for
-    each name; anything else by its own `merge`. What is not known of one set (None) is not known of
-    all. Without any set, the fields have their defaults.
-    """
-
-    __slots__: tuple[str, ...] = ()
-
-    @classmethod
-    def merge(cls, parts: Sequence[Self]) -> Self:
-        """Return the sums over several sets of rows together."""
-        names = cls.__slots__ if parts else ()  # the names of a dataclass's fields, at no cost
-        return cls(**{name: _added([getattr(part, name) for part in parts]) for name in names})
-
-    def __add__(self, other: Self) -> Self:
-        return self.merge((self, other))
-
-
-def _added(parts: Sequence[Any]) -> Any:
-    if None in parts:
-        return None
-    first = parts[0]
-    if isinstance(first, int | float):
-        return reduce(add, parts)
-    if isinstance(first, tuple):
-        return tuple(map(_added, zip(*parts, strict=True)))
-    if isinstance(first, Mapping):
-        names = sorted({name for part in parts for name in part})
-        return {name: _added([part[name] for part in parts if name in part]) for name in names}
-    return type(first).merge(parts)
-
 
 NOT_COUNTED = -1
 """Stands for the number of tokens of a row whose tokens were not counted."""
