@@ -43,11 +43,18 @@ class Shape:
         layers: Layers computed.
         hidden: Length of an embedding, H.
         inner: Length between the two products of a feed-forward block, I.
+        heads: Attention heads, which add nothing to useful work.
     """
 
     layers: int
     hidden: int
     inner: int
+    heads: int = 1
+
+    @property
+    def linear(self) -> int:
+        """Operations of a token in the linear layers of one layer: two for every weight."""
+        return 2 * (4 * self.hidden**2 + 2 * self.hidden * self.inner)
 
     def flops(self, lengths: Iterable[int]) -> int:
         """Count the useful floating-point operations of encoding texts of these lengths.
@@ -57,9 +64,8 @@ class Shape:
         many for the sums. Padding, embeddings, norms, activations and matching are not counted.
         """
         tokens = np.asarray(list(lengths), dtype=np.int64)
-        linear = 2 * (4 * self.hidden**2 + 2 * self.hidden * self.inner) * int(tokens.sum())
         attention = 4 * self.hidden * int((tokens**2).sum())
-        return self.layers * (linear + attention)
+        return self.layers * (self.linear * int(tokens.sum()) + attention)
 
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"

@@ -24,9 +24,9 @@ from tests.support.tiny_tokenizers import write_bpe, write_json
 FOLDER = Path("build/bench-models")
 
 SHAPES = {
-    "embedded": Shape(6, 384, 1536),
-    "bert-base": Shape(9, 768, 3072),
-    "roberta-large": Shape(17, 1024, 4096),
+    "embedded": Shape(6, 384, 1536, heads=12),
+    "bert-base": Shape(9, 768, 3072, heads=12),
+    "roberta-large": Shape(17, 1024, 4096, heads=16),
 }
 """What is computed up to the layer scored: 6 of 6, 9 of 12, 17 of 24."""
 

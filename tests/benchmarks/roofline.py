@@ -1,148 +1,329 @@
-"""What GPUs should reach, worked out and not measured: the tables of configs/ and RESULTS.md.
+"""What GPUs should reach, worked out: the one model behind `rates` and the tables of two pages.
 
     python -m tests.benchmarks roofline
 
-The time of a token is that of its matrix products, at a share of the card's peak, that of all other
-passes over memory, at a share of its bandwidth, and that of attention's tiles, one after the other.
-Shares come from NVIDIA's tables of BERT-large on TensorRT (`TENSORRT`) where a card has one, and
-are assumptions where it has none (`ASSUMED_SHARES`). Everything else is counted. The tests compare
-the tables that this prints with those in the pages.
+The time of a token is the sum of the times of its kernels: matrix products, attention, sums and
+norms, GELU, matching. Each takes the time of its bytes at a share of what a copy reaches, and time
+on the multiprocessors, which is scaled to other cards by their number and clock. So the share of
+the bandwidth depends on the width. The figures of the kernels come from one H200 (2026-11-26):
+roberta-large at 28 tokens, and tables of single kernels. `MEASURED` is what the model is held to.
+
+Left out: waiting for the host, which MiniLM did in a quarter of its time there; embeddings of
+tokens; batches below 8,192 tokens. Tests compare the tables that this prints with the pages.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.benchmarks.harness import Recorder, Shape
+from tests.benchmarks.models import SHAPES
 
-ROBERTA_LARGE = Shape(layers=17, hidden=1024, inner=4096)
-ALL_LAYERS = Shape(layers=24, hidden=1024, inner=4096)
+ROBERTA_LARGE, MINILM = SHAPES["roberta-large"], SHAPES["embedded"]
+ALL_LAYERS = Shape(layers=24, hidden=1024, inner=4096, heads=16)
 TOKENS = 28
 """Tokens of a text, its special ones included; a pair has two texts."""
 
-MEMORY_SHARE = 0.855
-"""Of the bandwidth: 2.87 of an H100's 3.35 TB/s, as kernels that only copy reach it."""
+TORCH: Set[str] = frozenset()
+OWN: Set[str] = frozenset({"attention", "norms", "matching"})
+"""Kernels of this project in use, in place of torch's: attention in 16 bits of texts up to 64
+tokens, a norm with the sum before it, and the faster matching."""
 
-# Bytes of a token and layer for every element of the hidden state, beside what products read and
-# write, which overlaps with their arithmetic. In 16 bits, with attention fused, H elements:
-# attention 8 (Q, K, V in, its output out, in 2 bytes each); two sums of 2 and 2 bytes into 2, 6
-# each; two layer norms, 4 each; GELU on the 4 H elements between the feed-forward's products, 16.
-HALF_BYTES = 8 + 2 * 6 + 2 * 4 + 16
-# The same in float32: attention 16, sums 12, norms 8, GELU 32.
-FLOAT32_BYTES = 16 + 2 * 12 + 2 * 8 + 32
-# TensorRT keeps all of it in 2 bytes and fuses sums with norms: attention 8, those 6 each, GELU 16.
-TENSORRT_BYTES = 8 + 2 * 6 + 16
-FLOAT32_SHARE = 0.5
-"""Of the peak in float32; an assumption."""
+CLOCK = 1.98
+"""Highest clock of the H200's multiprocessors, GHz."""
+REFERENCE_CYCLES = 132 * CLOCK
+"""Of all of them. All nanoseconds below are the H200's."""
+PASS_SHARE = 0.91
+"""Of the bytes a second of a copy: what wide sums of two tensors reach."""
+PRODUCT_BYTES = 0.61
+"""Of the time that the bytes of products take: what their arithmetic does not hide."""
+
+# Nanoseconds of a token, or of one of its elements.
+SUM, SUM_AND_NORM = 0.21, 0.855
+NORM, NORM_ELEMENT = 1.31, 0.00073
+GELU_ELEMENT = 0.00037
+
+# Nanoseconds of a token and head in the own attention, and of a tile of 64 tokens; tiles of 32 and
+# 16 have a quarter and a sixteenth of its operations.
+OWN_HEAD, OWN_TILE = 0.09, 5.3
+OWN_SIDES = (16, 32, 64)
+
+MATCHING, OWN_MATCHING = 2600.0, 1000.0
+"""Nanoseconds of a pair of 56 tokens with 1,024 features: measured on texts of many lengths; the
+aim of the faster kernel. Taken as proportional to tokens and features."""
+
+
+class Tiles(NamedTuple):
+    """An attention kernel of torch, which computes whole tiles, however short a text is.
+
+    Attributes:
+        side: Queries, and keys, of a tile.
+        start: Nanoseconds of a tile's queries.
+        step: Nanoseconds of every tile of keys for them.
+    """
+
+    side: int
+    start: float
+    step: float
+
+
+FLASH = Tiles(side=128, start=11.4, step=12.2)
+EFFICIENT = Tiles(side=64, start=1.8, step=7.4)
+"""The memory-efficient kernel: float32, and a T4."""
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A GPU in a machine of Google Cloud; peaks as in NVIDIA's data sheets, without sparsity.
+class Limits:
+    """What a device reaches at most.
 
     Attributes:
-        name: As people call it.
-        machine: Machine type.
-        dollars: For an hour of both, the list price in us-central1 in September 2026.
+        products: FLOP/s of a large matrix product in the number format.
+        copies: Bytes a second that a copy inside its memory reads and writes.
+        cycles: Multiprocessors times their clock in GHz; infinite if only bytes and products count.
+        flash: Whether torch has flash attention there.
+    """
+
+    products: float
+    copies: float
+    cycles: float
+    flash: bool = True
+
+
+COPY_SHARE = 4.26 / 4.8
+"""Of a memory's bandwidth: what a copy reached on the H200."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A GPU; peaks as in NVIDIA's data sheets, without sparsity.
+
+    Attributes:
         tflops: Peak of products in bfloat16 (T4: float16), TFLOP/s.
-        float32_tflops: Peak outside the tensor cores, TFLOP/s.
+        share: Of that peak, in a large product.
+        basis: Where the share comes from. For A100 and T4 it is what TensorRT leaves for products
+            in NVIDIA's tables (see RESULTS.md); an L4's lies between, since 72 W hold it down.
+        float32_tflops: What a large product reaches outside the tensor cores, TFLOP/s; half of the
+            peak where nothing was measured.
         bandwidth: Of its memory, GB/s.
+        cycles: As in `Limits`.
+        flash: As in `Limits`.
+    """
+
+    tflops: float
+    share: float
+    basis: str
+    float32_tflops: float
+    bandwidth: float
+    cycles: float
+    flash: bool = True
+
+    def limits(self, dtype: str = "float16") -> Limits:
+        """Return what the card reaches in a number format."""
+        tflops = self.float32_tflops if dtype == "float32" else self.share * self.tflops
+        copies = COPY_SHARE * self.bandwidth * 1e9
+        return Limits(tflops * 1e12, copies, self.cycles, self.flash)
+
+
+HOPPER = {"tflops": 989, "share": 0.731, "float32_tflops": 51, "cycles": REFERENCE_CYCLES}
+"""An H100 has the chip of an H200, and slower memory."""
+CARDS = {
+    "T4": Card(
+        tflops=65,
+        share=0.36,
+        basis="TensorRT",
+        float32_tflops=8.1 / 2,
+        bandwidth=320,
+        cycles=40 * 1.59,
+        flash=False,
+    ),
+    "L4": Card(
+        tflops=121,
+        share=0.52,
+        basis="assumed",
+        float32_tflops=30.3 / 2,
+        bandwidth=300,
+        cycles=58 * 2.04,
+    ),
+    "A100": Card(
+        tflops=312,
+        share=0.80,
+        basis="TensorRT",
+        float32_tflops=19.5 / 2,
+        bandwidth=1555,
+        cycles=108 * 1.41,
+    ),
+    "H100": Card(**HOPPER, basis="an H200's", bandwidth=3350),
+    "H200": Card(**HOPPER, basis="measured", bandwidth=4800),
+}
+
+
+class Machine(NamedTuple):
+    """A machine of Google Cloud with one GPU.
+
+    Attributes:
+        card: As people call it.
+        kind: Machine type.
+        dollars: For an hour, the list price in us-central1 in September 2026.
         split_rows: `--split-rows` in the flags of the card.
     """
 
-    name: str
-    machine: str
+    card: str
+    kind: str
     dollars: float
-    tflops: float
-    float32_tflops: float
-    bandwidth: float
     split_rows: int
 
 
-CARDS = {
-    "T4": Card("T4", "n1-standard-8 with one T4", 0.73, 65, 8.1, 320, 20_000),
-    "L4": Card("L4", "g2-standard-8", 0.85, 121, 30.3, 300, 20_000),
-    "A100": Card("A100 40 GB", "a2-highgpu-1g", 3.67, 312, 19.5, 1555, 50_000),
-    "H100": Card("H100 80 GB", "a3-highgpu-1g", 10.98, 989, 67, 3350, 100_000),
+MACHINES = {
+    "T4": Machine("T4", "n1-standard-8 with one T4", 0.73, 20_000),
+    "L4": Machine("L4", "g2-standard-8", 0.85, 20_000),
+    "A100": Machine("A100 40 GB", "a2-highgpu-1g", 3.67, 50_000),
+    "H100": Machine("H100 80 GB", "a3-highgpu-1g", 10.98, 100_000),
 }
-
-TENSORRT = {"A100": 51.61, "T4": 482.84}
-"""Mean milliseconds of BERT-large, 24 layers, on 128 texts of 128 tokens in float16.
-
-https://github.com/NVIDIA/TensorRT/blob/007c3470/demo/BERT/README.md#performance
-"""
 
 SIZES = (1_000_000, 100_000_000, 10_000_000_000)
 """Pairs, for the tables of RESULTS.md."""
-
-TILES = {"T4": 64}
-"""Queries, and keys, of a tile of attention, which is computed whole: 128 but for T4."""
-
-OTHER_WORK = 1.025
-"""Matching, and gaps between kernels."""
-
 REQUESTS_A_SPLIT = 5
 """Of S3, to read, score and record a split, and to index it; counted at a server by
 tests/pipelines/score/test_requests.py."""
 OBJECTS_A_SPLIT = 2
 """Of a finished run: a part, and the digests of its rows. Records are put together at its end."""
 
-ASSUMED_SHARES = {"L4": 0.52, "H100": 0.63}
-"""Of the peak, in products, for cards without a table: all that TensorRT reaches of an A100's, its
-other work included, for an H100; between that and a T4's for an L4, which 72 W hold down."""
+
+def token_seconds(
+    shape: Shape, tokens: int, limits: Limits, *, dtype: str = "float16", own: Set[str] = OWN
+) -> dict[str, float]:
+    """Return the seconds of a token in all layers, by kernel, and those of its matching.
+
+    Args:
+        shape: The model up to the layer that is scored.
+        tokens: Of every text, special ones included.
+        limits: What the device reaches in the number format.
+        dtype: The number format of the encoder.
+        own: The kernels of this project that are in use.
+    """
+    hidden, inner, size = shape.hidden, shape.inner, 4 if dtype == "float32" else 2
+    clock = 1e-9 * REFERENCE_CYCLES / limits.cycles
+
+    def kernel(nanoseconds: float, elements: float) -> float:
+        return nanoseconds * clock + elements * size / (PASS_SHARE * limits.copies)
+
+    # The three products of a hidden state read it and write one each, and so does that behind
+    # attention; those of the feed-forward block read and write both lengths.
+    moved = size * (10 * hidden + 2 * inner) / limits.copies
+    products = shape.linear / limits.products + PRODUCT_BYTES * moved
+    if "norms" in own:
+        norms = 2 * kernel(SUM_AND_NORM, 3 * hidden)
+    else:
+        norms = 2 * kernel(SUM + NORM + NORM_ELEMENT * hidden, 5 * hidden)
+    if "attention" in own and size == 2 and limits.flash and tokens <= OWN_SIDES[-1]:
+        side = next(side for side in OWN_SIDES if tokens <= side)
+        tile = OWN_TILE * (side / OWN_SIDES[-1]) ** 2 / tokens
+        attention = kernel(shape.heads * max(OWN_HEAD, tile), 4 * hidden)
+    else:
+        tiles = FLASH if size == 2 and limits.flash else EFFICIENT
+        count, operations = ceil(tokens / tiles.side), 4 * tiles.side**2 * hidden / shape.heads
+        # No tile is faster than its products.
+        step = max(tiles.step * clock, operations / limits.products)
+        rows = shape.heads * count * (tiles.start * clock + count * step) / tokens
+        attention = rows + kernel(0, 4 * hidden)
+    layer = {
+        "products": products,
+        "attention": attention,
+        "norms": norms,
+        "GELU": kernel(GELU_ELEMENT * inner, 2 * inner),
+    }
+    matching = OWN_MATCHING if "matching" in own else MATCHING
+    return {
+        **{name: shape.layers * seconds for name, seconds in layer.items()},
+        "matching": matching * clock * hidden / 1024 / 56,
+    }
 
 
-def per_second(bandwidth: float) -> float:
-    """Return the bytes a second that passes over memory reach, of a bandwidth in GB/s."""
-    return MEMORY_SHARE * bandwidth * 1e9
+def rates(shape: Shape, tokens: int, limits: Limits, dtype: str) -> dict[str, float]:
+    """Return tokens a second with this project's kernels, and with torch's."""
+    return {
+        name: 1 / sum(token_seconds(shape, tokens, limits, dtype=dtype, own=own).values())
+        for name, own in (("predicted", OWN), ("predicted_by_torch", TORCH))
+    }
 
 
-def tensorrt_share(card: str) -> float:
-    """Return the share of a card's peak that TensorRT reaches in its products."""
-    texts, tokens = 128, 128
-    work = ALL_LAYERS.flops([tokens] * texts)
-    passes = TENSORRT_BYTES * ALL_LAYERS.hidden * ALL_LAYERS.layers * texts * tokens
-    seconds = TENSORRT[card] / 1e3 - passes / per_second(CARDS[card].bandwidth)
-    return work / seconds / (CARDS[card].tflops * 1e12)
+def pairs_per_second(
+    card: str,
+    shape: Shape = ROBERTA_LARGE,
+    tokens: int = TOKENS,
+    *,
+    dtype: str = "float16",
+    own: Set[str] = OWN,
+    matched: bool = True,
+) -> float:
+    """Return the pairs of two texts that a card scores in a second, or only encodes."""
+    seconds = token_seconds(shape, tokens, CARDS[card].limits(dtype), dtype=dtype, own=own)
+    return 1 / (2 * tokens * sum(seconds.values() if matched else list(seconds.values())[:-1]))
 
 
-def product_share(card: str) -> float:
-    """Return the share of a card's peak that products are taken to reach."""
-    return tensorrt_share(card) if card in TENSORRT else ASSUMED_SHARES[card]
-
-
-def token_seconds(card: str) -> tuple[float, float, float]:
-    """Return the seconds of a token of roberta-large to layer 17: products, passes, attention."""
-    shape, facts = ROBERTA_LARGE, CARDS[card]
-    reached = product_share(card) * facts.tflops * 1e12
-    products = shape.flops([TOKENS]) / TOKENS / reached
-    passes = HALF_BYTES * shape.hidden * shape.layers / per_second(facts.bandwidth)
-    tile = TILES.get(card, 128)
-    attention = 4 * tile**2 * shape.hidden * shape.layers / TOKENS / reached
-    return products, passes, attention
-
-
-def rate(card: str) -> int:
+def rate(card: str, own: Set[str] = OWN) -> int:
     """Return pairs a second, rounded to what such a model is worth: 50, or 500 above 5,000."""
-    exact = 1 / (2 * TOKENS * OTHER_WORK * sum(token_seconds(card)))
+    exact = pairs_per_second(card, own=own)
     step = 50 if exact < 5_000 else 500
     return step * round(exact / step)
 
 
 def peak_share(card: str) -> float:
     """Return useful work as a share of the card's peak."""
-    useful = ROBERTA_LARGE.flops([TOKENS]) / TOKENS
-    return useful / (OTHER_WORK * sum(token_seconds(card))) / (CARDS[card].tflops * 1e12)
+    useful = ROBERTA_LARGE.flops([TOKENS] * 2)
+    return useful * pairs_per_second(card) / (CARDS[card].tflops * 1e12)
 
 
 def baseline_hours(card: str) -> float:
     """Return hours for a million pairs through all layers in float32."""
-    shape, facts = ALL_LAYERS, CARDS[card]
-    products = shape.flops([TOKENS]) / (FLOAT32_SHARE * facts.float32_tflops * 1e12)
-    passes = FLOAT32_BYTES * shape.hidden * shape.layers * TOKENS / per_second(facts.bandwidth)
-    return 2 * 1_000_000 * (products + passes) / 3600
+    return 1_000_000 / pairs_per_second(card, ALL_LAYERS, dtype="float32") / 3600
+
+
+class Measured(NamedTuple):
+    """What the H200 did on 2026-11-26, and what the model was given of it.
+
+    Attributes:
+        what: For people.
+        pairs: Pairs a second.
+        shape: Of the model.
+        tokens: Of every text.
+        dtype: Number format.
+        own: Kernels of the trial.
+        matched: Whether pairs were scored by the library, not texts encoded by a trial.
+    """
+
+    what: str
+    pairs: float
+    shape: Shape = ROBERTA_LARGE
+    tokens: int = TOKENS
+    dtype: str = "float16"
+    own: Set[str] = TORCH
+    matched: bool = True
+
+    def predicted(self) -> float:
+        """Return what the model says."""
+        return pairs_per_second(
+            "H200", self.shape, self.tokens, dtype=self.dtype, own=self.own, matched=self.matched
+        )
+
+
+_ATTENTION, _BOTH = frozenset({"attention"}), frozenset({"attention", "norms"})
+MEASURED = (
+    Measured("roberta-large, 28 tokens (fitted)", 14_608),
+    Measured("roberta-large, 512 tokens", 800, tokens=512),
+    Measured("roberta-large, float32, 28 tokens", 1_874, dtype="float32"),
+    Measured("roberta-large, float32, 512 tokens", 94, tokens=512, dtype="float32"),
+    Measured("MiniLM, 28 tokens", 94_763, MINILM),
+    Measured("MiniLM, 512 tokens", 5_657, MINILM, tokens=512),
+    Measured("encoder alone: roberta-large", 15_577, matched=False),
+    Measured("the same, trial of attention", 18_410, own=_ATTENTION, matched=False),
+    Measured("the same, of sums and norms too", 19_905, own=_BOTH, matched=False),
+    Measured("encoder alone: MiniLM", 123_000, MINILM, matched=False),
+    Measured("the same, trial of attention", 187_000, MINILM, own=_ATTENTION, matched=False),
+    Measured("the same, of sums and norms too", 227_000, MINILM, own=_BOTH, matched=False),
+)
 
 
 def hours(pairs: int, card: str) -> float:
@@ -161,34 +342,53 @@ def duration(given: float) -> str:
 Columns = dict[str, Callable[..., str]]
 """The columns of a table, by heading: how a cell is worked out from what its row is about."""
 
-_CARDS: Columns = {
-    "card": lambda name, card: card.name,
-    "machine type": lambda name, card: card.machine,
-    "$ an hour": lambda name, card: f"{card.dollars:.2f}",
-    "`score`: pairs a second": lambda name, card: f"{rate(name):,}",
-    "share of the peak": lambda name, card: f"{peak_share(name):.0%} of {card.tflops:,.0f} TFLOP/s",
-    "a split takes": lambda name, card: f"{card.split_rows / rate(name):.0f} s",
-    "$ for a million pairs": lambda name, card: f"{hours(1_000_000, name) * card.dollars:.2f}",
-    "`baseline`: a million pairs take": lambda name, card: duration(baseline_hours(name)),
-    "$": lambda name, card: f"{baseline_hours(name) * card.dollars:.2f}",
+
+def _microseconds(*kernels: str) -> Callable[[str, Card], str]:
+    def cell(name: str, card: Card) -> str:
+        seconds = token_seconds(ROBERTA_LARGE, TOKENS, card.limits())
+        return f"{1e6 * sum(seconds[kernel] for kernel in kernels):.2f}"
+
+    return cell
+
+
+_MACHINES: Columns = {
+    "card": lambda name, machine: machine.card,
+    "machine type": lambda name, machine: machine.kind,
+    "$ an hour": lambda name, machine: f"{machine.dollars:.2f}",
+    "`score`: pairs a second": lambda name, machine: f"{rate(name):,}",
+    "share of the peak": lambda name, machine: (
+        f"{peak_share(name):.0%} of {CARDS[name].tflops:,.0f} TFLOP/s"
+    ),
+    "a split takes": lambda name, machine: f"{machine.split_rows / rate(name):.0f} s",
+    "$ for a million pairs": lambda name, machine: (
+        f"{hours(1_000_000, name) * machine.dollars:.2f}"
+    ),
+    "`baseline`: a million pairs take": lambda name, machine: duration(baseline_hours(name)),
+    "$": lambda name, machine: f"{baseline_hours(name) * machine.dollars:.2f}",
 }
 _ARITHMETIC: Columns = {
     "card": lambda name, card: name,
     "peak, TFLOP/s": lambda name, card: f"{card.tflops:,.0f}",
-    "of it in products": lambda name, card: (
-        f"{product_share(name):.0%}, {'TensorRT' if name in TENSORRT else 'assumed'}"
-    ),
+    "of it in products": lambda name, card: f"{card.share:.0%}, {card.basis}",
     "memory, GB/s": lambda name, card: f"{card.bandwidth:,.0f}",
-    "products, µs a token": lambda name, card: f"{token_seconds(name)[0] * 1e6:.2f}",
-    "other passes, µs a token": lambda name, card: f"{token_seconds(name)[1] * 1e6:.2f}",
-    "tiles of attention, µs a token": lambda name, card: f"{token_seconds(name)[2] * 1e6:.2f}",
+    "products, µs a token": _microseconds("products"),
+    "attention": _microseconds("attention"),
+    "sums, norms, GELU": _microseconds("norms", "GELU"),
+    "matching": _microseconds("matching"),
     "pairs a second": lambda name, card: f"{rate(name):,}",
+    "with torch's kernels": lambda name, card: f"{rate(name, TORCH):,}",
+}
+_ERRORS: Columns = {
+    "pairs a second of an H200": lambda number, run: run.what,
+    "measured": lambda number, run: f"{run.pairs:,}",
+    "by the model": lambda number, run: f"{run.predicted():,.0f}",
+    "error": lambda number, run: f"{run.predicted() / run.pairs - 1:+.0%}",
 }
 _HOURS: Columns = {
     "pairs": lambda pairs, card: f"{pairs:,}",
     "card": lambda pairs, card: card,
-    "splits": lambda pairs, card: f"{ceil(pairs / CARDS[card].split_rows):,}",
-    "of rows": lambda pairs, card: f"{CARDS[card].split_rows:,}",
+    "splits": lambda pairs, card: f"{ceil(pairs / MACHINES[card].split_rows):,}",
+    "of rows": lambda pairs, card: f"{MACHINES[card].split_rows:,}",
     "time on one machine": lambda pairs, card: duration(hours(pairs, card)),
     "machines for 8 hours": lambda pairs, card: f"{ceil(hours(pairs, card) / 8):,}",
 }
@@ -209,15 +409,16 @@ def markdown(columns: Columns, rows: Iterable[tuple[Any, Any]]) -> str:
 
 
 TABLES = {
-    "configs/README.md": markdown(_CARDS, CARDS.items()),
+    "configs/README.md": markdown(_MACHINES, MACHINES.items()),
+    "tests/benchmarks/RESULTS.md, errors": markdown(_ERRORS, enumerate(MEASURED)),
+    "tests/benchmarks/RESULTS.md, arithmetic": markdown(_ARITHMETIC, CARDS.items()),
     "tests/benchmarks/RESULTS.md, hours": markdown(_HOURS, product(SIZES, ("L4", "A100", "H100"))),
     "tests/benchmarks/RESULTS.md, requests": markdown(_REQUESTS, product(SIZES, (20_000, 100_000))),
-    "tests/benchmarks/RESULTS.md, arithmetic": markdown(_ARITHMETIC, CARDS.items()),
 }
 """The tables by the page that has them."""
 
 
 def roofline(_: Recorder) -> None:
-    """What GPUs should reach, worked out and not measured: tables of configs/ and RESULTS.md."""
+    """What GPUs should reach, worked out: tables of configs/ and RESULTS.md."""
     for place, table in TABLES.items():
         print(f"{place}\n\n{table}")
