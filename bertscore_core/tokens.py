@@ -48,16 +48,32 @@ class TokenizedTexts:
 
     def gather(self, rows: IntArray) -> TokenIds:
         """Return the token ids of some texts, laid end to end. Shape (their tokens,)."""
-        counts = self.lengths[rows]
-        # Positions of all tokens at once, without a loop over texts.
-        shifts = self.offsets[rows] - (np.cumsum(counts) - counts)
-        places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
-        return self.ids[places]
+        return laid_out(self.ids, self.offsets[rows], self.lengths[rows])
+
+    def select(self, rows: IntArray) -> "TokenizedTexts":
+        """Return some of the texts, in another order."""
+        return TokenizedTexts(
+            ids=self.gather(rows),
+            offsets=np.concatenate([[0], np.cumsum(self.lengths[rows])]),
+            truncated=self.truncated[rows],
+        )
 
     def count(self, ids: Sequence[int]) -> IntArray:
         """Return how many tokens of each text are one of these. Shape (N,)."""
         upto = np.concatenate([[0], np.cumsum(np.isin(self.ids, ids))])
         return np.diff(upto[self.offsets])
+
+    @classmethod
+    def joined(cls, parts: "Sequence[TokenizedTexts]") -> "TokenizedTexts":
+        """Return the texts of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(
+            ids=np.concatenate([part.ids for part in parts]),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            truncated=np.concatenate([part.truncated for part in parts]),
+        )
 
     @classmethod
     def from_rows(
@@ -74,6 +90,14 @@ class TokenizedTexts:
                 truncated if truncated is not None else [False] * len(rows), dtype=np.bool_
             ),
         )
+
+
+def laid_out(ids: TokenIds, begins: IntArray, counts: IntArray) -> TokenIds:
+    """Return pieces of token ids, which begin there and have so many, laid end to end."""
+    # Positions of all tokens at once, without a loop over pieces.
+    shifts = begins - (np.cumsum(counts) - counts)
+    places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
+    return ids[places]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,8 +8,7 @@ single tokenizer classes lost.
 
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,67 +20,16 @@ from bertscore_core.model import ModelFiles, read_json
 from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
 from bertscore_core.tokenizer.legacy_rules import LegacyRule, apply_legacy_rule
+from bertscore_core.tokenizer.words import WORD_END, WordReader, reads_word_by_word
 from bertscore_core.tokens import TokenizedTexts, WindowShape
-
-# Which beginnings of a text have the same first tokens as the whole text.
-
-# Where a long text may be cut: before a space. No normaliser joins a space to the character before
-# it, except to white space and to marks that are written with what follows; these are excluded.
-_WORD_END = re.compile(
-    r"[^\s\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U00010000-\U0010ffff](?= )"
-)
 
 
 def _beginning_of(text: str, size: int) -> str:
     # Up to the first end of a word after `size` characters; all of a text that is not much longer.
     if len(text) <= 2 * size:
         return text
-    end = _WORD_END.search(text, size)
+    end = WORD_END.search(text, size)
     return text if end is None else text[: end.end()]
-
-
-def _reads_word_by_word(tokenizer: Any) -> bool:
-    """Tell whether text after a space never changes the tokens before it.
-
-    True if the backend normalises character by character, splits at every space before its model
-    sees the pieces, cuts texts at the end, and has no added token with a space. False for anything
-    else, which may read texts as a whole.
-    """
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    return (
-        tokenizer.truncation_side == "right"
-        and not any(" " in token["content"] for token in state["added_tokens"])
-        and _keeps_spaces(state["normalizer"])
-        and _splits_at_spaces(state["pre_tokenizer"])
-    )
-
-
-def _keeps_spaces(step: Mapping[str, Any] | None) -> bool:
-    match step:
-        case None | {"type": "BertNormalizer" | "Precompiled" | "Lowercase" | "StripAccents"}:
-            return True
-        case {"type": "NFC" | "NFD" | "NFKC" | "NFKD"}:
-            return True
-        case {"type": "Replace", "pattern": {"String": old}, "content": new}:
-            return " " not in old + new
-        case {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}:
-            return True
-        case {"type": "Sequence", "normalizers": steps}:
-            return all(map(_keeps_spaces, steps))
-    return False
-
-
-def _splits_at_spaces(step: Mapping[str, Any] | None) -> bool:
-    match step:
-        case {"type": "BertPreTokenizer" | "Whitespace" | "WhitespaceSplit"}:
-            return True
-        case {"type": "ByteLevel", "use_regex": splits} | {"type": "Metaspace", "split": splits}:
-            return bool(splits)
-        case {"type": "Split", "pattern": {"String": " "}, "behavior": behavior, "invert": False}:
-            return behavior in ("Removed", "Isolated", "MergedWithNext")
-        case {"type": "Sequence", "pretokenizers": [first, *_]}:
-            return _splits_at_spaces(first)  # the others see its pieces one by one
-    return False
 
 
 # A `model_max_length` above this means that the tokenizer's files state none.
@@ -144,13 +92,16 @@ class TextTokenizer:
         self.fingerprint = self._fingerprint()
         if self._backend is not None and self.max_length is not None:
             self._backend.enable_truncation(self.max_length, direction=tokenizer.truncation_side)
-        self._reads_heads = self._backend is not None and _reads_word_by_word(tokenizer)
+        self._reads_heads = self._backend is not None and reads_word_by_word(tokenizer)
+        self._words: WordReader | None = None
         self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
         special = {*self.empty_ids, *separators, tokenizer.bos_token_id, tokenizer.eos_token_id}
         # Byte-level tokenizers may name a special token as the unknown one, which they never need.
         self.unknown_ids: tuple[int, ...] = tuple(sorted(self._named_unknown() - special))
         self.textless_ids: tuple[int, ...] = tuple(sorted((special | self._spaces()) - {None}))
         self.windows = self._window_shape(max_length) if in_windows and max_length else None
+        if self._reads_heads:
+            self._words = WordReader.of(self._backend, self.empty_ids, self.max_length)
 
     @property
     def longest_input(self) -> int | None:
@@ -173,18 +124,12 @@ class TextTokenizer:
                 if all(map(is_encodable, texts)):
                     raise
                 raise _surrogates(texts) from error
-        if len(chunks) == 1:
-            return chunks[0]
-        lengths = np.concatenate([chunk.lengths for chunk in chunks])
-        return TokenizedTexts(
-            ids=np.concatenate([chunk.ids for chunk in chunks]),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]),
-            truncated=np.concatenate([chunk.truncated for chunk in chunks]),
-        )
+        return TokenizedTexts.joined(chunks)
 
     def _encode_chunk(self, texts: Sequence[str]) -> TokenizedTexts:
+        prepared = self._rule.prepare_all([self._prepare(text) for text in texts])
         encode = self._encode_one_by_one if self._backend is None else self._encode_batch
-        tokens = encode(self._rule.prepare_all([self._prepare(text) for text in texts]))
+        tokens = encode(prepared) if self._words is None else self._words.encode(prepared, encode)
         return self._rule.correct(tokens, self.max_length)
 
     @property

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer
 from bertscore_core.model import resolve_model
-from bertscore_core.tokenizer import tokenization
+from bertscore_core.tokenizer import tokenization, words
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_very_long_text_is_cut_in_no_time(scorer):
     ],
 )
 def test_texts_are_cut_only_for_what_splits_at_spaces_first(step, splits):
-    assert tokenization._splits_at_spaces(step) is splits
+    assert words.splits_at_spaces(step) is splits
 
 
 @pytest.mark.parametrize("family", ["bert", "byt5", "prophetnet"])
