@@ -21,6 +21,12 @@ def write_pair_groups(path: Path, pairs: Pairs, split_rows: int) -> None:
     pq.write_table(table, path, row_group_size=split_rows)
 
 
+def ends_of_parts(output: str | Path) -> list[tuple[float, int]]:
+    """Return when each part of a finished run was written, and its rows, by time."""
+    records = read_records(OutputFolder(str(output))).items()
+    return sorted((Path(output, name).stat().st_mtime, one.num_rows) for name, one in records)
+
+
 def steady_seconds(parts: list[tuple[float, int]], rows: int) -> float:
     """Return the seconds the job would take for so many rows at the rate it had once running.
 
@@ -61,9 +67,7 @@ def overhead(
                 words = ["score", "--input", dump, "--output", output, "--model", model.path]
                 words += ["--num-layers", model.shape.layers, "--dtype", dtype, "--device", "cpu"]
                 run_command([*words, "--workers", 1, "--split-rows", split_rows])
-                records = read_records(OutputFolder(output)).items()
-                ends = [(Path(output, name).stat().st_mtime, one.num_rows) for name, one in records]
-            return steady_seconds(sorted(ends), pairs)
+                return steady_seconds(ends_of_parts(output), pairs)
 
         def bare() -> float:
             replies = [

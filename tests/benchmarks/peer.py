@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.benchmarks import gemm
 from tests.benchmarks.harness import Recorder, interleave
-from tests.benchmarks.models import prepare
+from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import mixed
 from tests.benchmarks.worker import Worker, write_pairs
 
@@ -28,7 +28,6 @@ def peer(
     rounds: int = 3,
     peer_batches: Sequence[int] = (64,),
     ours: Sequence[str] = ("float32", "bfloat16"),
-    device: str = "cpu",
 ) -> None:
     """This library against bert-score 0.3.13, in turn, in one run.
 
@@ -37,10 +36,27 @@ def peer(
     excluded; see `Shape.flops`) as a share of the peak of the same number format, the share of
     padding, each process's peak memory, and how far F1 is from that of the first contestant
     (`f1_*`; bert-score's padding moves its own scores) and from our float32 (`drift_*`).
-    `--ours float32:torch` asks for a backend by name. On `--device cuda` a plain loop replaces
-    bert-score if that is not installed, and the line says so.
+    `--ours float32:torch` asks for a backend by name. On a GPU, first contact does this.
     """
-    prepared, count = prepare(model), pairs or DEFAULT_PAIRS[model]
+    count = pairs or DEFAULT_PAIRS[model]
+    compare(recorder, prepare(model), count, rounds=rounds, peer_batches=peer_batches, ours=ours)
+
+
+def compare(
+    recorder: Recorder,
+    prepared: BenchModel,
+    count: int,
+    *,
+    rounds: int,
+    peer_batches: Sequence[int] = (64,),
+    ours: Sequence[str],
+    device: str = "cpu",
+    site: Path | None = None,
+) -> None:
+    """Run the contestants in turn; see `peer`.
+
+    On a GPU a `site` has bert-score and what it needs in other versions than ours.
+    """
     workers: dict[str, Worker] = {}
     dtypes: dict[str, str] = {}
     batches: dict[str, dict[str, int]] = {}
@@ -54,7 +70,7 @@ def peer(
             return float(replies[name]["seconds"])
 
         for batch in peer_batches:
-            worker = stack.enter_context(Worker("peer", prepared, device))
+            worker = stack.enter_context(Worker("peer", prepared, device, site=site))
             recorder.facts["peer"] = worker.loaded["versions"]
             name = f"{worker.loaded['name']}, batch {batch}"
             workers[name], dtypes[name], batches[name] = worker, "float32", {"batch_size": batch}
@@ -92,7 +108,7 @@ def peer(
             figures[name] |= _difference("f1", reply["f1"], replies[first]["f1"])
         if exact is not None and name in own and name != exact:
             figures[name] |= _difference("drift", reply["f1"], replies[exact]["f1"])
-    recorder.race({name: taken[name] for name in workers}, count, figures, model=model)
+    recorder.race({name: taken[name] for name in workers}, count, figures, model=prepared.name)
 
 
 def _difference(prefix: str, left: Sequence[float], right: Sequence[float]) -> dict[str, float]:

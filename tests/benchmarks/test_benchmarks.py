@@ -8,17 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from statistics import mean
 
-import numpy as np
 import pytest
 
-from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.model import resolve_model
 from tests.benchmarks import gemm, host, roofline
 from tests.benchmarks.__main__ import CASES, SET
 from tests.benchmarks.command import steady_seconds
 from tests.benchmarks.first_contact import speed
 from tests.benchmarks.harness import Recorder, Shape, run_case
-from tests.benchmarks.plain_loop import PlainLoop
 from tests.benchmarks.table import to_markdown
 from tests.benchmarks.texts import LONGEST, SPECIAL_TOKENS, fixed, mixed
 
@@ -210,12 +206,3 @@ def test_openvino_is_timed_in_the_formats_that_it_has():
     shape = (8, 16, 32)
     assert gemm._chain_rate(shape, "float32", 0.001) > 0
     assert gemm._chain_rate(shape, "float16", 0.001) == 0  # OpenVINO has it on no CPU
-
-
-@pytest.mark.model
-def test_the_stand_in_for_bert_score_gives_the_same_scores():
-    pairs = mixed(12)
-    loop = PlainLoop(resolve_model("all-MiniLM-L6-v2").folder, 6, "cpu")
-    expected = BertScorer(ScorerConfig(backend="torch")).score(*pairs)
-    f1 = loop.score(*pairs, batch_size=5)[2]
-    np.testing.assert_allclose(f1, expected.f1, atol=1e-5)

@@ -3,8 +3,7 @@
     python -m tests.benchmarks.worker ours|peer
 
 answers requests on its standard input; `Worker` starts it and asks. Its peak memory is its own.
-The peer is bert-score as people use it: BERTScorer with slow tokenizers and the default threads. On
-a GPU it must be installed beside torch; if it is not, a plain loop of the same steps replaces it.
+The peer is bert-score as people use it: BERTScorer with slow tokenizers and the default threads.
 """
 
 import contextlib
@@ -32,22 +31,28 @@ class Worker:
         side: `ours`, or `peer` for bert-score.
         model: The model, a `BenchModel`, loaded at once.
         device: Where it computes.
+        site: Folder of the peer's packages, which this Python imports before its own; None for the
+            environment that `make golden` makes.
         options: What else goes with the request to load: for ours, fields of ScorerConfig.
     """
 
-    def __init__(self, side: str, model: Any, device: str = "cpu", **options: Any) -> None:
-        own = side == "ours" or device != "cpu"
-        python = Path(sys.executable) if own else PEER_PYTHON
+    def __init__(
+        self, side: str, model: Any, device: str = "cpu", site: Path | None = None, **options: Any
+    ) -> None:
+        python = Path(sys.executable) if side == "ours" or site else PEER_PYTHON
         if not python.exists():
             raise SystemExit(f"{python} is missing; make the reference's environment: make golden")
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+        paths = [str(site)] if site else []
+        if side == "ours":
+            paths += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         self._process = subprocess.Popen(
             [str(python), "-m", "tests.benchmarks.worker", side],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=model.folder,
-            env={**os.environ, **offline, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **offline, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)])},
         )
         name = model.name if side == "peer" else str(model.path)  # the peer looks into the path
         options |= {"model": name, "num_layers": model.shape.layers, "device": device}
@@ -104,14 +109,8 @@ class Peer:
 
     def load(self, model: str, num_layers: int, device: str) -> dict[str, Any]:
         """Load a model by its folder, and let the forward pass count what it computes."""
-        try:
-            import bert_score
-            import bert_score.utils
-        except ImportError:
-            from tests.benchmarks.plain_loop import PlainLoop
-
-            self._scorer = PlainLoop(Path(model), num_layers, device)
-            return {"name": "plain loop", "versions": {"torch": version("torch")}}
+        import bert_score
+        import bert_score.utils
 
         encode = bert_score.utils.bert_encode
 

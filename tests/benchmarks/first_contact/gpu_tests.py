@@ -1,10 +1,10 @@
 """The tests of the suite that need a GPU, as a part of first contact."""
 
-import json
 import os
-import subprocess
-import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,65 +12,76 @@ from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.kit import ROOT
 from tests.benchmarks.harness import Recorder
 
-_NO_MODEL = "the embedded default model is not installed"
-_LINES = "FIRST_CONTACT_TESTS"
-
-PATHS = ["tests/core"]
+PATHS = [str(ROOT / "tests" / "core")]
 """What can be run where Beam is not installed."""
 
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write a line for each test that has ended, so that no result is lost if time runs out."""
-    if report.when == "call" or report.outcome != "passed":
-        why = str(report.longrepr[2] if report.skipped else report.longreprtext)
-        line = {"test": report.nodeid, "outcome": report.outcome, "why": why}
-        with Path(os.environ[_LINES]).open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(line | {"seconds": report.duration}) + "\n")
+PROCESSES, CPU_PROCESSES = 8, 2
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write how many tests there are."""
-    line = json.dumps({"collected": len(session.items)})
-    Path(os.environ[_LINES]).write_text(line + "\n", encoding="utf-8")
+class Ended:
+    """A plugin of pytest in the process that hands tests out.
+
+    It records each test that fails when it has ended, and counts the others.
+
+    Attributes:
+        expected: How many tests there are.
+        outcomes: How each test has gone, by its name.
+        reasons: Why tests were skipped, and how many for that.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.expected = 0
+        self.outcomes: dict[str, str] = {}
+        self.reasons: Counter[str] = Counter()
+
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Count the tests: every process has them all."""
+        self.expected = len(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Look at a test's begin, itself and its end, each of which may fail."""
+        name = report.nodeid.rpartition("/")[2]
+        if report.failed:
+            self.outcomes[name] = "failed"
+            self._recorder.check(name, passed=False, why=why(report), took=report.duration)
+        elif report.skipped:
+            self.outcomes.setdefault(name, "skipped")
+            self.reasons[report.longrepr[2][-200:]] += 1
+        elif report.when == "teardown":
+            self.outcomes.setdefault(name, "passed")
+
+
+def why(report: pytest.TestReport) -> str:
+    """Say why a test has failed: its error, and where that was raised."""
+    crash: Any = getattr(report.longrepr, "reprcrash", None)
+    if crash is None:
+        return report.longreprtext[-300:]
+    message = " ".join(crash.message.split())  # on one line
+    return f"{message[:300]} ({Path(crash.path).name}:{crash.lineno})"
 
 
 def gpu_tests(recorder: Recorder, given: Given) -> None:
-    """Run the tests marked `gpu`; on a CPU, collect them."""
-    results = given.work / "ended_tests"
-    results.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", *PATHS, "-m", "gpu", "-p", "no:cacheprovider"]
-    command += ["-p", __name__, "--tb=short", *([] if given.on_gpu else ["--collect-only"])]
-    environment = {**os.environ, _LINES: str(results)}
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, stdout=2, env=environment, timeout=max(given.seconds - 5, 10)
-        )
-        ended = f"pytest ended with {done.returncode}; see its words in the log"
-    except subprocess.TimeoutExpired:
-        ended = "the time is over"
-    report(recorder, results, ended, given.on_gpu)
+    """Run the tests marked `gpu`; on a CPU, see that they are found and skipped."""
+    # As many threads as processors. Of pytest's plugins only those that are needed: others warn in
+    # several processes, or where pytest is called from Python, and warnings are errors.
+    os.environ |= {"OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false"}
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [*PATHS, "-m", "gpu", "-v", "--tb=short", "-p", "no:cacheprovider", "-p", "timeout"]
+    command += ["-p", "xdist", "-n", str(PROCESSES if given.on_gpu else CPU_PROCESSES)]
+    run(recorder, command, on_gpu=given.on_gpu)
 
 
-def report(recorder: Recorder, results: Path, ended: str, on_gpu: bool) -> None:
-    """Record what the tests have written, as far as they came."""
-    written = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    collected, *lines = map(json.loads, written or ['{"collected": 0}'])
-    expected = collected["collected"]
-    if not on_gpu:
-        recorder.check("tests marked gpu are found", expected > 0, ended, tests=expected)
-        recorder.skip("tests marked gpu")
-        return
-    for line in lines:
-        name = line["test"].rpartition("/")[2]
-        if line["outcome"] == "skipped" or _NO_MODEL in line["why"]:
-            recorder.skip(name, line["why"][-300:])
-        else:
-            why = line["why"][-300:] or None
-            recorder.check(name, line["outcome"] == "passed", why, took=line["seconds"])
-    ran = sum(line["outcome"] != "skipped" for line in lines)
+def run(recorder: Recorder, command: Sequence[str], *, on_gpu: bool) -> None:
+    """Run tests in several processes, and record what has come of them."""
+    ended = Ended(recorder)
+    status = pytest.main([*command], plugins=[ended])
+    counts = Counter(ended.outcomes.values())
+    well = status == 0 and len(ended.outcomes) == ended.expected > 0
     recorder.check(
-        "all tests marked gpu have ended",
-        ran > 0 and len(lines) >= expected,
-        f"{len(lines)} of {expected}; {ended}",
-        tests=ran,
+        "all tests marked gpu have ended well",
+        well and bool(counts["passed"]) == on_gpu,
+        f"{len(ended.outcomes)} of {ended.expected} have ended; pytest's status is {int(status)}",
+        outcomes=dict(counts),
+        reasons=dict(ended.reasons) or None,
     )

@@ -1,4 +1,4 @@
-"""A job's work by threads, the job itself, and what it does when the GPU fails."""
+"""A job, its work by threads, and what it does when the GPU fails."""
 
 import json
 import os
@@ -7,17 +7,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from bertscore_core import BertScorer
 from bertscore_core.tokens import Work
-from tests.benchmarks.command import write_pair_groups
+from tests.benchmarks.command import ends_of_parts, steady_seconds, write_pair_groups
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.kit import ROOT
 from tests.benchmarks.harness import Recorder
+from tests.benchmarks.models import BenchModel
 from tests.benchmarks.texts import mixed
 from tests.support.dumps import read_output
 from tests.support.dying import CUDA, dying_environment
@@ -27,7 +27,44 @@ LEAST_BUSY = 0.9
 
 SPLITS = 20
 
-_NO_BEAM = "Beam is not installed, and its wheels were not brought along"
+
+def write_rows(dump: Path, rows: int) -> None:
+    """Write a dump of distinct texts: a block under other names, since to make texts takes long."""
+    some = mixed(min(rows, 10_000), mean_tokens=30)
+    names = range(-(-rows // len(some[0])))
+    left, right = ([f"{text} {name}" for name in names for text in side][:rows] for side in some)
+    write_pair_groups(dump, (left, right), max(rows // SPLITS, 1))
+
+
+def job(recorder: Recorder, given: Given) -> None:
+    """Run the command itself, start included, with each model; say how busy the device was."""
+    sizes = {given.large(): 150_000, given.minilm(): 200_000}
+    if not given.on_gpu or given.quick:
+        sizes = dict.fromkeys(sizes, 100)
+    dump, output = given.work / "rows.parquet", given.work / "job"
+    for model, rows in sizes.items():
+        write_rows(dump, rows)
+        what = f"the job, {model.name}, {given.half}, {rows} rows"
+        with recorder.guarded(what):
+            before, begun = os.times(), time.perf_counter()
+            done = run_job(given, model, dump, output, "--dtype", given.half)
+            seconds, after = time.perf_counter() - begun, os.times()
+            written = 0 if done.returncode else len(read_output(output))
+            passed = written == rows
+            why = None if passed else f"{written} of {rows} rows; {_why(done)}"
+            figures = figures_of(output) if passed else {}
+            cpu = sum(after[2:4]) - sum(before[2:4])  # of children that have ended
+            figures |= {"pairs_per_second": rows / seconds, "cpu_us_per_pair": 1e6 * cpu / rows}
+            recorder.check(what, passed, why, seconds=[seconds], **figures)
+
+
+def figures_of(output: Path) -> dict[str, float]:
+    """Return what a run says of its device, and its rate from the first part to the last."""
+    summary = json.loads((output / "_summary.json").read_text(encoding="utf-8"))
+    names = [name for name in summary if name.startswith(("device_", "host_"))]
+    ends = ends_of_parts(output)
+    steady = {} if len(ends) < 2 else {"steady_pairs_per_second": 1 / steady_seconds(ends, 1)}
+    return {name: summary[name] for name in (*names, "scoring_seconds")} | steady
 
 
 def threads(recorder: Recorder, given: Given) -> None:
@@ -36,16 +73,12 @@ def threads(recorder: Recorder, given: Given) -> None:
     if not given.on_gpu and not given.quick:
         large_rows, rows = 400, 2_000
     dtype = "float16" if given.on_gpu else "float32"
-    dump = given.work / "rows.parquet"
-    # A block is repeated under other names: to make 100,000 texts takes long.
-    some = mixed(min(rows, 10_000), mean_tokens=30)
-    names = range(-(-rows // len(some[0])))
-    left, right = ([f"{text} {name}" for name in names for text in side][:rows] for side in some)
-    write_pair_groups(dump, (left, right), max(rows // SPLITS, 1))
+    dump = given.work / "rows-of-threads.parquet"
+    write_rows(dump, rows)
     model = given.large()
     scorer = given.scorer(model, dtype)
     best = 0.0
-    ends = time.monotonic() + given.seconds - 35
+    ends = time.monotonic() + given.seconds - 20
     for parallel in ("true", "false"):
         for number in (1, 2, 4):
             what = f"{model.name}, {number} threads, tokenizers parallel {parallel}"
@@ -60,9 +93,6 @@ def threads(recorder: Recorder, given: Given) -> None:
         recorder.check("the device is kept busy", best >= LEAST_BUSY, why, busy=best)
     else:
         recorder.skip("the device is kept busy")
-    del scorer
-    with recorder.guarded("the job"):
-        whole_job(recorder, given, dump, dtype, rows)
 
 
 def by_threads(
@@ -92,10 +122,9 @@ def by_threads(
 
 
 def run_job(
-    given: Given, dump: Path, output: Path, *flags: str, **environment: str
+    given: Given, model: BenchModel, dump: Path, output: Path, *flags: str, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the command on the small model."""
-    model = given.minilm()
+    """Run the command."""
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-m", "bertscore_beam", "score", "--input", str(dump), "--output"]
     command += [str(output), "--model", str(model.path), "--num-layers", str(model.shape.layers)]
@@ -108,36 +137,20 @@ def run_job(
     )
 
 
-def whole_job(recorder: Recorder, given: Given, dump: Path, dtype: str, rows: int) -> None:
-    """Run the command itself, with one worker."""
-    if find_spec("apache_beam") is None:
-        recorder.skip("the job", _NO_BEAM)
-        return
-    started = time.perf_counter()
-    done = run_job(given, dump, given.work / "job", "--dtype", dtype)
-    seconds = time.perf_counter() - started
-    written = 0 if done.returncode else len(read_output(given.work / "job"))
-    why = None if written == rows else f"{written} of {rows} rows; {_why(done)}"
-    rate = rows / seconds
-    recorder.check("the job writes every row", written == rows, why, pairs_per_second=rate)
-
-
 def faults(recorder: Recorder, given: Given) -> None:
     """Break the device in the middle of a job that may be restarted: the night goes on."""
-    if find_spec("apache_beam") is None:
-        recorder.skip("a broken device", _NO_BEAM)
-        return
     folder = given.work / "poison"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     dump, plain, broken = (folder / name for name in ("rows.parquet", "plain", "broken"))
     write_pair_groups(dump, mixed(30), 10)
     flags = ("--split-rows", "10", "--json")
-    undisturbed = run_job(given, dump, plain, *flags)
+    undisturbed = run_job(given, given.minilm(), dump, plain, *flags)
     fine = undisturbed.returncode == 0
     recorder.check("a job that nothing happens to", fine, _why(undisturbed))
     dying = dying_environment(folder, broken, [CUDA])
-    done = run_job(given, dump, broken, *flags, "--restarts", "2", **dying)
+    flags += ("--restarts", "2")
+    done = run_job(given, given.minilm(), dump, broken, *flags, **dying)
     summary = broken / "_summary.json"
     restarts = json.loads(summary.read_text()).get("restarts", 0) if summary.exists() else 0
     recorder.check(

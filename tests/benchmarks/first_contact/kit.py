@@ -8,11 +8,12 @@ a Python that has torch with CUDA, transformers, pyarrow and pytest:
     python -m tests.benchmarks.gpu --first-contact --only first
     python -m tests.benchmarks.gpu --first-contact --only second
 
-Nothing is installed: what the project's version is, and the wheels of the kit, are unpacked into
-the folder of the results, which is put on the path of imports. The embedded model is brought in
-8 bits a weight, rounded row by row, and is spread out again there: speeds are those of the model,
-and scores differ from its own by a few thousandths, the same on each device. Without the kit,
-models are random, and parts that need Beam are skipped.
+Nothing is installed: what the project's version is, and the packages of the kit, are unpacked into
+a folder that is put on the path of imports. bert-score and the older transformers that it needs
+have another. The embedded model is brought in 8 bits a weight, rounded row by row, and is spread
+out again there: speeds are those of the model, and scores differ from its own by a few thousandths,
+the same on each device. Without the kit, models are random, and parts that need Beam or bert-score
+are skipped. To make it, pip must reach an index, and `strip` (binutils) must be there.
 """
 
 import argparse
@@ -21,8 +22,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
+from packaging.utils import canonicalize_name
 from safetensors.torch import load_file, save_file
 
 from bertscore_core.model import resolve_model
@@ -35,12 +38,24 @@ KIT = BUILD.parent / "first-contact-kit"
 MOST_BYTES = 64 << 20
 """What may be brought, the checkout included."""
 
+SITE, PEER_SITE = "site.zip", "peer-site.zip"
+
 # Beam needs a protobuf below 7.
-WHEELS = (
-    *("apache-beam", "beartype", "cffi", "cryptography", "fastavro", "fasteners", "httplib2"),
-    *("jsonpickle", "objsize", "proto-plus", "protobuf", "pytz", "zstandard"),
-)
-"""Beam and what it imports that a machine for PyTorch lacks."""
+PACKAGES = {
+    SITE: (
+        *("apache-beam", "beartype", "cffi", "cryptography", "fastavro", "fasteners", "httplib2"),
+        *("jsonpickle", "objsize", "orjson", "proto-plus", "protobuf", "pytz", "zstandard"),
+    ),
+    PEER_SITE: ("bert-score", "huggingface-hub", "tokenizers", "transformers"),
+}
+"""What a machine for PyTorch lacks: what a job imports, and what the peer needs in versions of its
+own. `packages_for_pytorch.txt` has the packages that such a machine has."""
+
+PINS = {SITE: ROOT / "constraints.txt", PEER_SITE: ROOT / "tests/golden/requirements.txt"}
+"""The versions: those that the project is tested with, and those of the golden scores."""
+
+MODULES = ("apache_beam", "orjson")
+"""What must be there for a job to run without the kit."""
 
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 17)] + ["manylinux2014_x86_64"]
 
@@ -85,30 +100,47 @@ def spread_out(source: Path, target: Path) -> None:
     draft.rename(target)
 
 
-def fetch_wheels(folder: Path, python: str) -> None:
-    """Download the wheels for another machine, in the versions that the project is tested with."""
+def make_site(folder: Path, site: str, python: str) -> None:
+    """Download packages for another machine, and pack them as one site without debug symbols.
+
+    These are more than half of the compiled libraries of some.
+    """
     pinned = {
-        line.partition("==")[0].lower(): line.strip()
-        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        canonicalize_name(line.partition("==")[0]): line.strip()
+        for line in PINS[site].read_text(encoding="utf-8").splitlines()
     }
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--python-version", python, "--implementation", "cp", "--dest", str(folder)]
+    command += ["--python-version", python, "--implementation", "cp"]
     command += [flag for platform in PLATFORMS for flag in ("--platform", platform)]
-    subprocess.run([*command, *(pinned[name] for name in WHEELS)], check=True)
+    with TemporaryDirectory() as draft:
+        wheels, unpacked = Path(draft, "wheels"), Path(draft, "unpacked")
+        names = [pinned[name] for name in PACKAGES[site]]
+        subprocess.run([*command, "--quiet", "--dest", str(wheels), *names], check=True)
+        for wheel in wheels.iterdir():
+            shutil.unpack_archive(wheel, unpacked, "zip")
+        libraries = [path for path in unpacked.rglob("*.so*") if path.is_file()]
+        subprocess.run(["strip", "--strip-unneeded", *map(str, libraries)], check=True)
+        shutil.make_archive(str(folder / Path(site).stem), "zip", unpacked)
+
+
+def unpack(kit: Path, site: str, folder: Path) -> bool:
+    """Unpack one of the sites of a kit; tell whether it has it."""
+    if found := (kit / site).is_file():
+        shutil.unpack_archive(kit / site, folder)
+    return found
 
 
 def main() -> None:
     """Make the folder, and say how large it is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, default=KIT)
-    parser.add_argument("--without-beam", action="store_true", help="leave out the wheels")
+    parser.add_argument("--sites", nargs="*", choices=PACKAGES, default=list(PACKAGES))
     parser.add_argument("--python", default="3.12", help="version of Python there")
     given = parser.parse_args()
-    shutil.rmtree(given.to / "model", ignore_errors=True)
-    shutil.rmtree(given.to / "wheels", ignore_errors=True)
+    shutil.rmtree(given.to, ignore_errors=True)
     make_model(given.to / "model")
-    if not given.without_beam:
-        fetch_wheels(given.to / "wheels", given.python)
+    for site in given.sites:
+        make_site(given.to, site, given.python)
     command = ["git", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     brought = {"checkout": [ROOT / name for name in listed.split("\0")], "kit": given.to.rglob("*")}
@@ -120,7 +152,7 @@ def main() -> None:
     if sum(sizes.values()) > MOST_BYTES:
         raise SystemExit(
             f"too large: {sum(sizes.values()) / 2**20:.1f} MiB; expected {MOST_BYTES >> 20} at "
-            "most. Use --without-beam."
+            "most. Name fewer --sites."
         )
 
 

@@ -8,18 +8,14 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 from torch.profiler import ProfilerActivity
 from torch.utils.benchmark import Timer
 
 from bertscore_core import BertScorer
-from bertscore_core.model import LastLayer, PackedBatch, load_encoder, packed_forward
 from bertscore_core.tokens import TokenizedPairs, Work
 from tests.benchmarks import gemm, roofline
 from tests.benchmarks.first_contact.given import Given
@@ -41,9 +37,6 @@ MOST_IDLE = 0.15
 LEAST, LEAST_WAITING = 0.75, 0.5
 """Share of the prediction below which something must be wrong. The roofline is within 6% of
 roberta-large on an H200; where the device waits for the host, as with MiniLM, it says too much."""
-
-COMPILED_TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
-"""How far F1 of the compiled forward pass may move."""
 
 BATCH_TOKENS = (2048, 4096, 8192, 16384, 32768, 65536)
 
@@ -277,63 +270,3 @@ def sweep(recorder: Recorder, given: Given) -> None:
             scorer = given.scorer(model, given.half, **options)
             recorder.add(what=name, **timed(given, scorer, pairs))
             del scorer
-
-
-class OneShape:
-    """Compiles a forward pass, and fills every batch up to the same number of tokens.
-
-    The number of texts, and the tokens of the longest, are rounded up to powers of two.
-    """
-
-    def __init__(self, scorer: BertScorer, backend: str) -> None:
-        forward = packed_forward(LastLayer(scorer.encoder.model))
-
-        def on_tensors(ids: Tensor, positions: Tensor, ends: Tensor, longest: int) -> Tensor:
-            return forward(PackedBatch(ids=ids, positions=positions, ends=ends, longest=longest))
-
-        self._compiled = torch.compile(on_tensors, dynamic=False, backend=backend)
-        self._tokens = 0
-        self.shapes: set[tuple[int, ...]] = set()
-
-    @torch.inference_mode()
-    def __call__(self, batch: PackedBatch) -> Tensor:
-        """Encode a batch; the hidden states of the first, which must be the largest, and more."""
-        self._tokens = max(self._tokens, batch.ids.shape[1])
-        missing = self._tokens - batch.ids.shape[1]
-        ids, positions = (
-            nn.functional.pad(rows, (0, missing)) for rows in (batch.ids, batch.positions)
-        )
-        texts = 1 << (len(batch.ends) - 1).bit_length()
-        ends = torch.cat([batch.ends, batch.ends[-1:].expand(texts + 1 - len(batch.ends))])
-        longest = 1 << (batch.longest - 1).bit_length()
-        self.shapes.add((self._tokens, texts, longest))
-        hidden: Tensor = self._compiled(ids, positions, ends, longest)
-        return hidden
-
-
-def compiled(recorder: Recorder, given: Given) -> None:
-    """Compare rates and scores with torch.compile on one shape and without.
-
-    The last part, since nobody knows how long compiling takes.
-    """
-    dtype = "float16" if given.on_gpu else "float32"
-    scorer = given.scorer(given.large(), dtype)
-    if scorer.encoder.packing is None:  # a CPU pads by default
-        settings = scorer.settings
-        scorer.encoder = load_encoder(settings.files, replace(settings.encoder_options, packs=True))
-    pairs = mixed(10 if given.quick else 10_000 if given.on_gpu else 300, mean_tokens=30)
-    usual, expected = timed(given, scorer, pairs), scorer.score(*pairs).f1
-    forward = OneShape(scorer, "inductor" if given.on_gpu else "eager")
-    scorer.encoder = replace(scorer.encoder, forward=partial(partial, forward))
-    started = time.monotonic()
-    apart = float(np.abs(scorer.score(*pairs).f1 - expected).max())
-    seconds, figures = time.monotonic() - started, timed(given, scorer, pairs)
-    recorder.check(
-        f"torch.compile, {dtype}",
-        apart <= COMPILED_TOLERANCES[dtype],
-        f"F1 differs by at most {apart:.2g}; expected {COMPILED_TOLERANCES[dtype]:g}",
-        times_default=figures["tokens_per_second"] / usual["tokens_per_second"],
-        first_seconds=seconds,
-        shapes=sorted(forward.shapes),
-        **figures,
-    )
