@@ -98,6 +98,7 @@ class PretendedDevice:
                 the pass of a wide one with as many layers does.
             layers: Its layers.
         """
+        torch.set_num_threads(1)  # a launch takes one thread; others would wait for each other
 
         def start(ids: Tensor, mask: Tensor) -> Any:
             def hidden() -> Tensor:

@@ -138,6 +138,11 @@ def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements,
     assert str(caught.value).endswith(f"--restarts allowed for {restarts}.")
 
 
+def test_threads_of_a_child_give_way_sooner_than_those_of_other_processes():
+    with pool.opening(Pool(1, restarts=0, at_once=2)):
+        assert pool.ask(sys.getswitchinterval) < sys.getswitchinterval()
+
+
 def test_child_works_on_several_elements_at_once_with_one_opened_step(tmp_path):
     made = Pool(1, restarts=0, at_once=3)
     with pool.opening(made):
