@@ -242,6 +242,6 @@ def _start(engine: Engine, plan: EmbeddingPlan, rows: tokens.IntArray) -> _Runni
         # As a rule all are kept, and then they need not be gathered.
         everything = slice(0, len(is_kept))
         positions = everything if is_kept.all() else queue.send(np.flatnonzero(is_kept))
-        batch = PackedBatch.of(queue.send(laid_out), queue.send(ends), int(counts[0]))
+        batch = PackedBatch.of(queue.send(laid_out), queue.send(ends), counts)
         hidden = encoder.start_packed(batch)
     return _Running(rows, place, hidden, positions, size, begun)

@@ -234,8 +234,9 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
     if device.type != "cuda":
         return None
     from bertscore_core.match import matching_triton  # here, since it imports Triton
+    from bertscore_core.model import triton_jit
 
-    if not matching_triton.is_available(device):
+    if not triton_jit.is_available(device):
         return None
     # A call on one token: what fails for this device fails here, before any score.
     single = torch.ones(1, dtype=torch.int64, device=device)

@@ -6,59 +6,34 @@ Nothing is gathered or padded, and similarities never leave the chip. The rules 
 One program takes a pair: it computes each similarity once and takes both maxima from it, that of
 the row and that of the column.
 
-For texts of C and R tokens it does 2 C R H operations, each text filled up to a multiple of 32, and
-8 operations for each byte that it reads. By estimate, nothing measured, matching then takes less
-than 0.5% of the time of roberta-large at 28 tokens, and 1 to 5% at 512.
+For texts of C and R tokens it does 2 C R H operations, each text filled up to a multiple of 32. On
+one H200 it took 0.07 microseconds a pair with 1,024 numbers a token and 0.03 with 384, at 28
+tokens: less than 1% of the time of an encoder. A pair is the work of one program, so a call lasts
+at least as long as its longest pair: some milliseconds at 512 tokens.
+
+From compute capability 8.0 (Ampere) products run on the tensor cores, each as three products of
+TF32 that together keep the 24 bits of float32. Their sums are cut, not rounded, so only 32 numbers
+are summed there, and these sums are added in float32: scores are then as near to float64 as with
+float32's own products (2e-7). Below 8.0 products are float32's own.
 """
 
-import os
-import shutil
-import sysconfig
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bertscore_core.match.matching import PairScores, combine
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError:
-    triton = None
-    tl = SimpleNamespace(tensor=Any, constexpr=Any)  # names that the signatures below need
-
-_jit: Any = (lambda **_: lambda function: function) if triton is None else triton.jit
+from bertscore_core.model.triton_jit import jit, launching_on, tl
 
 # Texts of at most 32 tokens, the common case, fit one tile. The sizes are the same for every call:
 # if they depended on lengths or timings, so would the order of sums, and a pair's scores would
-# depend on the other pairs or on the day.
-_TILE = {"rows": 32, "columns": 32, "depth": 64}
+# depend on the other pairs or on the day. With these the kernel needs the fewest registers.
+_TILE = {"rows": 32, "columns": 32, "depth": 32}
 _WARPS = 2
 
 # Programs of a launch; with more pairs than that each takes several. Enough to fill the largest GPU
 # some times over. It bounds the memory for maxima.
 _MOST_PROGRAMS = 4096
-
-# Read here, since Triton reads it when the kernel is made, not when it is called.
-_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def is_available(device: torch.device) -> bool:
-    """Tell whether `greedy_match_ragged` runs on a device.
-
-    On CUDA, Triton must be installed, and so must a C compiler and Python's headers: Triton builds
-    its launcher with them on the first call. On a CPU it needs Triton's interpreter, which is slow
-    and for tests only (TRITON_INTERPRET=1 before this module is imported).
-    """
-    if triton is None or device.type not in ("cpu", "cuda"):
-        return False
-    if _INTERPRETED or device.type == "cpu":
-        return _INTERPRETED
-    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-    return compiler is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 
 
 def greedy_match_ragged(
@@ -73,9 +48,9 @@ def greedy_match_ragged(
 ) -> PairScores:
     """Score P pairs of texts whose embeddings are laid end to end.
 
-    The scores equal those of `greedy_match` up to rounding. Products and sums are float32 (no
-    TF32). A pair's scores depend on its two texts alone, to the bit: not on other pairs, their
-    order, or places.
+    The scores equal those of `greedy_match` up to rounding: products keep the bits of float32, and
+    sums are float32. A pair's scores depend on its two texts alone, to the bit: not on other pairs,
+    their order, or places.
 
     Shapes: vectors (T, H), of unit length, in float32, bfloat16 or float16; weights (T,), float32;
     the first token of each text and its number of tokens, at least 1, (P,), int64, P below 2^30.
@@ -89,8 +64,7 @@ def greedy_match_ragged(
     if pairs:
         programs = min(pairs, _MOST_PROGRAMS)
         maxima = torch.empty((programs, longest), dtype=torch.float32, device=vectors.device)
-        # Triton launches on the current device, which may not be that of the embeddings.
-        with torch.cuda.device(vectors.device if vectors.is_cuda else -1):  # -1: none
+        with launching_on(vectors):
             kernel[(programs,)](
                 vectors.contiguous(),
                 weights.contiguous(),
@@ -101,10 +75,17 @@ def greedy_match_ragged(
                 pairs,
                 longest,
                 hidden=vectors.shape[1],
+                precision=_precision_on(vectors.device),
                 **_TILE,
                 num_warps=_WARPS,
             )
     return combine(averages[:, 0], averages[:, 1], candidate_lengths, reference_lengths)
+
+
+def _precision_on(device: torch.device) -> str:
+    # Plain "tf32", Triton's default, would keep 11 bits.
+    ampere = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    return "tf32x3" if ampere else "ieee"
 
 
 def _sum_of_weighted(best: tl.tensor, weight: tl.tensor) -> tl.tensor:
@@ -113,7 +94,7 @@ def _sum_of_weighted(best: tl.tensor, weight: tl.tensor) -> tl.tensor:
     return tl.sum(tl.where(weight == 0.0, 0.0, best * weight), axis=0)
 
 
-_weighted_sum: Any = _jit()(_sum_of_weighted)
+_weighted_sum: Any = jit()(_sum_of_weighted)
 
 
 def _average_best_cosines(
@@ -126,6 +107,7 @@ def _average_best_cosines(
     pairs: tl.tensor,
     longest: tl.tensor,
     hidden: tl.constexpr,
+    precision: tl.constexpr,
     rows: tl.constexpr,
     columns: tl.constexpr,
     depth: tl.constexpr,
@@ -175,8 +157,8 @@ def _average_best_cosines(
                         mask=column_inside[None, :] & feature_inside[:, None],
                         other=0.0,
                     )
-                    # "ieee" keeps float32; the default, TF32, has 10 bits of mantissa.
-                    similarity = tl.dot(left, right, similarity, input_precision="ieee")
+                    # Added here, not by the product, which would cut the sum.
+                    similarity += tl.dot(left, right, input_precision=precision)
                 # A maximum on the device drops NaN, so NaN passes through it as infinity, which is
                 # not a cosine.
                 similarity = tl.where(similarity == similarity, similarity, infinity)
@@ -206,4 +188,4 @@ def _average_best_cosines(
 
 # The numbers of pairs and tokens change from call to call: Triton would compile the kernel again
 # for some of them.
-kernel: Any = _jit(do_not_specialize=["pairs", "longest"])(_average_best_cosines)
+kernel: Any = jit(do_not_specialize=["pairs", "longest"])(_average_best_cosines)

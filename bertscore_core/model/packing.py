@@ -14,10 +14,8 @@ see earlier tokens only.
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -27,140 +25,20 @@ from torch import Tensor, nn
 
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.model.architectures import reads_left_to_right
+from bertscore_core.model.attention import (
+    ATTENTION,
+    Kernel,
+    PackedTexts,
+    Rows,
+    Way,
+    attend,
+    ways_of,
+)
 from bertscore_core.model.device import is_device_lost, is_out_of_memory
 from bertscore_core.model.layers import EveryLayer, LastLayer
 from bertscore_core.tokens import IntArray, TokenIds
 
-# Attention within each of several texts that are laid end to end.
-#
-# Transformers' modules call it by its name, `ATTENTION`, once their configuration says so. Where
-# texts begin and end comes with the call, so no mask is made.
-#
-# The kernel is chosen by device and number format: on a GPU, flash attention in half precision from
-# compute capability 8.0 (Ampere), and torch's memory-efficient attention in float32 or on older
-# ones (T4); on a CPU, torch's attention for texts of one length at a time.
-
-ATTENTION = "bertscore_packed"
-"""Name of `attend` among transformers' attention functions.
-
-No function that makes masks is registered with that name, so transformers makes none."""
-
-# Compute capability from which torch has flash attention.
-_FLASH_CAPABILITY = (8, 0)
-
-
-def attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    *,
-    scaling: float | None = None,
-    cu_seq_lens_q: Tensor | None = None,
-    max_length_q: int | None = None,
-    **_: object,
-) -> tuple[Tensor, None]:
-    """Let each token attend to the tokens of its text; in the form that transformers calls.
-
-    Queries have the shape (1, heads, T, D), keys and values (1, heads or fewer, T, D). A mask is an
-    error: `cu_seq_lens_q`, (N + 1,), int32, says where the texts end, and `max_length_q` has the
-    tokens of the longest. Returns the mixed values, (1, T, heads, D), undefined after the last
-    text, and no weights.
-    """
-    if cu_seq_lens_q is None or max_length_q is None or attention_mask is not None:
-        raise RuntimeError(
-            f"{type(module).__name__} was not told where packed texts end, or was given a mask; "
-            "expected the ends and no mask. To call the encoder with padded texts, load the scorer "
-            "with attention='sdpa'"
-        )
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
-    rows = tuple(part.transpose(1, 2) for part in (query, key, value))
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    case = query.device, query.dtype
-    if case not in _KERNELS:
-        _KERNELS[case] = choose_kernel(*case)
-    return _KERNELS[case](rows, cu_seq_lens_q, max_length_q, scale), None
-
-
 logger = logging.getLogger(__name__)
-
-# Queries, keys and values, each (1, T, heads, D).
-_Rows = tuple[Tensor, ...]
-_Kernel = Callable[[_Rows, Tensor, int, float], Tensor]
-
-# Chosen once for a device and a format. A dictionary, since torch.compile ignores other caches.
-_KERNELS: dict[tuple[torch.device, torch.dtype], _Kernel] = {}
-
-
-def choose_kernel(device: torch.device, dtype: torch.dtype) -> _Kernel:
-    """Return the attention of packed texts on a device."""
-    if device.type != "cuda":
-        return attend_by_lengths
-    capable = torch.cuda.get_device_capability(device) >= _FLASH_CAPABILITY
-    return _flash() if capable and dtype != torch.float32 else attend_efficiently
-
-
-def _flash() -> _Kernel:
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:  # torch before 2.10
-        return attend_efficiently
-    if "scale" not in inspect.signature(varlen_attn).parameters:
-        return attend_efficiently
-    # `num_splits=1` is not given, since torch 2.12 refuses it without another kernel. It is not
-    # needed: keys are split only for texts of one token with grouped heads, and `attend` gives each
-    # head keys of its own.
-    return partial(_attend_flash, varlen_attn)
-
-
-def _leave_flash(case: tuple[torch.device, torch.dtype]) -> bool:
-    if _KERNELS.get(case) in (None, attend_efficiently, attend_by_lengths):
-        return False
-    _KERNELS[case] = attend_efficiently
-    return True
-
-
-def _attend_flash(
-    varlen: Callable[..., Any], rows: _Rows, ends: Tensor, longest: int, scale: float
-) -> Tensor:
-    texts = (part[0] for part in rows)
-    mixed: Tensor = varlen(*texts, ends, ends, longest, longest, scale=scale)
-    return mixed[None]
-
-
-def attend_efficiently(rows: _Rows, ends: Tensor, longest: int, scale: float) -> Tensor:
-    """Attend by torch's memory-efficient kernel: every GPU, and float32. Arguments as below."""
-    mixed: Tensor = torch.ops.aten._efficient_attention_forward(
-        *rows, None, ends, ends, longest, longest, 0.0, 0, scale=scale
-    )[0]
-    return mixed
-
-
-def attend_by_lengths(rows: _Rows, ends: Tensor, longest: int, scale: float) -> Tensor:
-    """Attend on a CPU: neighbours of equal length are one batch without padding.
-
-    Queries, keys, values and the result have the shape (1, T, heads, D); `ends` has (N + 1,).
-    """
-    mixed = torch.zeros_like(rows[0])
-    begin = 0
-    for length, texts in groupby(np.diff(ends.numpy()).tolist()):
-        count = len(list(texts))
-        end = begin + count * length
-        if length:
-            shape = (count, length, *mixed.shape[2:])
-            queries, keys, values = (
-                part[0, begin:end].view(shape).transpose(1, 2) for part in rows
-            )
-            attended = nn.functional.scaled_dot_product_attention(
-                queries, keys, values, scale=scale
-            )
-            mixed[0, begin:end].view(shape).copy_(attended.transpose(1, 2))
-        begin = end
-    return mixed
-
 
 Forward = Callable[..., Tensor]
 """A forward pass on padded ids and mask, or on a `PackedBatch`."""
@@ -188,8 +66,9 @@ the padding token's id. The tests compare each of them with padded batches."""
 # more than the first.
 _LARGEST_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 
-# Tokens of the texts that a packed encoder is compared with a padded one on, when it is loaded.
-_CHECKED_LENGTHS = (33, 17, 17, 3)
+# Tokens of the texts that a packed encoder is compared with a padded one on, when it is loaded: one
+# of each class of lengths, so that each kernel that a job can meet has run before its first row.
+_CHECKED_LENGTHS = (129, 65, 33, 17, 17, 3)
 
 # Tokens that a batch on a GPU is filled up to a multiple of: rows of whole tiles of its products.
 _STEP = 64
@@ -207,19 +86,17 @@ def can_pack(architecture: Any, *, own_code: bool = False) -> bool:
 class PackedBatch:
     """Texts laid end to end, and filled up to T tokens.
 
-    Shapes: ids and positions, as the encoder counts them, (1, T); `ends`, where each of N texts
-    begins and the last one ends, (N + 1,), int32. `longest` has the tokens of the longest text.
+    Shapes: ids and positions, as the encoder counts them, (1, T).
     """
 
     ids: Tensor
     positions: Tensor
-    ends: Tensor
-    longest: int
+    texts: PackedTexts
 
     @classmethod
-    def of(cls, rows: Tensor, ends: Tensor, longest: int) -> "PackedBatch":
-        """Join what `Packing.lay_out` returned, on the device."""
-        return cls(ids=rows[:1], positions=rows[1:], ends=ends, longest=longest)
+    def of(cls, rows: Tensor, ends: Tensor, lengths: IntArray) -> "PackedBatch":
+        """Join what `Packing.lay_out` returned, on the device; the lengths stay on the host."""
+        return cls(ids=rows[:1], positions=rows[1:], texts=PackedTexts.of(ends, lengths))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +173,6 @@ def pack(
     places = torch.arange(ids.shape[1], device="cpu")
     inside = places[None, :] < torch.from_numpy(lengths)[:, None]
     expected = as_forward(module)(ids.to(device), inside.long().to(device))[:, inside.to(device)]
-    forward = as_forward(packed_forward(module))
     try:
         from transformers import AttentionInterface  # here, since it imports large modules
 
@@ -304,25 +180,11 @@ def pack(
         model.set_attn_implementation(ATTENTION)
         rows, ends = packing.lay_out(np.concatenate(texts), lengths, filler=0)
         batch = PackedBatch.of(
-            torch.from_numpy(rows).to(device), torch.from_numpy(ends).to(device), int(max(lengths))
+            torch.from_numpy(rows).to(device), torch.from_numpy(ends).to(device), lengths
         )
-        weight = next(model.parameters())
-        case = weight.device, weight.dtype
-        try:
-            vectors = forward(batch)
-        except Exception as error:
-            if is_device_lost(error) or is_out_of_memory(error) or not _leave_flash(case):
-                raise
-            logger.warning(
-                "torch's flash attention fails here: %s. Its memory-efficient kernel is used, "
-                "which is slower.",
-                error,
-            )
-            try:
-                vectors = forward(batch)
-            except Exception:
-                del _KERNELS[case]  # it was not flash attention that failed: choose anew
-                raise
+        forward, vectors = _first_that_runs(
+            module, as_forward, ways_of(device, next(model.parameters()).dtype), batch
+        )
         vectors = vectors[:, 0, : int(lengths.sum())]
         unit = nn.functional.normalize
         apart = float((unit(vectors, dim=-1) - unit(expected, dim=-1)).norm(dim=-1).max())
@@ -341,7 +203,41 @@ def pack(
     return packing, forward
 
 
-def packed_forward(module: LastLayer | EveryLayer) -> Callable[[PackedBatch], Tensor]:
+def _first_that_runs(
+    module: LastLayer | EveryLayer,
+    as_forward: Callable[[Forward], Forward],
+    ways: Sequence[Way],
+    batch: PackedBatch,
+) -> tuple[Forward, Tensor]:
+    """Encode a batch in the first way that does not fail; return that way, and the vectors."""
+    way, *slower = ways
+    undo = _fuse(module.model) if way.fuses else None
+    forward = as_forward(packed_forward(module, way.attention))
+    try:
+        return forward, forward(batch)
+    except Exception as error:  # compilers raise errors of many types
+        if not slower or is_device_lost(error) or is_out_of_memory(error):
+            raise
+        logger.warning(
+            "%s fails here: %s. %s takes its place, which is slower.",
+            way.name,
+            error,
+            slower[0].name,
+        )
+    if undo is not None:
+        undo()
+    return _first_that_runs(module, as_forward, slower, batch)
+
+
+def _fuse(model: nn.Module) -> Callable[[], None]:
+    from bertscore_core.model.add_norm_triton import fuse  # here, since it imports Triton
+
+    return fuse(model)
+
+
+def packed_forward(
+    module: LastLayer | EveryLayer, attention: Kernel
+) -> Callable[[PackedBatch], Tensor]:
     """Return the forward pass of a module, whose attention is `attend`, on packed batches."""
     model: Any = module.model
     takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
@@ -349,16 +245,13 @@ def packed_forward(module: LastLayer | EveryLayer) -> Callable[[PackedBatch], Te
     def forward(batch: PackedBatch) -> Tensor:
         # Some encoders would make as many types as they have positions, which may be fewer than T.
         types = {"token_type_ids": torch.zeros_like(batch.ids)} if takes_types else {}
+
+        def packed(rows: Rows, scale: float) -> Tensor:
+            return attention(rows, batch.texts, scale)
+
+        # Transformers passes what it does not know on to attention.
         hidden: Tensor = module(
-            batch.ids,
-            None,
-            position_ids=batch.positions,
-            # Under the names that transformers passes on to attention.
-            cu_seq_lens_q=batch.ends,
-            cu_seq_lens_k=batch.ends,
-            max_length_q=batch.longest,
-            max_length_k=batch.longest,
-            **types,
+            batch.ids, None, position_ids=batch.positions, packed=packed, **types
         )
         return hidden
 

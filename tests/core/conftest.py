@@ -1,12 +1,16 @@
 """Scorers and models that tests of the core make."""
 
 import json
+import multiprocessing
 import shutil
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from bertscore_core import BertScorer, ScorerConfig
+from tests.conftest import TORCH_DEVICES
 
 
 def write_table(path, layers=7):
@@ -42,3 +46,22 @@ def changed_model(tiny_folder, tmp_path):
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session", params=TORCH_DEVICES)
+def triton_device(request) -> str:
+    """Return where Triton's kernels run: interpreted on the CPU, compiled on the GPU."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def triton_process(triton_device) -> Iterator[ProcessPoolExecutor]:
+    """Return a process that runs kernels, since Triton decides at its import if it interprets."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes,
+    ):
+        patch.setenv("TRITON_INTERPRET", "1" if triton_device == "cpu" else "0")
+        processes.submit(int).result()  # it starts here, and takes this environment along
+        patch.undo()
+        yield processes

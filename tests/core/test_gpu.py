@@ -4,6 +4,7 @@ The same code is tested on the CPU elsewhere, where other kernels run. Models ar
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.match import kernel
-from bertscore_core.model import DeviceQueue, packing
+from bertscore_core.model import DeviceQueue, attention
 from bertscore_core.tokens import Work
 from tests.support.tiny_models import FAMILIES
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
@@ -63,19 +64,31 @@ def test_other_families_score_as_on_a_cpu(tiny_folder, family, dtype):
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, "float16", "float32"])
-@pytest.mark.parametrize(("lengths", "width"), [([40, 1, 36], 32), ([512, 28, 1, 511], 64)])
-def test_both_kernels_for_packed_texts_attend_as_a_host(lengths, width, dtype):
-    """A T4 has the second alone. Most models have heads of 64 numbers, and take 512 tokens."""
+@pytest.mark.parametrize(("lengths", "width"), [([40, 1, 36], 32), ([512, 511, 28, 1], 64)])
+def test_every_way_for_packed_texts_attends_as_a_host(lengths, width, dtype):
+    """A T4 has the last alone. Most models have heads of 64 numbers, and take 512 tokens."""
     rows = torch.randn((3, 1, sum(lengths), 4, width), device=DEVICE, generator=seeded())
     rows = rows.to(getattr(torch, dtype))
-    ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32, device=DEVICE)
-    how = max(lengths), width**-0.5
-    on_host = packing.attend_by_lengths(tuple(rows.float().cpu()), ends.cpu(), *how)
-    for attend in (packing.choose_kernel(rows.device, rows.dtype), packing.attend_efficiently):
-        actual = attend(tuple(rows), ends, *how).float().cpu()
+    ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
+    texts = attention.PackedTexts.of(ends, np.array(lengths))
+    scale = width**-0.5
+    on_host = attention.attend_by_lengths(tuple(rows.float().cpu()), texts, scale)
+    on_device = replace(texts, ends=ends.to(DEVICE))
+    ways = attention.ways_of(rows.device, rows.dtype)
+    assert len(ways) == (1 if dtype == "float32" or OLD else 3)
+    for way in ways:
+        actual = way.attention(tuple(rows), on_device, scale).float().cpu()
         torch.testing.assert_close(
             actual, on_host, atol=1e-5 if dtype == "float32" else 2e-2, rtol=0
         )
+
+
+@pytest.mark.skipif(OLD, reason="the GPU has one way alone")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", PACKED)
+def test_no_kernel_gives_way_to_another(tiny_folder, family, dtype, caplog):
+    make_scorer(tiny_folder(family), dtype=dtype)
+    assert "fails here" not in caplog.text
 
 
 def test_two_threads_on_one_gpu_score_as_one(tiny_folder):

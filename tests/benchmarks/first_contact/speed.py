@@ -25,7 +25,7 @@ from tests.benchmarks.texts import Pairs, fixed, mixed
 _QUERY = "name,driver_version,memory.total,clocks.max.sm,power.limit"
 
 KINDS = {
-    "attention": ("flash", "fmha", "attention", "softmax", "sdpa"),
+    "attention": ("flash", "fmha", "attend", "attention", "softmax", "sdpa"),
     "product": ("gemm", "cutlass", "matmul", "nvjet", "addmm", "linear", "wgmma", "::mm", "::bmm"),
     "copy": ("memcpy", "memset"),
 }

@@ -6,9 +6,7 @@ tests of this process are left alone.
 
 import itertools
 import math
-import multiprocessing
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +17,7 @@ pytest.importorskip("triton", reason="Triton is made for Linux only")
 
 from bertscore_core import BertScorer, ScorerConfig, specification
 from bertscore_core.match import kernel, matching_triton
-from tests.conftest import TORCH_DEVICES
+from bertscore_core.model import triton_jit
 from tests.support.specified import Specified
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 
@@ -65,7 +63,7 @@ def make_pairs(count, hidden, seed=0) -> list[Pair]:
 
 def run_ragged(vectors, weights, indices, dtype, device, programs) -> np.ndarray:
     """Run the kernel in this process. Returns (P, 3)."""
-    assert matching_triton.is_available(torch.device(device))
+    assert triton_jit.is_available(torch.device(device))
     matching_triton._MOST_PROGRAMS = programs
     scores = matching_triton.greedy_match_ragged(
         torch.from_numpy(vectors).to(device, getattr(torch, dtype)),
@@ -100,31 +98,14 @@ def lay_out(pairs, lead=0):
     return vectors.numpy(), weights.numpy(), indices
 
 
-@pytest.fixture(scope="module", params=TORCH_DEVICES)
-def device_of(request) -> str:
-    """Return where the kernel runs: interpreted on the CPU, compiled on the GPU."""
-    return request.param
-
-
 @pytest.fixture(scope="module")
-def pool(device_of) -> Iterator[ProcessPoolExecutor]:
-    """Return a process that runs the kernel."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes,
-    ):
-        patch.setenv("TRITON_INTERPRET", "1" if device_of == "cpu" else "0")
-        processes.submit(int).result()  # it starts here, and takes this environment along
-        patch.undo()
-        yield processes
-
-
-@pytest.fixture(scope="module")
-def ragged(pool, device_of) -> Ragged:
+def ragged(triton_process, triton_device) -> Ragged:
     """Return a function that scores pairs with the kernel."""
 
     def match(pairs, dtype="float32", lead=0, programs=4096) -> torch.Tensor:
-        task = pool.submit(run_ragged, *lay_out(pairs, lead), dtype, device_of, programs)
+        task = triton_process.submit(
+            run_ragged, *lay_out(pairs, lead), dtype, triton_device, programs
+        )
         return torch.from_numpy(task.result())
 
     return match
@@ -154,6 +135,29 @@ def test_ragged_pairs_equal_the_specification(ragged, hidden):
     scores = ragged(pairs, lead=3)
     assert scores.isfinite().all()
     assert_equal_scores(scores, expected_of(pairs))
+
+
+@pytest.mark.parametrize("hidden", [384, 2048])
+@pytest.mark.parametrize("kind", ["all positive", "one large number", "nearly equal", "many sizes"])
+def test_hostile_embeddings_score_as_in_float64(ragged, kind, hidden):
+    """Sums that only grow, that one product decides, that cancel, and numbers of many sizes."""
+    generator = torch.Generator().manual_seed(hidden)
+    common = torch.randn(hidden, generator=generator)
+
+    def text(tokens):
+        rows = torch.randn(tokens, hidden, generator=generator)
+        if kind == "all positive":
+            rows = rows.abs()
+        elif kind == "one large number":
+            rows[:, 7] = 100.0
+        elif kind == "nearly equal":
+            rows = common + 1e-3 * rows
+        else:
+            rows = rows * 10.0 ** torch.randint(-6, 1, (hidden,), generator=generator)
+        return ones(unit(rows))
+
+    pairs = [(text(left), text(right)) for left, right in [(28, 31), (5, 33), (70, 64)]]
+    assert_equal_scores(ragged(pairs), expected_of(pairs))
 
 
 def test_negative_best_cosines_are_kept(ragged):
@@ -210,8 +214,8 @@ def test_a_program_that_takes_several_pairs_gives_each_the_same_bits(ragged):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_loses_nothing_after_the_embeddings(device_of, ragged, dtype):
-    if dtype == "bfloat16" and device_of == "cpu":
+def test_half_precision_loses_nothing_after_the_embeddings(triton_device, ragged, dtype):
+    if dtype == "bfloat16" and triton_device == "cpu":
         pytest.skip("Triton's interpreter multiplies the bits of bfloat16 as if they were integers")
     pairs = make_pairs(10, 40, seed=11)
     scores = ragged(pairs, dtype=dtype)
@@ -236,13 +240,15 @@ def score_with_kernel(folder, candidates, references, device) -> np.ndarray:
 
 
 def test_scorer_that_matches_with_the_kernel_gives_the_specified_scores(
-    pool, device_of, tiny_folder
+    triton_process, triton_device, tiny_folder
 ):
     """The way through the library that only a GPU takes otherwise."""
     folder = tiny_folder("bert")
     texts = [" ".join("abcdefgh"[k * i % 8] for k in range(i)) for i in (1, 5, 29, 31, 44, 60)]
     candidates, references = map(list, zip(*itertools.product(texts, texts[::2]), strict=True))
-    actual = pool.submit(score_with_kernel, folder, candidates, references, device_of).result()
+    actual = triton_process.submit(
+        score_with_kernel, folder, candidates, references, triton_device
+    ).result()
     expected, _ = Specified(folder, "bert").scores(
         tiny_scorer(folder), candidates, [[text] for text in references]
     )
@@ -254,10 +260,10 @@ def test_scorer_that_matches_with_the_kernel_gives_the_specified_scores(
     ("capability", "dtype", "product"),
     [
         (75, "fp32", "fma.rn.f32"),
-        (80, "fp32", "fma.rn.f32"),
-        (89, "fp32", "fma.rn.f32"),
-        (90, "fp32", "fma.rn.f32"),
-        (100, "fp32", "fma.rn.f32"),
+        (80, "fp32", "f32.tf32.tf32.f32"),
+        (89, "fp32", "f32.tf32.tf32.f32"),
+        (90, "fp32", "f32.tf32.tf32.f32"),
+        (100, "fp32", "f32.tf32.tf32.f32"),
         (80, "bf16", "f32.bf16.bf16.f32"),
         (90, "fp16", "f32.f16.f16.f32"),
     ],
@@ -265,16 +271,25 @@ def test_scorer_that_matches_with_the_kernel_gives_the_specified_scores(
 def test_kernel_compiles_for_gpus_in_full_precision_and_fits_them(
     capability, dtype, product, tmp_path, monkeypatch
 ):
-    """No GPU is needed for that, and the interpreter accepts what the compiler does not."""
+    """No GPU is needed for that, and the interpreter accepts what the compiler does not.
+
+    TF32 keeps 11 bits of a number, so a product of float32 takes three of them.
+    """
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    compiled = compile_kernel(capability, dtype)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: divmod(capability, 10))
+    precision = matching_triton._precision_on(torch.device("cuda"))
+    compiled = compile_kernel(capability, dtype, precision)
     code = compiled.asm["ptx"]
     assert product in code
-    assert "tf32" not in code
+    if dtype == "fp32" and capability >= 80:
+        once = compile_kernel(capability, dtype, "tf32").asm["ptx"]
+        assert code.count(product) == 3 * once.count(product)
+    else:
+        assert "tf32" not in code
     assert compiled.metadata.shared <= 48 << 10  # what every GPU gives a program
 
 
-def compile_kernel(capability, dtype):
+def compile_kernel(capability, dtype, precision):
     """Compile the kernel as a launch with aligned tensors does."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
@@ -283,7 +298,7 @@ def compile_kernel(capability, dtype):
     types |= {"averages": "*fp32", "maxima": "*fp32"}
     aligned = {(place,): [["tt.divisibility", 16]] for place in range(len(types))}
     types |= {"pairs": "i32", "longest": "i32"}
-    sizes = {"hidden": 1024, **matching_triton._TILE}
+    sizes = {"hidden": 1024, "precision": precision, **matching_triton._TILE}
     source = ASTSource(
         matching_triton.kernel,
         types | dict.fromkeys(sizes, "constexpr"),
@@ -295,11 +310,11 @@ def compile_kernel(capability, dtype):
 
 
 def test_cpu_has_no_kernel_unless_interpreted():
-    assert not matching_triton.is_available(torch.device("cpu"))
-    assert not matching_triton.is_available(torch.device("mps"))
+    assert not triton_jit.is_available(torch.device("cpu"))
+    assert not triton_jit.is_available(torch.device("mps"))
 
 
 def test_gpu_without_a_c_compiler_has_no_kernel(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
-    assert not matching_triton.is_available(torch.device("cuda"))
+    assert not triton_jit.is_available(torch.device("cuda"))

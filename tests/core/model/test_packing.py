@@ -18,6 +18,7 @@ from transformers import AutoConfig, BertConfig
 from bertscore_core import ModelLoadError, ScorerConfig, model, settle
 from bertscore_core.idf import TokenWeights
 from bertscore_core.match import Engine, embed, embedding, plan_embedding
+from bertscore_core.model import attention, packing
 from bertscore_core.tokens import TokenizedTexts, WindowShape, Work
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
@@ -153,7 +154,7 @@ CUDA_BUILD = pytest.mark.skipif(
     torch.version.cuda is None or TORCH < (2, 11),
     reason="needs torch 2.11 built for CUDA; older ones ask the driver of pretended tensors, too",
 )
-HAS_FLASH = model.packing._flash() is not model.packing.attend_efficiently
+HAS_FLASH = attention._flash() is not None
 
 
 @torch.inference_mode()
@@ -162,7 +163,7 @@ def operators_of(forward, packing, device):
     texts = some_texts()
     arrays = packing.lay_out(texts.ids, texts.lengths, filler=0)
     rows, ends = (torch.empty_like(torch.from_numpy(array), device=device) for array in arrays)
-    batch = model.PackedBatch.of(rows, ends, max(LENGTHS))
+    batch = model.PackedBatch.of(rows, ends, texts.lengths)
     with Operators() as operators:
         forward(batch)
     return operators
@@ -178,18 +179,22 @@ def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch
     that they are there, so that torch chooses operators and refuses mixed devices as on a GPU.
     """
     pretended = nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True)
-    choose, forwards = model.packing.choose_kernel, []
+    modules = []
     for layers in (LAYERS - 1, LAYERS):
         encoder = encoder_of(folder(family), packs=True, dtype=dtype, num_layers=layers)
         network = copy.deepcopy(encoder.model).to("meta")
         with pretended:
-            forwards.append(model.packed_forward(model.LastLayer(network.to_empty(device=device))))
+            modules.append(model.LastLayer(network.to_empty(device=device)))
     for card, capability in CARDS.items():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
-        monkeypatch.setattr(model.packing, "_KERNELS", {})
-        monkeypatch.setattr(model.packing, "choose_kernel", lambda _, dtype: choose(GPU, dtype))
+        ways = [way for way in attention.ways_of(GPU, getattr(torch, dtype)) if not way.fuses]
         with pretended:
-            shorter, whole = (operators_of(each, encoder.packing, device) for each in forwards)
+            shorter, whole = (
+                operators_of(
+                    model.packed_forward(module, ways[0].attention), encoder.packing, device
+                )
+                for module in modules
+            )
         kernels = {
             name: n for name, n in (whole.counts - shorter.counts).items() if name not in FREE
         }
@@ -201,25 +206,24 @@ def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch
 
 
 @pytest.mark.parametrize("fails", [RuntimeError("num_splits requires FA3"), TypeError("scale")])
-def test_flash_attention_that_fails_gives_way_to_the_other_kernel(
-    folder, fails, monkeypatch, caplog
-):
-    def flash(*_):
+def test_a_kernel_that_fails_gives_way_to_the_next(folder, fails, monkeypatch, caplog):
+    def fail(*_):
         raise fails
 
-    monkeypatch.setattr(model.packing, "_KERNELS", {})
-    monkeypatch.setattr(model.packing, "choose_kernel", lambda *_: flash)
-    monkeypatch.setattr(model.packing, "attend_efficiently", model.packing.attend_by_lengths)
+    broken, works = (
+        attention.Way("the first", fail),
+        attention.Way("the last", attention.attend_by_lengths),
+    )
+    monkeypatch.setattr(packing, "ways_of", lambda *_: (broken, broken, works))
     options = model.EncoderOptions(num_layers=1, device="cpu", packs=True)
-    assert model.load_encoder(model.resolve_model(str(folder("bert"))), options).packing is not None
-    assert "flash attention fails here" in caplog.text
-    # The other kernel fails, too: that is an error, not a second way around it.
-    chosen = {(CPU, torch.float16): model.packing.attend_by_lengths}
-    monkeypatch.setattr(model.packing, "_KERNELS", chosen.copy())
-    monkeypatch.setattr(model.packing, "attend_efficiently", lambda *_: flash())
+    files = model.resolve_model(str(folder("bert")))
+    assert model.load_encoder(files, options).packing is not None
+    assert caplog.text.count("the first fails here") == 2
+    assert "the last takes its place, which is slower" in caplog.text
+    # The last one fails, too: that is an error.
+    monkeypatch.setattr(packing, "ways_of", lambda *_: (works, broken)[1:])
     with pytest.raises(ModelLoadError, match="cannot encode texts laid end to end"):
-        model.load_encoder(model.resolve_model(str(folder("bert"))), options)
-    assert chosen == model.packing._KERNELS  # what models that are loaded already use stays
+        model.load_encoder(files, options)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
@@ -227,18 +231,18 @@ def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkey
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(model.packing, "_KERNELS", {})
-    monkeypatch.setattr(model.packing, "choose_kernel", lambda *_: fail)
+    ways = attention.Way("the first", fail), attention.Way("the last", attention.attend_by_lengths)
+    monkeypatch.setattr(packing, "ways_of", lambda *_: ways)
     options = model.EncoderOptions(num_layers=1, device="cpu", packs=True)
     with pytest.raises(type(error)):
         model.load_encoder(model.resolve_model(str(folder("bert"))), options)
 
 
 def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, monkeypatch):
-    monkeypatch.setitem(model.POSITIONS, "bert", model.POSITIONS["roberta"])
+    monkeypatch.setitem(model.POSITIONS, "roberta", model.POSITIONS["bert"])
     options = model.EncoderOptions(num_layers=2, device="cpu", packs=True)
     with pytest.raises(ModelLoadError, match="computes something else on texts laid end to end"):
-        model.load_encoder(model.resolve_model(str(folder("bert"))), options)
+        model.load_encoder(model.resolve_model(str(folder("roberta"))), options)
 
 
 def test_families_without_the_interface_are_refused_when_packed(folder):
@@ -302,18 +306,42 @@ def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
 
     monkeypatch.setattr(varlen, "varlen_attn", of_torch_2_12)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    chosen = model.packing.choose_kernel(GPU, torch.float16)
+    flash = attention._flash()
     query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
     ends = torch.empty(4, dtype=torch.int32, device="meta")
-    assert chosen.func is model.packing._attend_flash
-    assert chosen((query,) * 3, ends, 9, 0.5).shape == query.shape
+    texts = attention.PackedTexts.of(ends, np.array([9, 8, 7]))
+    assert flash((query,) * 3, texts, 0.5).shape == query.shape
 
 
 @pytest.mark.parametrize("varlen", [None, SimpleNamespace(varlen_attn=lambda query: query)])
 def test_torch_without_flash_attention_that_scales_takes_the_other_kernel(varlen, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", varlen)
+    assert attention._flash() is None
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    assert model.packing.choose_kernel(GPU, torch.float16) is model.packing.attend_efficiently
+    *_, last = attention.ways_of(GPU, torch.float16)
+    assert last.attention is attention.attend_efficiently
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "has_compiler", "number"),
+    [
+        ((9, 0), torch.float16, True, 3),
+        ((8, 0), torch.bfloat16, True, 3),
+        ((8, 9), torch.float16, False, 2),
+        ((9, 0), torch.float32, True, 1),
+        ((7, 5), torch.float16, True, 1),
+    ],
+)
+def test_ways_by_device_and_format(capability, dtype, has_compiler, number, monkeypatch):
+    pytest.importorskip("triton", reason="Triton is made for Linux only")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    if not has_compiler:
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.delenv("CC", raising=False)
+    ways = attention.ways_of(GPU, dtype)
+    assert len(ways) == number - (number > 1 and not HAS_FLASH)
+    assert [way.fuses for way in ways] == [number == 3, *[False] * (len(ways) - 1)]
+    assert ways[-1].attention is attention.attend_efficiently
 
 
 class OnGpu(torch.Tensor):
@@ -335,4 +363,4 @@ def test_a_gpu_makes_the_unit_vectors_of_a_cpu(positions):
 def test_attention_without_the_ends_of_texts_is_an_error():
     query = torch.zeros((1, 2, 5, 4))
     with pytest.raises(RuntimeError, match="where packed texts end"):
-        model.packing.attend(torch.nn.Identity(), query, query, query, None)
+        attention.attend(torch.nn.Identity(), query, query, query, None)
