@@ -8,6 +8,7 @@ from functools import partial
 import apache_beam as beam
 
 from bertscore_beam import run
+from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
 from bertscore_beam.baseline.sample import lanes_of, read_sample, sample_digest, sample_stage
@@ -150,7 +151,7 @@ def _read_files(
     job.folder.delete(*sorted(notes & read))
     # A product would be rounded: 29 of 100 are not more than 0.29.
     if len(failed) / len(asked) > job.options.max_reject_fraction:
-        raise _too_many_failed(job, failed, len(asked))
+        raise _too_many_failed(job.options, _failures(job.folder, failed), len(asked))
 
 
 def _asked_files(
@@ -180,13 +181,12 @@ def _lacking(job: BaselineJob, asked: Sequence[SentenceFile]) -> list[SentenceFi
 
 
 def _too_many_failed(
-    job: BaselineJob, failed: Sequence[str], asked: int
+    options: BaselineOptions, notes: Sequence[Mapping[str, str]], asked: int
 ) -> run.JobFailedError | InputError:
-    notes = _failures(job.folder, failed)
     damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
     advice = ""
     kind: type[run.JobFailedError | InputError] = run.JobFailedError
-    if damaged and job.options.crawl:
+    if damaged and options.crawl:
         advice = (
             "\nFiles that fail again are damaged on the server: give a larger "
             "--max-reject-fraction."
@@ -198,8 +198,8 @@ def _too_many_failed(
             "were read already, also give --overwrite, or choose another --output."
         )
     return kind(
-        f"{len(failed)} of {asked} files could not be read, more than "
-        f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
+        f"{len(notes)} of {asked} files could not be read, more than "
+        f"--max-reject-fraction {options.max_reject_fraction:g} allows:\n"
         + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
         + advice
     )

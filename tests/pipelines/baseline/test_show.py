@@ -6,6 +6,9 @@ from dataclasses import replace
 import pytest
 
 from bertscore_beam.baseline import LARGE_ERROR, BaselineOptions, Source, warnings_of
+from bertscore_beam.baseline.collect_sentences import _too_many_failed
+from bertscore_beam.run import JobFailedError
+from bertscore_core import InputError
 
 
 def row(**changes):
@@ -63,16 +66,28 @@ SOURCES = {
     "documents": {"documents": ("en=a",)},
     "sentences": {"sentences": ("en=a.txt",)},
 }
+DAMAGED = {"crawl": (JobFailedError, ["max_reject_fraction"])}
+"""Of these, files that are damaged are fetched again; of the others, that is of no use."""
 MORE = {"crawl": "max_files sentences_per_host", "sentences": "pairs"}
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_advice_names_options_that_the_source_can_use(name):
     options = BaselineOptions(output="out", **SOURCES[name])
-    flags = re.findall(r"--([a-z-]+)", Source.of(options).cure)
-    found = [flag.replace("-", "_") for flag in flags]
-    assert found == MORE.get(name, f"{name} sentences_per_host").split()
-    for flag in found:
+    damaged, unreached = (
+        _too_many_failed(options, [{"file": "a", "reason": reason}], 2)
+        for reason in ("CrawlFileError: the file is cut off", "FetchError: 503")
+    )
+    kind, flags = DAMAGED.get(name, (InputError, ["overwrite", "output"]))
+    assert (type(damaged), type(unreached)) == (kind, JobFailedError)
+    found, of_limit, more = (
+        [flag.replace("-", "_") for flag in re.findall(r"--([a-z-]+)", str(said))]
+        for said in (damaged, unreached, Source.of(options).cure)
+    )
+    assert of_limit == ["max_reject_fraction"]
+    assert found == [*of_limit, *flags]
+    assert more == MORE.get(name, f"{name} sentences_per_host").split()
+    for flag in {*found, *more}:
         value = getattr(options, flag)
         # An option without an effect would be refused.
         replace(options, **{flag: value + 1 if isinstance(value, int) else value})
