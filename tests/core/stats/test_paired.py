@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.significance import PairedTest, _bootstrap_resample
 from scipy import stats
 
 from bertscore_core.errors import InputError
@@ -20,6 +19,7 @@ from bertscore_core.stats import (
     paired,
     paired_result,
 )
+from tests.support import corpus_tests
 from tests.support.nights import equal_clusters, lognormal, unequal_clusters, zipf
 
 
@@ -308,19 +308,14 @@ def test_corpora_are_compared_as_sacrebleu_does_but_for_its_bootstrap_p(metric, 
         return metric._compute_score_from_stats(sums).score
 
     found = compare_corpora(*np.asarray(counts, dtype=float), score)
-    named = [("first", first), ("second", second)]
-    of_pair = PairedTest(named, {"metric": metric}, references, "ar", n_samples=2_000)()[1]
-    one, other = next(results for name, results in of_pair.items() if name != "System")
-    assert found.score == pytest.approx(one.score, abs=1e-9)
-    assert found.against_score == pytest.approx(other.score, abs=1e-9)
-    assert found.randomization_p == pytest.approx(other.p_value, abs=2 * SWAPS_ATOL)
-    # The same rows are drawn for both sides.
-    drawn = [[one.score for one in _bootstrap_resample(own, metric)[1]] for own in counts]
-    apart = np.subtract(*drawn)
-    bounds = np.quantile(apart, [0.025, 0.975])
+    one, other = (metric.corpus_score(own, references).score for own in (first, second))
+    assert (found.score, found.against_score) == pytest.approx((one, other), abs=1e-9)
+    sides = (metric, first, second, references)
+    by_swaps = corpus_tests.randomization_p(*sides, swaps=2_000)
+    assert found.randomization_p == pytest.approx(by_swaps, abs=2 * SWAPS_ATOL)
+    by_samples, bounds = corpus_tests.bootstrap(*sides)
+    assert found.bootstrap_p == pytest.approx(by_samples, abs=SAMPLES_ATOL)
     np.testing.assert_allclose(found.interval, bounds, atol=BOUND_ATOL * np.ptp(bounds))
-    centred = (np.abs(apart - apart.mean()) >= abs(found.difference)).mean()
-    assert found.bootstrap_p == pytest.approx(centred, abs=SAMPLES_ATOL)
 
 
 def test_tests_of_equal_corpora_reject_as_often_as_they_say(monkeypatch):

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.significance import PairedTest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump import METRIC_COLUMNS
 from bertscore_core.baseline import Baseline, format_baseline
+from tests.support import corpus_tests
 from tests.support.dumps import read_output
 from tests.support.jobs import summary_of
 
@@ -165,14 +165,14 @@ def test_runs_are_compared_by_metrics_and_columns_as_by_sacrebleu(night, capsys)
         sign = -1 if name == "ter" else 1
         corpus = found[name]["whole"]["corpus"]
         assert corpus["score"] == sign * metric.corpus_score(second, references).score
-        systems = [("a", first), ("b", second)]
-        # Ties count, and its bootstrap has a p of half the size: tests/core/stats/test_paired.py.
-        test = PairedTest(systems, {name: metric}, references, test_type="ar")
-        (own,) = (results for key, results in test()[1].items() if key != "System")
-        theirs = own[1].p_value
-        assert 0.01 < theirs < 0.99
-        error = np.sqrt(theirs * (1 - theirs) / 10**4)
-        assert corpus["randomization_p"] >= theirs - 6 * error
+        sides = (metric, first, second, references)
+        for p_value, theirs, samples in (
+            ("randomization_p", corpus_tests.randomization_p(*sides), corpus_tests.SWAPS),
+            ("bootstrap_p", corpus_tests.bootstrap(*sides)[0], corpus_tests.SAMPLES),
+        ):
+            assert 0.01 < theirs < 0.99
+            error = np.sqrt(theirs * (1 - theirs) / samples)
+            assert corpus[p_value] == pytest.approx(theirs, abs=6 * error)
     table, before = read_output(out), read_output(night / "scores")
     for name, column in (("chrf", "metric_chrf"), ("rougel", "metric_rougel"), ("note", "note")):
         now, then = (np.array(one[column].to_pylist(), float) for one in (table, before))
