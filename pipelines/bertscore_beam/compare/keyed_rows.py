@@ -208,7 +208,10 @@ def _numbered(
 
 
 def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:
-    """Return the numbers of a measure, NaN for none; of TER with a minus: greater is better."""
+    """Return the numbers of a measure, NaN for none; of TER with a minus: greater is better.
+
+    Infinity is no number, but for F1: it is minus infinity where P = -R.
+    """
     column = dump.column_of(table, name) if dump.has_column(table.schema, name) else None
     kind = None if column is None else column.type
     if column is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -222,7 +225,8 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
             f"{cure}"
         )
     column = column.cast(pa.float64(), safe=False)
-    numbers = pc.if_else(pc.is_finite(column), column, math.nan).to_numpy()
+    is_number = pc.is_valid(column) if name in _UNBOUNDED else pc.is_finite(column)
+    numbers = pc.if_else(is_number, column, math.nan).to_numpy()
     return np.asarray(0.0 - numbers if measure == "ter" else numbers, np.float64)
 
 

@@ -214,7 +214,9 @@ class PairedGroups:
         raw = now.raw - before.raw
         self._count("up", groups[raw > noise])
         self._count("down", groups[raw < -noise])
-        moves = np.where(np.abs(raw) > noise, mine["score"] - theirs["score"], 0.0)
+        is_moved = np.abs(raw) > noise
+        moves = np.zeros(len(raw))
+        np.subtract(mine["score"], theirs["score"], out=moves, where=is_moved)
         most = self._options.moved_rows
         for sign, known in self._moved.items():
             furthest = np.argsort(-sign * moves, kind="stable")[:most]

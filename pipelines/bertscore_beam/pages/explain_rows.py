@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.compare import noise_of
@@ -273,6 +274,6 @@ def _score_differences(row: StoredRow, explanation: Explanation, now: Signature)
     differences = [
         f"raw {name} is {now_value:.7f} here and was {stored:.7f} in the run"
         for name, now_value, stored in zip(Measures._fields, explanation.raw, row.raw, strict=True)
-        if not (abs(now_value - stored) <= noise or (math.isnan(now_value) and math.isnan(stored)))
+        if not np.isclose(now_value, stored, rtol=0, atol=noise, equal_nan=True)
     ]
     return differences + (_changed(row.signature, now, PROGRAM) if differences else [])

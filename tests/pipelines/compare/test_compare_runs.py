@@ -497,3 +497,33 @@ def test_rows_that_moved_are_chosen_and_ordered_by_the_change_that_is_shown(tmp_
     assert changes[0] == pytest.approx(-281.81, abs=1e-2)
     assert changes == sorted(changes)
     assert len(changes) == 10
+
+
+def test_minus_infinity_counts_as_any_other_f1_without_bound(tmp_path):
+    """It is the F1 of P = -R, a number: such a row is neither lost nor left out."""
+    rows = {"id": pa.array(range(60)), "system": pa.array(["a", "b"] * 30)}
+    rows |= {"segment": pa.array(np.repeat(range(30), 2)), "recall": np.full(60, 0.8)}
+    rows["precision"] = rows["recall"]
+    before = np.random.default_rng(3).normal(0.8, 0.05, 60)
+    before[8] = -np.inf
+    runs = {"before": made_run(tmp_path / "before", {"a": scored(before, **rows)})}
+    for name, lowest in (("far", -1e6), ("infinite", -np.inf)):
+        now = before + 0.01
+        now[[7, 8]] = lowest
+        runs[name] = made_run(tmp_path / name, {"a": scored(now, **rows)})
+    infinite, far = (
+        sole(runs[name], runs["before"], key=("id",), by=("system",))
+        for name in ("infinite", "far")
+    )
+    assert infinite.whole == far.whole
+    assert infinite.groups == far.groups
+    counts = infinite.whole.counts
+    assert (counts.pairs, counts.missing, counts.clipped, counts.down) == (60, 0, 2, 1)
+    assert (infinite.moved[0].row, infinite.moved[0].change) == (7, -np.inf)
+    assert infinite.moved[1:] == far.moved[1:]
+    systems = {"systems": ("a", "b"), "system_column": "system", "key": ("segment",)}
+    ranked, as_far = (
+        compare.compare_runs(compare.CompareOptions(run=str(runs[name]), **systems)).rankings
+        for name in ("infinite", "far")
+    )
+    assert ranked == as_far
