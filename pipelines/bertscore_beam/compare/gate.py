@@ -74,42 +74,61 @@ def _judge_drops(
     subjects: Sequence[results.GroupComparison], level: float, options: CompareOptions
 ) -> list[results.GroupGate]:
     """Test drops together, with a probability of at most `level` of any false alarm."""
-    drop = options.fail_if_drop or 0.0
     has_moved = _able([group.result.moved_units for group in subjects], level)
     has_rows = has_moved | _able([group.result.units for group in subjects], level)
-    p_values = [
+    p_values = _drop_p_values(subjects, has_moved, level, options)
+    needed = next(units for units in count(1) if least_p(units) * (has_rows.sum() + 1) < level)
+    return [
+        _gate_of(group, p_value, options, has_moved=moved, has_rows=enough, needed=needed)
+        for group, p_value, moved, enough in zip(
+            subjects, p_values, has_moved, has_rows, strict=True
+        )
+    ]
+
+
+def _drop_p_values(
+    subjects: Sequence[results.GroupComparison],
+    has_moved: npt.NDArray[np.bool_],
+    level: float,
+    options: CompareOptions,
+) -> list[float | None]:
+    """Return corrected p values, to be compared with 1 - confidence; None for what cannot fail."""
+    drop = options.fail_if_drop or 0.0
+    own = [
         group.result.drop_p_value(max(drop, LUCK * (group.result.error or 0.0)))
         if is_able
         else None
         for group, is_able in zip(subjects, has_moved, strict=True)
     ]
-    gates = []
-    for group, p_value, moved, enough in zip(
-        subjects, holm(p_values), has_moved, has_rows, strict=True
-    ):
-        result, failures, not_judged = group.result, [], None
-        corrected = (
-            None if p_value is None else min(1.0, p_value * (1 - options.confidence) / level)
+    return [p and min(1.0, p * (1 - options.confidence) / level) for p in holm(own)]
+
+
+def _gate_of(
+    group: results.GroupComparison,
+    p_value: float | None,
+    options: CompareOptions,
+    *,
+    has_moved: bool,
+    has_rows: bool,
+    needed: int,
+) -> results.GroupGate:
+    """Say in words what a test found, and why there is none. It needs so many units."""
+    result, drop, failures, not_judged = group.result, options.fail_if_drop or 0.0, [], None
+    if result.error is None or not has_rows:
+        not_judged = _too_few(group, needed)
+    elif not has_moved and (result.difference or 0.0) < -drop:
+        not_judged = (
+            f"it is lower by more than {drop:g}, but only {result.moved_units:,} of its "
+            f"{result.units:,} {_unit(group)} have moved: this may be chance"
         )
-        if result.error is None or not enough:
-            not_judged = _too_few(group, int(has_rows.sum()) + 1, level)
-        elif not moved and (result.difference or 0.0) < -drop:
-            not_judged = (
-                f"it is lower by more than {drop:g}, but only {result.moved_units:,} of its "
-                f"{result.units:,} {_unit(group)} have moved: this may be chance"
-            )
-        elif corrected is not None and corrected < 1 - options.confidence:
-            failures = [
-                f"it is lower by more than {drop:g}: the difference is "
-                f"{result.difference:+.6f}, and its true value is below {-drop:g} with a p value "
-                f"of {corrected:.2g}"
-            ]
-        if not_judged is not None and group.group == results.WHOLE:
-            failures = [f"it cannot be judged: {not_judged}"]
-        gates.append(
-            results.GroupGate(p_value=corrected, failures=tuple(failures), not_judged=not_judged)
-        )
-    return gates
+    elif p_value is not None and p_value < 1 - options.confidence:
+        failures = [
+            f"it is lower by more than {drop:g}: the difference is {result.difference:+.6f}, and "
+            f"its true value is below {-drop:g} with a p value of {p_value:.2g}"
+        ]
+    if not_judged is not None and group.group == results.WHOLE:
+        failures = [f"it cannot be judged: {not_judged}"]
+    return results.GroupGate(p_value=p_value, failures=tuple(failures), not_judged=not_judged)
 
 
 def _able(units: Sequence[int], level: float) -> npt.NDArray[np.bool_]:
@@ -122,14 +141,13 @@ def _unit(group: results.GroupComparison) -> str:
     return "rows" if group.result.clusters is None else "clusters"
 
 
-def _too_few(group: results.GroupComparison, tests: int, level: float) -> str:
+def _too_few(group: results.GroupComparison, needed: int) -> str:
     result = group.result
     got = f"{result.units:,} {_unit(group)}"
     if result.clusters is not None:
         got += f", which weigh as much as {result.effective_clusters or 0:.1f} equal ones"
     elif result.units < result.pairs:
         got += f" that do not repeat each other, of {result.pairs:,}"
-    needed = next(units for units in count(1) if least_p(units) * tests < level)
     return f"got {got}; expected at least {needed:,}"
 
 
