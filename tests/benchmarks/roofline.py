@@ -5,8 +5,8 @@
 The time of a token is the sum of the times of its kernels: matrix products, attention, sums and
 norms, GELU, matching. Each takes the time of its bytes at a share of what a copy reaches, and time
 on the multiprocessors, which is scaled to other cards by their number and clock. So the share of
-the bandwidth depends on the width. The figures of the kernels come from one H200 (2026-11-26):
-roberta-large at 28 tokens, and tables of single kernels. `MEASURED` is what the model is held to.
+the bandwidth depends on the width. The figures of the kernels come from tables of single kernels of
+an H200 (2026-11-26). `MEASURED` is what the model is held to.
 
 Left out: waiting for the host, which MiniLM did in a quarter of its time there; embeddings of
 tokens; batches below 8,192 tokens. Tests compare the tables that this prints with the pages.
@@ -28,8 +28,8 @@ TOKENS = 28
 
 TORCH: Set[str] = frozenset()
 OWN: Set[str] = frozenset({"attention", "norms", "matching"})
-"""Kernels of this project in use, in place of torch's: attention in 16 bits of texts up to 64
-tokens, a norm with the sum before it, and the faster matching."""
+"""Kernels of this project in use: in 16 bits attention of texts up to 128 tokens, and a norm with
+the sum before it, in place of torch's; and matching as it is since 2026-11-26."""
 
 CLOCK = 1.98
 """Highest clock of the H200's multiprocessors, GHz."""
@@ -40,19 +40,19 @@ PASS_SHARE = 0.91
 PRODUCT_BYTES = 0.61
 """Of the time that the bytes of products take: what their arithmetic does not hide."""
 
-# Nanoseconds of a token, or of one of its elements.
-SUM, SUM_AND_NORM = 0.21, 0.855
-NORM, NORM_ELEMENT = 1.31, 0.00073
+# Nanoseconds beside the bytes, of a token or one of its elements: a sum and its norm, by torch's
+# two kernels or by one of our own; GELU.
+NORM, NORM_ELEMENT = 1.52, 0.00073
+OWN_NORM = 0.1
 GELU_ELEMENT = 0.00037
 
-# Nanoseconds of a token and head in the own attention, and of a tile of 64 tokens; tiles of 32 and
-# 16 have a quarter and a sixteenth of its operations.
-OWN_HEAD, OWN_TILE = 0.09, 5.3
-OWN_SIDES = (16, 32, 64)
+# The same of a token in the own attention, and of its tiles, which are computed whole: one of 64
+# tokens, others in proportion to their operations.
+OWN_ATTENTION, OWN_TILE = 0.43, 2.1
+OWN_SIDES = (16, 32, 64, 128)
 
-MATCHING, OWN_MATCHING = 2600.0, 1000.0
-"""Nanoseconds of a pair of 56 tokens with 1,024 features: measured on texts of many lengths; the
-aim of the faster kernel. Taken as proportional to tokens and features."""
+MATCHING, OWN_MATCHING = 310.0, 65.0
+"""Nanoseconds of a tile of 32 x 32 tokens with 1,024 features, its bytes included."""
 
 
 class Tiles(NamedTuple):
@@ -69,8 +69,8 @@ class Tiles(NamedTuple):
     step: float
 
 
-FLASH = Tiles(side=128, start=11.4, step=12.2)
-EFFICIENT = Tiles(side=64, start=1.8, step=7.4)
+FLASH = Tiles(side=128, start=3.9, step=14.1)
+EFFICIENT = Tiles(side=64, start=0.85, step=7.55)
 """The memory-efficient kernel: float32, and a T4."""
 
 
@@ -82,7 +82,7 @@ class Limits:
         products: FLOP/s of a large matrix product in the number format.
         copies: Bytes a second that a copy inside its memory reads and writes.
         cycles: Multiprocessors times their clock in GHz; infinite if only bytes and products count.
-        flash: Whether torch has flash attention there.
+        flash: Whether it is an Ampere or later, which flash attention and our own kernels need.
     """
 
     products: float
@@ -182,39 +182,39 @@ def token_seconds(
     """
     hidden, inner, size = shape.hidden, shape.inner, 4 if dtype == "float32" else 2
     clock = 1e-9 * REFERENCE_CYCLES / limits.cycles
+    has_own = size == 2 and limits.flash
 
     def kernel(nanoseconds: float, elements: float) -> float:
         return nanoseconds * clock + elements * size / (PASS_SHARE * limits.copies)
 
     # The three products of a hidden state read it and write one each, and so does that behind
     # attention; those of the feed-forward block read and write both lengths.
-    moved = size * (10 * hidden + 2 * inner) / limits.copies
-    products = shape.linear / limits.products + PRODUCT_BYTES * moved
-    if "norms" in own:
-        norms = 2 * kernel(SUM_AND_NORM, 3 * hidden)
+    moved = (10 * hidden + 2 * inner) * size / limits.copies
+    if "norms" in own and has_own:
+        norms = 2 * kernel(OWN_NORM, 3 * hidden)
     else:
-        norms = 2 * kernel(SUM + NORM + NORM_ELEMENT * hidden, 5 * hidden)
-    if "attention" in own and size == 2 and limits.flash and tokens <= OWN_SIDES[-1]:
+        norms = 2 * kernel(NORM + NORM_ELEMENT * hidden, 5 * hidden)
+    if "attention" in own and has_own and tokens <= OWN_SIDES[-1]:
         side = next(side for side in OWN_SIDES if tokens <= side)
-        tile = OWN_TILE * (side / OWN_SIDES[-1]) ** 2 / tokens
-        attention = kernel(shape.heads * max(OWN_HEAD, tile), 4 * hidden)
+        tiles_of_token = shape.heads * OWN_TILE * (side / 64) ** 2 / tokens
+        attention = kernel(max(OWN_ATTENTION, tiles_of_token), 4 * hidden)
     else:
-        tiles = FLASH if size == 2 and limits.flash else EFFICIENT
+        tiles = FLASH if has_own else EFFICIENT
         count, operations = ceil(tokens / tiles.side), 4 * tiles.side**2 * hidden / shape.heads
         # No tile is faster than its products.
         step = max(tiles.step * clock, operations / limits.products)
         rows = shape.heads * count * (tiles.start * clock + count * step) / tokens
         attention = rows + kernel(0, 4 * hidden)
+    matching = OWN_MATCHING if "matching" in own and limits.flash else MATCHING
     layer = {
-        "products": products,
+        "products": shape.linear / limits.products + PRODUCT_BYTES * moved,
         "attention": attention,
         "norms": norms,
         "GELU": kernel(GELU_ELEMENT * inner, 2 * inner),
     }
-    matching = OWN_MATCHING if "matching" in own else MATCHING
     return {
         **{name: shape.layers * seconds for name, seconds in layer.items()},
-        "matching": matching * clock * hidden / 1024 / 56,
+        "matching": matching * clock * hidden / 1024 * ceil(tokens / 32) ** 2 / (2 * tokens),
     }
 
 
@@ -264,7 +264,7 @@ _BOTH = {"matched": False, "own": frozenset({"attention", "norms"})}
 _MINILM = {"shape": MINILM}
 
 MEASURED: dict[str, tuple[int, dict[str, Any]]] = {
-    "roberta-large, 28 tokens (fitted)": (14_608, {}),
+    "roberta-large, 28 tokens": (14_608, {}),
     "roberta-large, 512 tokens": (800, {"tokens": 512}),
     "roberta-large, float32, 28 tokens": (1_874, {"dtype": "float32"}),
     "roberta-large, float32, 512 tokens": (94, {"dtype": "float32", "tokens": 512}),
@@ -273,6 +273,7 @@ MEASURED: dict[str, tuple[int, dict[str, Any]]] = {
     "roberta-large's encoder alone": (15_577, _TRIAL),
     "the same, trial of attention": (18_410, _ATTENTION),
     "the same, of sums and norms too": (19_905, _BOTH),
+    "the same, in bfloat16": (20_851, _BOTH | {"dtype": "bfloat16"}),
     "MiniLM's encoder alone": (123_000, _MINILM | _TRIAL),
     "MiniLM's, trial of attention": (187_000, _MINILM | _ATTENTION),
     "MiniLM's, of sums and norms too": (227_000, _MINILM | _BOTH),
@@ -333,8 +334,7 @@ _ARITHMETIC: Columns = {
     "memory, GB/s": lambda name, card: f"{card.bandwidth:,.0f}",
     "products, µs a token": _microseconds("products"),
     "attention": _microseconds("attention"),
-    "sums, norms, GELU": _microseconds("norms", "GELU"),
-    "matching": _microseconds("matching"),
+    "sums, norms, GELU, matching": _microseconds("norms", "GELU", "matching"),
     "pairs a second": lambda name, card: f"{rate(name):,}",
     "with torch's kernels": lambda name, card: f"{rate(name, TORCH):,}",
 }
