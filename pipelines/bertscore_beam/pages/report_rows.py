@@ -98,8 +98,7 @@ class ReportData:
             the longer text.
         rejected_files: Files that were rejected, with the reason.
         worst: Rows with the lowest F1; the best have the highest.
-        against: The comparison that is shown; None without another run.
-        comparisons: All of them.
+        comparisons: With each other run.
         fallen: Rows whose F1 fell most since the run it is compared with; others have risen.
         nights: The runs of a series, the oldest first.
         signatures: How the scores were made, by language; under None if all were made alike.
@@ -124,13 +123,17 @@ class ReportData:
     rejected_files: tuple[tuple[str, str], ...] = ()
     worst: tuple[ChosenRow, ...] = ()
     best: tuple[ChosenRow, ...] = ()
-    against: compare.Comparison | None = None
     comparisons: tuple[compare.Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     nights: tuple[Night, ...] = ()
     signatures: Mapping[str | None, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    @property
+    def against(self) -> compare.Comparison | None:
+        """The comparison that is shown; None without another run."""
+        return self.comparisons[_telling(self.comparisons)] if self.comparisons else None
 
     @property
     def scored_languages(self) -> tuple[records.GroupRow, ...]:
@@ -277,6 +280,11 @@ MOST_BARS = 64
 """Most bars of a histogram."""
 
 
+def _telling(comparisons: Sequence[compare.Comparison]) -> int:
+    """Return the place of the comparison that a page shows: the first that failed, or the first."""
+    return next((at for at, one in enumerate(comparisons) if one.failures), 0)
+
+
 def collect(options: ReportOptions) -> ReportData:
     """Collect what a page says of a run.
 
@@ -296,7 +304,7 @@ def collect(options: ReportOptions) -> ReportData:
     if others:
         folders = tuple(other.folder.root for other in others)
         comparisons = compare.compare_runs(options.comparison(run.folder.root, folders)).comparisons
-        shown = next((at for at, one in enumerate(comparisons) if one.failures), 0)
+        shown = _telling(comparisons)
         comparison = comparisons[shown]
         rows = _moved_rows(options, run, others[shown], comparison.moved)
         moved = list(zip(comparison.moved, rows, strict=True))
@@ -336,7 +344,6 @@ def collect(options: ReportOptions) -> ReportData:
         rejected_files=_rejected_files(run),
         worst=_chosen_rows(options, run, findings.worst),
         best=_chosen_rows(options, run, findings.best),
-        against=comparison,
         comparisons=comparisons,
         fallen=fallen,
         risen=risen,

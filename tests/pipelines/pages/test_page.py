@@ -147,7 +147,7 @@ def test_rows_without_a_pair_are_counted_by_what_they_lack(with_texts):
     report = made_report(with_texts=False)
     counts = replace(report.against.whole.counts, gained=0, only_run=0, only_against=0)
     whole = replace(report.against.whole, counts=counts)
-    page = pages.render(replace(report, against=replace(report.against, whole=whole)))
+    page = pages.render(replace(report, comparisons=(replace(report.against, whole=whole),)))
     assert re.search(r"have scores in both runs, 3 only in the other\. \d+ rows went up", page)
 
 
