@@ -7,6 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from tests.support.cloud_storage import gcs_bucket
 from tests.support.s3 import s3_bucket
 
 
@@ -17,11 +18,16 @@ def tiny_jobs(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tests.support.jobs.MODEL", model)
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.process)])
+BUCKETS = {"s3": s3_bucket, "gs": gcs_bucket}
+
+
+@pytest.fixture(
+    params=["local", "memory", *(pytest.param(kind, marks=pytest.mark.process) for kind in BUCKETS)]
+)
 def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return an output folder on each kind of file system."""
-    if request.param == "s3":
-        with s3_bucket() as bucket:
+    if request.param in BUCKETS:
+        with BUCKETS[request.param]() as bucket:
             yield f"{bucket}/out"
     elif request.param == "memory":
         yield f"memory://{uuid.uuid4().hex}"

@@ -14,6 +14,7 @@ from bertscore_beam import files
 from bertscore_beam.dump import expand_inputs
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.broken_store import broken_store
+from tests.support.cloud_storage import gcs_bucket
 from tests.support.powers import shut
 from tests.support.s3 import over_http, s3_bucket
 
@@ -26,12 +27,23 @@ def bucket() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.process)])
+@pytest.fixture(scope="module")
+def bucket_of_google() -> Iterator[str]:
+    with gcs_bucket() as url:
+        yield url
+
+
+BUCKETS = {"s3": "bucket", "gs": "bucket_of_google"}
+
+
+@pytest.fixture(
+    params=["local", "memory", *(pytest.param(kind, marks=pytest.mark.process) for kind in BUCKETS)]
+)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty folder on each kind of file system."""
     name = uuid.uuid4().hex
-    if request.param == "s3":
-        yield f"{request.getfixturevalue('bucket')}/{name}"
+    if request.param in BUCKETS:
+        yield f"{request.getfixturevalue(BUCKETS[request.param])}/{name}"
     elif request.param == "memory":
         yield f"memory://{name}"
         fsspec.filesystem("memory").store.clear()

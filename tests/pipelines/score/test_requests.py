@@ -9,6 +9,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.files import join, write_atomically
 from bertscore_beam.records import PACKS_FOLDER, EarlierRecords, record_path
 from bertscore_beam.run import OutputFolder
+from tests.support.cloud_storage import cloud_storage
 from tests.support.dumps import write_dump
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket
@@ -41,6 +42,10 @@ class Store:
 def _kind(path):
     """Return what an object is: an input, a part, a record, or anything else of the run."""
     _, _, below = path.lstrip("/").partition("/")
+    return _kind_below(below)
+
+
+def _kind_below(below):
     for kind, is_one in {
         "lock": below.endswith("/lock.json") or "_manifest/beat-" in below,
         "input": below.startswith("in/"),
@@ -77,6 +82,34 @@ def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
         assert grouped.total() - FILES <= OF_A_RUN
         packs = OutputFolder(store.output).files(PACKS_FOLDER)
         assert list(packs) == ["00000002-00000.jsonl.gz"]
+
+
+@pytest.mark.long
+def test_requests_of_a_split_and_of_a_finished_run_in_cloud_storage(tmp_path, tiny_folder):
+    dump = write_dump(tmp_path / "dump", [2] * FILES)
+    with cloud_storage("bucket") as (store, _):
+        for path in dump.iterdir():
+            store.put("bucket", f"in/{path.name}", path.read_bytes())
+
+        def requests(*words):
+            store.requests = found = []
+            assert cli.main([*map(str, words)]) == cli.DONE
+            store.requests = None
+            return Counter(f"{what} {_kind_below(name.rstrip('/'))}" for what, name in found)
+
+        score = ("score", "--input", "gs://bucket/in", "--output", "gs://bucket/out")
+        score += ("--device", "cpu", "--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
+        fresh = requests(*score)
+        split = ("write part", "write record", "write scores", "read scores", "delete record")
+        assert [fresh[kind] for kind in split] == [FILES] * 5
+        # To plan a file and to read its rows; gcsfs asks before for the file, and for a folder.
+        for what in ("read", "stat", "list"):
+            assert 2 * FILES <= fresh[f"{what} input"] <= 2 * FILES + 2
+        timed = sum(count for kind, count in fresh.items() if kind.endswith(" lock"))
+        assert fresh.total() - timed - 3 * FILES <= 8 * FILES + OF_A_RUN
+        again = requests(*score)
+        assert {kind.split()[1] for kind in again} <= {"run", "lock", "input"}
+        assert again.total() <= OF_A_RUN + 10
 
 
 def test_records_that_are_not_there_take_no_request_each():

@@ -1,0 +1,245 @@
+"""The commands of the pages on Dataflow and Cloud Storage, on stand-ins of both, to their ends.
+
+From the shipped configs, edited as a reader edits them. The workers have no GPU, and the image is
+the environment of the tests: see tests/support/dataflow.py for what only Dataflow itself does.
+"""
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client as MetricsClient
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run import LOCK_FILE
+from bertscore_core.idf import IdfTable
+from tests.support.dataflow import google_cloud
+from tests.support.dumps import pair_rows
+from tests.support.text_files import to_jsonl
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+ROWS, MANY, SPLIT_ROWS = 60, 1800, 10
+LONG = 200
+"""Seconds after which something has not happened."""
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with google_cloud("bucket") as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder):
+    return ("--model", str(tiny_folder("bert")))
+
+
+@pytest.fixture(scope="module")
+def layer(model):
+    return (*model, "--num-layers", "2", "--split-rows", str(SPLIT_ROWS), "--device", "cpu")
+
+
+def command(cloud, folder: Path, verb: str, *words: str, beam: tuple[str, ...] = ()) -> list[str]:
+    """Return a command with a copy of the shipped config that has the reader's own names."""
+    text = (CONFIGS / verb / "dataflow.yaml").read_text()
+    edited = folder / f"{verb}.yaml"
+    edited.write_text(text.replace("your-project", "a-project").replace("your-bucket", "bucket"))
+    return [verb, "--config", str(edited), *words, "--", *cloud.flags, *beam]
+
+
+def rows(start: int = 0) -> pa.Table:
+    system = [("a", "b", "c")[number % 3] for number in range(ROWS)]
+    return pa.table({**pair_rows(ROWS, start), "system": system})
+
+
+def put_table(cloud, name: str, table: pa.Table) -> None:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, row_group_size=20)
+    cloud.storage.put("bucket", name, sink.getvalue())
+
+
+def objects(cloud, prefix: str) -> dict[str, bytes]:
+    """Return what lies below a prefix, by the rest of its name."""
+    found = sorted(cloud.storage.buckets["bucket"].items())
+    return {
+        name.removeprefix(prefix): one.content for name, one in found if name.startswith(prefix)
+    }
+
+
+def scored(cloud, night: str) -> pa.Table:
+    """Read all parts of a run, in order."""
+    parts = [
+        content
+        for name, content in objects(cloud, f"{night}/").items()
+        if "/part-" in name and not name.startswith("_")
+    ]
+    return pa.concat_tables([pq.read_table(io.BytesIO(part)) for part in parts])
+
+
+def summary(cloud, night: str) -> dict:
+    return json.loads(cloud.storage.read(f"gs://bucket/{night}/_summary.json"))
+
+
+def last_job(cloud):
+    return list(cloud.dataflow.jobs.values())[-1]
+
+
+@pytest.fixture(scope="module")
+def nights(cloud, layer, tmp_path_factory):
+    """Two nights: of Parquet, and of text, of which a half has not changed."""
+    folder = tmp_path_factory.mktemp("nights")
+    put_table(cloud, "pairs/one.parquet", rows())
+    more = ("--by", "system", "--metrics", "chrf", "--idf", "corpus")
+    words = command(cloud, folder, "score", "--output", "gs://bucket/nights/1", *layer, *more)
+    assert cli.main(words) == cli.DONE
+    text = to_jsonl(rows(ROWS // 2).to_pylist())
+    cloud.storage.put("bucket", "text/two.jsonl", text)
+    more += ("--idf", "gs://bucket/nights/1/_manifest/idf.npz")
+    where = ("--input", "gs://bucket/text/*.jsonl", "--output", "gs://bucket/nights/2")
+    reuse = ("--reuse", "latest:gs://bucket/nights/*")
+    words = command(cloud, folder, "score", *where, *reuse, *layer, *more)
+    assert cli.main(words) == cli.DONE
+    return folder
+
+
+def test_a_score_job_with_idf_index_groups_and_metrics_is_that_of_this_machine(
+    cloud, nights, layer, tmp_path
+):
+    put = rows()
+    pq.write_table(put, tmp_path / "one.parquet", row_group_size=20)
+    words = ["score", "--input", str(tmp_path / "one.parquet"), "--output", str(tmp_path / "out")]
+    words += [*layer, "--by", "system", "--metrics", "chrf", "--idf", "corpus"]
+    assert cli.main(words) == cli.DONE
+    expected = [pq.read_table(path) for path in sorted(tmp_path.glob("out/*/part-*.parquet"))]
+    assert scored(cloud, "nights/1").equals(pa.concat_tables(expected))
+    own = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    found = summary(cloud, "nights/1")
+    same = ("rows", "scored", "parts", "f1", "idf", "signature", "groups", "metrics", "success")
+    assert {name: found.get(name) for name in same} == {name: own.get(name) for name in same}
+    names = objects(cloud, "nights/1/")
+    assert "_SUCCESS" in names
+    assert LOCK_FILE not in names
+    assert any(name.startswith("_manifest/index/") for name in names)
+
+
+def test_text_is_imported_and_rows_of_an_earlier_night_take_its_scores(cloud, nights):
+    imports, job = list(cloud.dataflow.jobs.values())[1:3]
+    assert (imports.state, job.state) == ("DONE", "DONE")
+    found = summary(cloud, "nights/2")
+    assert (found["rows"], found["reused"]) == (ROWS, ROWS // 2)
+    assert not [name for name in objects(cloud, "nights/2/") if name.startswith("_input/")]
+    first = {row["id"]: row for row in scored(cloud, "nights/1").to_pylist()}
+    second = {row["id"]: row for row in scored(cloud, "nights/2").to_pylist()}
+    shared = first.keys() & second.keys()
+    assert len(shared) == ROWS // 2
+    assert all(first[row]["bertscore_f1"] == second[row]["bertscore_f1"] for row in shared)
+
+
+def test_counters_of_a_job_are_in_its_console(cloud, nights):
+    first = next(iter(cloud.dataflow.jobs.values()))
+    options = {"api_endpoint": cloud.endpoint}
+    client = MetricsClient(
+        credentials=AnonymousCredentials(), transport="rest", client_options=options
+    )
+    asked = {"project_id": "a-project", "location": "us-central1", "job_id": first.job.id}
+    counted = {
+        update.name.name: update.scalar
+        for update in client.get_job_metrics(asked).metrics
+        if update.name.context["namespace"] == "bertscore"
+    }
+    assert counted["pairs_scored"] == ROWS
+
+
+def test_runs_in_the_bucket_are_read_where_they_are(cloud, nights, tmp_path, capsys):
+    one, two = "gs://bucket/nights/1", "gs://bucket/nights/2"
+    assert cli.main(["check", one, "--parts"]) == cli.DONE
+    assert cli.main(["groups", one, "--by", "system", "--json"]) == cli.DONE
+    capsys.readouterr()
+    assert cli.main(["compare", two, one, "--key", "id", "--by", "system", "--json"]) == cli.DONE
+    (compared,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert compared["whole"]["counts"]["pairs"] == ROWS // 2
+    page = tmp_path / "page.html"
+    assert cli.main(["report", two, "--against", one, "--key", "id", "-o", str(page)]) == cli.DONE
+    assert "nights/1" in page.read_text()
+
+
+def test_an_idf_table_is_that_of_this_machine(cloud, model, tmp_path):
+    pq.write_table(rows(), tmp_path / "one.parquet")
+    put_table(cloud, "idf-pairs/one.parquet", rows())
+    words = command(cloud, tmp_path, "idf", "--input", "gs://bucket/idf-pairs/*.parquet", *model)
+    assert cli.main(words) == cli.DONE
+    words = ["--input", str(tmp_path / "one.parquet"), "--output", str(tmp_path / "own.npz")]
+    assert cli.main(["idf", *words, *model]) == cli.DONE
+    table = IdfTable.from_bytes(cloud.storage.read("gs://bucket/idf/references.npz"))
+    own = IdfTable.from_bytes((tmp_path / "own.npz").read_bytes())
+    assert table.frequencies.num_documents == ROWS
+    assert table.fingerprint == own.fingerprint
+
+
+def test_a_flex_template_starts_a_job_that_needs_no_launcher(cloud, layer, tmp_path):
+    put_table(cloud, "flex/one.parquet", rows())
+    command(cloud, tmp_path, "score")  # writes the config
+    cloud.storage.put("bucket", "my.yaml", (tmp_path / "score.yaml").read_bytes())
+    parameters = {
+        name[2:].replace("-", "_"): value
+        for name, value in zip(layer[::2], layer[1::2], strict=True)
+    }
+    parameters |= {
+        "input": "gs://bucket/flex/*.parquet",
+        "output": "gs://bucket/flex-scores",
+        "config": "gs://bucket/my.yaml",
+    }
+    environment = {
+        "tempLocation": "gs://bucket/tmp",
+        "stagingLocation": "gs://bucket/staging",
+        "sdkContainerImage": "us-docker.pkg.dev/a/b/gpu:1",
+    }
+    body = {"jobName": "nightly", "parameters": parameters, "environment": environment}
+    url = f"{cloud.endpoint}/v1b3/projects/a-project/locations/us-central1/flexTemplates:launch"
+    requests.post(url, json={"launchParameter": body}, timeout=30).raise_for_status()
+    job = last_job(cloud)
+    assert job.ended.wait(LONG)
+    assert job.state == "DONE", job.log()
+    names = objects(cloud, "flex-scores/")
+    assert "_SUCCESS" in names
+    assert LOCK_FILE not in names
+    assert scored(cloud, "flex-scores")["id"].to_pylist() == list(range(ROWS))
+
+
+@pytest.fixture(scope="module")
+def many(cloud):
+    """A dump whose job takes several heartbeats."""
+    table = pa.concat_tables([rows(start) for start in range(0, MANY, ROWS)])
+    put_table(cloud, "many/one.parquet", table)
+    return ("--input", "gs://bucket/many/*.parquet")
+
+
+def records(cloud, night: str) -> list[str]:
+    return [name for name in objects(cloud, f"{night}/") if name.startswith("_manifest/parts/")]
+
+
+def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
+    cloud, layer, many, tmp_path, capfd
+):
+    words = (*many, "--output", "gs://bucket/detached", *layer)
+    words = command(cloud, tmp_path, "score", *words, beam=("--no_wait_until_finish",))
+    assert cli.main(words) == cli.DONE
+    job = last_job(cloud)
+    wait_until(lambda: records(cloud, "detached"), LONG)
+    assert cli.main(words) == cli.UNUSABLE
+    assert "is still running on this output" in capfd.readouterr().err
+    job.kill_workers()
+    before = records(cloud, "detached")
+    assert job.ended.wait(LONG)
+    assert (job.state, len(job.workers)) == ("DONE", 2)
+    assert 0 < len(before) < MANY // SPLIT_ROWS
+    assert scored(cloud, "detached")["id"].to_pylist() == list(range(MANY))
+    assert LOCK_FILE not in objects(cloud, "detached/")
