@@ -32,8 +32,8 @@ from tests.benchmarks.table import read_results, to_markdown
 
 PARTS: dict[str, tuple[str, int]] = {
     "card": ("speed", 40),
-    "rates": ("speed", 80),
-    "gpu_tests": ("gpu_tests", 130),
+    "rates": ("speed", 70),
+    "gpu_tests": ("gpu_tests", 140),
     "job": ("jobs", 110),
     "profiled": ("speed", 60),
     "sweep": ("speed", 80),

@@ -45,6 +45,7 @@ class Ended:
         if report.failed:
             self.outcomes[name] = "failed"
             self._recorder.check(name, passed=False, why=why(report), took=report.duration)
+            print(report.longreprtext, flush=True)  # into the log, should time run out
         elif report.skipped:
             self.outcomes.setdefault(name, "skipped")
             self.reasons[report.longrepr[2][-200:]] += 1
