@@ -18,6 +18,7 @@ pytest.importorskip("triton", reason="Triton is made for Linux only")
 from bertscore_core import BertScorer, ScorerConfig, specification
 from bertscore_core.match import kernel, matching_triton
 from bertscore_core.model import triton_jit
+from tests.support.compiled import compile_for
 from tests.support.specified import Specified
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 
@@ -290,23 +291,11 @@ def test_kernel_compiles_for_gpus_in_full_precision_and_fits_them(
 
 
 def compile_kernel(capability, dtype, precision):
-    """Compile the kernel as a launch with aligned tensors does."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, compile
-
     types = {"vectors": f"*{dtype}", "weights": "*fp32", "starts": "*i64", "lengths": "*i64"}
-    types |= {"averages": "*fp32", "maxima": "*fp32"}
-    aligned = {(place,): [["tt.divisibility", 16]] for place in range(len(types))}
-    types |= {"pairs": "i32", "longest": "i32"}
+    types |= {"averages": "*fp32", "maxima": "*fp32", "pairs": "i32", "longest": "i32"}
     sizes = {"hidden": 1024, "precision": precision, **matching_triton._TILE}
-    source = ASTSource(
-        matching_triton.kernel,
-        types | dict.fromkeys(sizes, "constexpr"),
-        constexprs=sizes,
-        attrs=aligned,
-    )
-    options = {"num_warps": matching_triton._WARPS}
-    return compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    warps = matching_triton._WARPS
+    return compile_for(capability, matching_triton.kernel, types, sizes, warps=warps)
 
 
 def test_cpu_has_no_kernel_unless_interpreted():

@@ -13,6 +13,7 @@ pytest.importorskip("triton", reason="Triton is made for Linux only")
 from bertscore_core import model
 from bertscore_core.model import add_norm_triton, attention, packing, short_attention_triton
 from bertscore_core.model.attention import PackedTexts, attend_by_lengths, attend_in_tiles
+from tests.support.compiled import compile_for
 
 pytestmark = pytest.mark.model
 
@@ -171,6 +172,47 @@ def test_sum_and_norm_differ_from_float64_by_one_rounding(
         total, (hidden,), weight.double(), bias.double(), 1e-12
     ).numpy()
     assert (np.abs(task.result() - exact) <= ROUNDING[dtype] * np.abs(exact) + 1e-5).all()
+
+
+SHARED = {75: 64 << 10, 80: 163 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 10}
+"""Bytes of shared memory that a program can have, by compute capability (CUDA C++ guide)."""
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "tile", "size"),
+    [
+        (75, "fp16", 16, 32),
+        (80, "bf16", 32, 64),
+        (80, "fp16", 128, 128),
+        (89, "fp16", 128, 128),
+        (90, "bf16", 64, 64),
+        (90, "fp16", 128, 128),
+        (100, "fp16", 128, 128),
+    ],
+)
+def test_attention_compiles_for_gpus_and_fits_them(
+    capability, dtype, tile, size, tmp_path, monkeypatch
+):
+    """Below 8.0 there is no product of the tensor cores, so that these GPUs keep torch's kernel."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    types = {name: f"*{dtype}" for name in ("query", "key", "value", "out")}
+    types |= {"ends": "*i32", "first": "i32", "scale": "fp32"}
+    types |= {f"{name}_{of}": "i32" for name in list(types)[:4] for of in ("row", "head")}
+    kernel, warps = short_attention_triton.kernel, short_attention_triton._WARPS[tile]
+    compiled = compile_for(capability, kernel, types, {"size": size, "tile": tile}, warps=warps)
+    assert compiled.metadata.shared <= SHARED[capability]
+    assert ("mma" in compiled.asm["ptx"]) == (capability >= 80)
+
+
+@pytest.mark.parametrize("capability", [75, 90])
+def test_sum_and_norm_compile_for_gpus(capability, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    types = dict.fromkeys(("left", "right", "weight", "bias", "result"), "*fp16")
+    types |= {"rows": "i32", "eps": "fp32"}
+    constants = {"hidden": 384, "width": 512, "block": add_norm_triton._ROWS}
+    kernel, warps = add_norm_triton.kernel, add_norm_triton._WARPS
+    compiled = compile_for(capability, kernel, types, constants, warps=warps)
+    assert compiled.metadata.shared <= SHARED[capability]
 
 
 def with_wide_heads(folder, target):
