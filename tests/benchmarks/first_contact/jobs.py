@@ -38,12 +38,10 @@ def write_rows(dump: Path, rows: int) -> None:
 
 def job(recorder: Recorder, given: Given) -> None:
     """Run the command itself, start included, with each model; say how busy the device was."""
-    sizes = {given.large(): 150_000, given.minilm(): 150_000}
-    if not given.on_gpu or given.quick:
-        sizes = dict.fromkeys(sizes, 100)
+    rows = 150_000 if given.on_gpu and not given.quick else 100
     dump, output = given.work / "rows.parquet", given.work / "job"
-    for model, rows in sizes.items():
-        write_rows(dump, rows)
+    write_rows(dump, rows)
+    for model in dict.fromkeys((given.large(), given.minilm())):
         what = f"the job, {model.name}, {given.half}, {rows} rows"
         with recorder.guarded(what):
             before, begun = os.times(), time.perf_counter()
