@@ -255,14 +255,16 @@ class TextTokenizer:
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    start = characters = 0
-    for position, text in enumerate(texts):
-        full = position - start >= _CHUNK_TEXTS or characters + len(text) > _CHUNK_CHARACTERS
-        if full and position > start:
-            yield texts[start:position]
-            start, characters = position, 0
-        characters += len(text)
-    yield texts[start:]
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))  # in characters
+    start = 0
+    while start < len(texts):
+        before = ends[start - 1] if start else 0
+        fitting = int(np.searchsorted(ends, before + _CHUNK_CHARACTERS, side="right"))
+        stop = max(min(fitting, start + _CHUNK_TEXTS), start + 1)
+        yield texts[start:stop]
+        start = stop
+    if not len(texts):
+        yield texts
 
 
 def load_tokenizer(

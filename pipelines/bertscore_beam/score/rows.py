@@ -14,6 +14,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -118,14 +119,13 @@ class PairTexts:
         cls, candidates: Sequence[dump.Text], references: Sequence[Sequence[dump.Text] | None]
     ) -> "PairTexts":
         """Find the reason of each pair that cannot be scored."""
-        return cls(
-            candidates=candidates,
-            references=references,
-            reasons=[
+        reasons: list[str | None] = [None] * len(candidates)
+        if not _all_are_texts(candidates, references):
+            reasons = [
                 dump.candidate_reason(candidate) or dump.reference_reason(group)
                 for candidate, group in zip(candidates, references, strict=True)
-            ],
-        )
+            ]
+        return cls(candidates=candidates, references=references, reasons=reasons)
 
     @classmethod
     def of_rows(cls, rows: dump.Rows, settings: records.RunSettings) -> "PairTexts":
@@ -133,8 +133,9 @@ class PairTexts:
         texts = cls.of(dump.texts_from_column(rows.candidates), rows.reference_texts)
         if rows.fields.language is not None:
             texts = texts.in_languages(rows.languages, settings)
-        unreadable = rows.unreadable
-        reasons = [unreadable.get(row, reason) for row, reason in enumerate(texts.reasons)]
+        reasons = list(texts.reasons)
+        for row, reason in rows.unreadable.items():
+            reasons[row] = reason
         return replace(texts, reasons=reasons)
 
     def in_languages(self, languages: Sequence[str], settings: records.RunSettings) -> "PairTexts":
@@ -148,6 +149,16 @@ class PairTexts:
         """Positions of the pairs that can be scored, ascending. Shape (M,)."""
         rows = [row for row, reason in enumerate(self.reasons) if reason is None]
         return np.array(rows, dtype=np.int64)
+
+
+def _all_are_texts(
+    candidates: Sequence[dump.Text], references: Sequence[Sequence[dump.Text] | None]
+) -> bool:
+    # Loops inside the interpreter, which hold up other threads ten times less than one in Python.
+    if not all(references):
+        return False
+    every = chain(candidates, chain.from_iterable(references))  # type: ignore[arg-type] # no None
+    return set(map(type, every)) <= {str}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
