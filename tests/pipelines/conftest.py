@@ -18,6 +18,12 @@ def tiny_jobs(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tests.support.jobs.MODEL", model)
 
 
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
+    monkeypatch.setattr("bertscore_beam.compare.compare.RESAMPLES", 999)
+
+
 BUCKETS = {"s3": s3_bucket, "gs": gcs_bucket}
 
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -200,6 +201,14 @@ def _summary(table: pa.Table) -> ScoreSummary:
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
+
+
+def two_nights(folder: Path, **how: Any) -> tuple[Path, Path]:
+    """Write two nights as `made_run` does; in the second, returned first, `system-1` is worse."""
+    for number, name in enumerate(("before", "now")):
+        rows = many_rows(1200, seed=number, shift=-0.02 * number)
+        made_run(folder / name, {"news.parquet": rows}, **how)
+    return folder / "now", folder / "before"
 
 
 def many_rows(

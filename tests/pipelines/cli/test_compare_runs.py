@@ -11,25 +11,16 @@ from rich.console import Console
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
-from bertscore_beam.compare import compare
 from bertscore_beam.run import UNUSABLE, WORSE, Shown
-from tests.support.made_runs import made_run, many_rows, scored
+from tests.support.made_runs import made_run, many_rows, scored, two_nights
 
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch):
-    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
-    monkeypatch.setattr(compare, "RESAMPLES", 999)
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory):
     """Return two nights; in the second one system is worse by .02."""
-    folder = tmp_path_factory.mktemp("nights")
-    for number, name in enumerate(("before", "now")):
-        rows = many_rows(1200, seed=number, shift=-0.02 * number)
-        made_run(folder / name, {"news.parquet": rows})
-    return folder / "now", folder / "before"
+    return two_nights(tmp_path_factory.mktemp("nights"))
 
 
 def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, ran):

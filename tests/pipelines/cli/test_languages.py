@@ -11,26 +11,19 @@ import pytest
 from bertscore_beam.compare import compare
 from bertscore_beam.records import caveat_words_in
 from bertscore_beam.score import show_run
-from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
+from tests.support.made_runs import SIGNATURE, made_run, scored, two_nights
 
 LANGUAGES = ("de", "en", "zh")
 SIGNATURES = {name: replace(SIGNATURE, num_layers=str(at)) for at, name in enumerate(LANGUAGES, 1)}
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch):
-    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
-    monkeypatch.setattr(compare, "RESAMPLES", 999)
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory):
     """Return two nights in three languages; in the second one system is worse by .02."""
-    folder = tmp_path_factory.mktemp("nights")
-    for number, name in enumerate(("before", "now")):
-        rows = many_rows(1200, seed=number, shift=-0.02 * number)
-        made_run(folder / name, {"news.parquet": rows}, signature=SIGNATURES)
-    return folder / "now", folder / "before"
+    return two_nights(tmp_path_factory.mktemp("nights"), signature=SIGNATURES)
 
 
 def test_a_summary_begins_with_languages_and_names_the_means_of_all(nights):

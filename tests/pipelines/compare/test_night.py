@@ -20,10 +20,12 @@ SYSTEMS = [f"system-{number}" for number in range(10)]
 WORSE = "system-3"
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23")
 """In the last two nights WORSE is worse."""
+UNREAD = {"ja", "th", "zh"}
+"""Languages of which the model does not know enough tokens: every night would warn of them."""
 
 
 def demo_segments():
-    """Return the candidates and the reference of each segment of the demo, by kind."""
+    """Return the candidates and the reference of each segment that the model reads, by kind."""
     found = {}
     for path in sorted((ROOT / "configs" / "demo" / "sample").glob("news-*.parquet")):
         for row in pq.read_table(path).to_pylist():
@@ -31,7 +33,11 @@ def demo_segments():
             segment = found.setdefault((*key, row["reference"]), {})
             segment[row["system"]] = row["candidate"]
     kinds = ("paraphrase", "careful", "dropped", "swapped", "truncated")
-    return [(key[-1], one) for key, one in found.items() if set(kinds) <= set(one)]
+    return [
+        (key[-1], one)
+        for key, one in found.items()
+        if set(kinds) <= set(one) and key[0] not in UNREAD
+    ]
 
 
 def write_night(folder, day, *, worse=()):
@@ -51,7 +57,7 @@ def write_night(folder, day, *, worse=()):
 
 def command(folder, *words, **variables):
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": paths, "KEY": "id system", "PAUSE": "0", **variables}
+    environment = {**os.environ, "PATH": paths, "KEY": "id system", "PAUSE": "0", "CLUSTER": "id"}
     given = {"cwd": folder, "env": environment, "timeout": 400}
     return subprocess.run([*map(str, words)], capture_output=True, text=True, **given)
 
@@ -76,7 +82,7 @@ def test_a_worse_system_is_found_and_the_others_are_not(nights):
     folder, done, rows = nights
     assert [one.returncode for one in done] == [0, 0, 4, 4], done
     assert all("f1: " in one.stdout for one in done)
-    assert not any("is worse" in one.stderr for one in done[:2])
+    assert [one.stderr for one in done[:2]] == ["", ""]
     assert WORSE in done[2].stderr
     first = json.loads((folder / "pages" / "2026-11-20.json").read_text())
     assert first == {"passed": True, "comparisons": []}

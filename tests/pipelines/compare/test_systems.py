@@ -13,10 +13,7 @@ from tests.support.made_runs import made_run, scored
 SEGMENTS = 300
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch):
-    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
-    monkeypatch.setattr("bertscore_beam.compare.compare.RESAMPLES", 999)
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 SHIFTS = {"good": 0.0, "same": 0.0, "worse": -0.02, "worst": -0.05}
