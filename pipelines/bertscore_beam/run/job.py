@@ -42,7 +42,7 @@ from bertscore_beam.files import (
 from bertscore_beam.options import RunOptions
 from bertscore_beam.run import output, pool
 from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is_temporary
-from bertscore_beam.run.lock import FolderLostError, hold
+from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
@@ -139,6 +139,7 @@ def run_job(
         stack.callback(pool.kill_opened)  # no child writes when the lock is released
         folder = OutputFolder(planned.output, lock)
         with _first_writing(options):
+            is_new = next(_own_files(folder), None) is None
             texts = kind.texts(planned, folder)
         with _without_texts_if_refused(folder) if texts else nullcontext():
             if texts:
@@ -154,8 +155,9 @@ def run_job(
         del planned  # it is large when there are many splits
         at_work.set()
         try:
-            for stage in kind.stages(job):
-                _run_stage(stage, runner, folder, say, quiet=quiet)
+            with _without_plan_if_refused(folder) if is_new else nullcontext():
+                for stage in kind.stages(job):
+                    _run_stage(stage, runner, folder, say, quiet=quiet)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error
         if pool.restarts():
@@ -184,6 +186,29 @@ def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
         with suppress(FolderLostError, OSError):
             delete_input(folder)
         raise
+
+
+@contextmanager
+def _without_plan_if_refused(folder: OutputFolder) -> Iterator[None]:
+    """Delete a plan that cannot work, if there is no work yet.
+
+    Else the cure, such as another model, would meet the settings of a run that has done nothing.
+    """
+    planned = set(_own_files(folder))
+    try:
+        yield
+    except (ConfigError, ModelLoadError):
+        pool.kill_opened()  # no child writes any more
+        with suppress(FolderLostError, OSError):
+            folder.delete_temporary()
+            if planned.issuperset(_own_files(folder)):
+                folder.delete(*planned)
+                folder.delete_empty_folders()
+        raise
+
+
+def _own_files(folder: OutputFolder) -> Iterator[str]:
+    return (name for name, _ in folder.each_file() if not is_of_lock(name))
 
 
 @contextmanager

@@ -148,6 +148,7 @@ def test_a_model_that_a_worker_cannot_load_cannot_work(
     assert words in said
     assert "Traceback" not in said
     assert "the same command continues" not in said
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
