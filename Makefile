@@ -3,7 +3,8 @@
 #   make demo     install, score the sample dump in configs/demo on two workers, show the result
 #   make test     install with the test dependencies, run the test suite
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
-#   make check    formatting, lint, types, import contracts, and `make quick`
+#   make lint     formatting, lint, types, import contracts and the Dockerfile
+#   make check    `make lint` and `make quick`
 #   make engines  the longest tests, and those that need another engine: some twenty minutes
 #   make versions test the core with the oldest and the newest versions it may have: 20 GB of disk
 #   make configs  write docker/flex/score.json from the options of `score`
@@ -18,10 +19,12 @@
 #   PYTHON        the interpreter that .venv is made with
 #   PIP_ARGS      more arguments for pip install, such as an index with the CPU build of torch
 #   PYTEST_ARGS   more arguments for pytest, such as `-k matching`, `-m job` or `-n 0`
+#   ENDS          of `make versions`, `oldest` or `newest` alone
 
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?=
+ENDS ?= oldest newest
 # Two processes, a file of tests at a time, so that files share the models they load. Files come in
 # their own order, in which the longest are first (tests/support/layers.py).
 PYTEST_SPREAD ?= -n 2 --dist loadfile --no-loadscope-reorder
@@ -34,7 +37,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test quick check engines versions configs lock golden bench fuzz clean
+.PHONY: help demo test quick check lint engines versions configs lock golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -67,18 +70,19 @@ engines: $(VENV)/.test-stamp
 
 # Each in an environment of its own. Where torch is built for CUDA, as on PyPI, no GPU is needed to
 # run the work of a layer on tensors that say they are on one.
-versions: build/versions-oldest/.stamp build/versions-newest/.stamp
-	for end in oldest newest; do \
+versions: $(ENDS:%=build/versions-%/.stamp)
+	for end in $(ENDS); do \
 	  build/versions-$$end/bin/python -m pytest $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS) tests/core || exit; \
 	done
 
-check: $(VENV)/.test-stamp
+check: lint quick
+
+lint: $(VENV)/.test-stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint docker/Dockerfile
-	$(MAKE) --no-print-directory quick
 
 configs: $(VENV)/.demo-stamp
 	$(BIN)/python docker/flex_template.py
