@@ -15,7 +15,7 @@ from tests.benchmarks.harness import Recorder
 PATHS = [str(ROOT / "tests" / "core")]
 """What can be run where Beam is not installed."""
 
-PROCESSES, CPU_PROCESSES = 8, 2
+PROCESSES, CPU_PROCESSES = 8, 1
 
 
 class Ended:
