@@ -34,7 +34,7 @@ KINDS = {
 MOST_IDLE = 0.15
 """Share of the time between the first and the last kernel in which the device may do nothing."""
 
-LEAST, LEAST_WAITING = 0.75, 0.3
+LEAST, LEAST_WAITING = 0.75, 0.2
 """Share of the prediction below which something must be wrong. The roofline is within 6% of
 roberta-large on an H200. It leaves out that the device waits for the host, as with MiniLM."""
 
