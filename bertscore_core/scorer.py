@@ -592,6 +592,6 @@ class BertScorer:
             yield
 
     def _planned_tokens(self, pairs: tokens.TextPairs) -> int:
-        lengths = pairs.texts.lengths[np.unique([pairs.candidates, pairs.references])]
+        lengths = pairs.texts.lengths[pairs.used_texts()]
         shape = self.tokenizer.windows
         return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)

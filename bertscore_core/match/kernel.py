@@ -57,8 +57,7 @@ def score_pairs(
             rows = pending.pop()
             block = pairs.select(rows)
             # A text that is in several pairs of the block is encoded once.
-            needed = np.unique(np.concatenate([block.candidates, block.references]))
-            plan = embedding.plan_embedding(engine, pairs.texts, needed, weightings)
+            plan = embedding.plan_embedding(engine, pairs.texts, block.used_texts(), weightings)
             with engine.queue.turn(work):
                 fetched = attempt(partial(_queue_block, engine, plan, block, work, optimal))
             if fetched is not None:
@@ -67,7 +66,7 @@ def score_pairs(
             if len(rows) == 1:  # nothing smaller can be tried
                 raise _memory_error(encoder.device, lengths, budget)
             # Half of what failed, not of the budget, which may be far above what was needed.
-            failed = _bytes_per_token(encoder) * int(lengths[needed].sum())
+            failed = _bytes_per_token(encoder) * int(lengths[block.used_texts()].sum())
             budget.lower(block_bytes=failed // 2)
             half = len(rows) // 2
             work.retries += 1
@@ -105,7 +104,7 @@ def _blocks(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntA
     order = np.argsort(references, kind="stable")
     if encoder.num_outputs > 1:
         order = order[np.argsort(_longest(lengths, candidates, references)[order], kind="stable")]
-    whole = int(lengths[np.unique([candidates, references])].sum())
+    whole = int(lengths[pairs.used_texts()].sum())
     if len(order) and whole * bytes_per_token <= budget.block_bytes:
         yield order  # the usual case on a GPU, without a loop over the pairs
         return

@@ -35,6 +35,10 @@ _OUT_OF_MEMORY = (
 )  # fmt: skip
 
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
+
+# A batch of a narrow model has more tokens on a GPU: the host takes as long to queue its layers as
+# those of a wide one, and the device would wait. It has as much work as one of this hidden size.
+_BATCH_WIDTH, _MOST_BATCH_TOKENS = 1024, 1 << 17
 _BLOCK_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
 _MATCH_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 
@@ -107,7 +111,10 @@ class Budget:
         """
         kind = "cpu" if device.type == "cpu" else "cuda"
         tokens = _BATCH_TOKENS[kind]
-        # By halves, so that it stays a power of two.
+        # By halves and doubles, so that it stays a power of two.
+        while kind == "cuda" and 2 * tokens * hidden_size <= _BATCH_TOKENS[kind] * _BATCH_WIDTH:
+            tokens *= 2
+        tokens = min(tokens, _MOST_BATCH_TOKENS)
         fitting = _BATCH_BYTES // (4 * _NUMBERS_PER_TOKEN * hidden_size)
         while tokens > max(fitting, _LEAST_BATCH_TOKENS):
             tokens //= 2

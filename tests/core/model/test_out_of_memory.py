@@ -296,7 +296,9 @@ def test_numbers_that_overflow_are_an_error_and_no_score(changed_model):
     [
         ("cpu", 384, None, "1024/4"),
         ("cpu", 384, 1024, "1024"),
-        ("cuda", 384, None, "32768"),
+        ("cuda", 384, None, "65536"),
+        ("cuda", 768, None, "32768"),
+        ("cuda", 64, None, "131072"),
         ("cuda:3", 1024, None, "32768"),
         ("cuda", 1536, None, "16384"),
         ("cuda", 4096, None, "8192"),

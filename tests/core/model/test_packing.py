@@ -267,11 +267,11 @@ def test_decoders_are_not_packed():
 @pytest.mark.parametrize(
     ("changes", "batches"),
     [
-        ({}, "packed-32768"),
+        ({}, "packed-131072"),
         ({"max_batch_tokens": 500}, "packed-500"),
         ({"device": "cpu"}, "1024/4"),
-        ({"device": "mps"}, "32768"),
-        ({"attention": "sdpa"}, "32768"),
+        ({"device": "mps"}, "131072"),
+        ({"attention": "sdpa"}, "131072"),
         ({"dtype": "float32"}, "any"),
     ],
 )
