@@ -147,4 +147,5 @@ from .types import (
     check_indices as check_indices,
     has_utc_times as has_utc_times,
     lost_types as lost_types,
+    without_views as without_views,
 )

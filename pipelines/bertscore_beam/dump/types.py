@@ -261,7 +261,11 @@ def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
     if _ENUM not in kinds:
         return arrow
     leaves = iter(kinds)
-    return pa.schema([_with_text(field, leaves) for field in arrow], metadata=arrow.metadata)
+
+    def with_text(kind: pa.DataType) -> pa.DataType:
+        return pa.string() if next(leaves, "") == _ENUM and pa.types.is_binary(kind) else kind
+
+    return pa.schema([_mapped(field, with_text) for field in arrow], metadata=arrow.metadata)
 
 
 def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Table:
@@ -275,21 +279,32 @@ def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema)
     return table.cast(target)
 
 
-def _with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
+def without_views(table: pa.Table) -> pa.Table:
+    """Return rows with large strings and bytes for views of these, which Arrow cannot take from."""
+    fields = [_mapped(field, lambda kind: _OF_VIEWS.get(kind, kind)) for field in table.schema]
+    target = pa.schema(fields, metadata=table.schema.metadata)
+    return table if target == table.schema else table.cast(target)
+
+
+_OF_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def _mapped(field: pa.Field, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Field:
+    """Return a field in which each type that is not nested has become another."""
     kind = field.type
     if pa.types.is_map(kind):
-        key, item = (_with_text(child, leaves) for child in (kind.key_field, kind.item_field))
+        key, item = (_mapped(child, leaf) for child in (kind.key_field, kind.item_field))
         kind = pa.map_(key, item, keys_sorted=kind.keys_sorted)
     elif pa.types.is_struct(kind):
-        kind = pa.struct([_with_text(child, leaves) for child in kind])
+        kind = pa.struct([_mapped(child, leaf) for child in kind])
     elif pa.types.is_fixed_size_list(kind):
-        kind = pa.list_(_with_text(kind.value_field, leaves), kind.list_size)
+        kind = pa.list_(_mapped(kind.value_field, leaf), kind.list_size)
     elif pa.types.is_large_list(kind):
-        kind = pa.large_list(_with_text(kind.value_field, leaves))
+        kind = pa.large_list(_mapped(kind.value_field, leaf))
     elif pa.types.is_list(kind):
-        kind = pa.list_(_with_text(kind.value_field, leaves))
-    elif next(leaves, "") == _ENUM and pa.types.is_binary(kind):
-        kind = pa.string()
+        kind = pa.list_(_mapped(kind.value_field, leaf))
+    else:
+        kind = leaf(kind)
     return field.with_type(kind)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import TableFields, open_parquet, roots_of
+from bertscore_beam.dump import TableFields, open_parquet, roots_of, without_views
 from bertscore_beam.files import absolute, from_json, in_parallel, reaching, typed
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import files_of_run, read_part_sizes, read_records
@@ -406,7 +406,7 @@ def read_part_columns(folder: OutputFolder, record: PartRecord, columns: Sequenc
     with open_part(folder, record) as file:
         schema = file.schema_arrow
         wanted = set(roots_of(schema, columns))
-        return file.read([name for name in schema.names if name in wanted])
+        return without_views(file.read([name for name in schema.names if name in wanted]))
 
 
 def input_schemas(run: FinishedRun) -> Iterator[pa.Schema]:

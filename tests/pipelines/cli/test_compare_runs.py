@@ -156,3 +156,31 @@ def test_a_pair_near_the_pole_of_f1_hides_no_night_on_which_all_others_are_worse
     for name, f1 in (("before", before), ("now", now)):
         made_run(tmp_path / name, {"a.parquet": scored(f1, **ids)})
     assert cli.main([*map(str, words), "--fail-if-drop", "0.005"]) == WORSE
+
+
+VIEWS = {
+    "id": pa.string_view(),
+    "lists": pa.list_(pa.string_view()),
+    "structs": pa.struct([("bytes", pa.binary_view())]),
+}
+"""Types that Arrow can neither filter nor take from: Parquet keeps them."""
+
+
+def test_columns_of_views_are_read_by_every_command(tmp_path, ran):
+    ids = [f"row {number}" for number in range(40)]
+    values = {"id": ids, "lists": [[one] for one in ids], "structs": [{"bytes": b"x"}] * 40}
+    given = {name: pa.array(values[name], kind) for name, kind in VIEWS.items()}
+    given |= {name: pa.array(ids, pa.string_view()) for name in ("candidate", "reference")}
+    given["system"] = pa.array(["a", "b"] * 20, pa.string_view())
+    f1 = np.random.default_rng(1).normal(0.8, 0.05, 40)
+    now, before = (
+        made_run(tmp_path / name, {"a": scored(f1 + shift, **given)})
+        for name, shift in (("now", -0.1), ("before", 0))
+    )
+    options = ("--key", "id", "--by", "system", "--cluster", "id")
+    assert "row 7" in ran(("compare", now, before, *options)).out
+    ran(("compare", now, before, "--key", "id", "--cluster", "structs.bytes"), UNUSABLE)
+    assert ran(("groups", now, "--by", "system")).out.count("\n") == 4
+    page = tmp_path / "page.html"
+    assert ran(("report", now, "--against", before, *options, "-o", page)).err == ""
+    assert "row 7" in page.read_text()

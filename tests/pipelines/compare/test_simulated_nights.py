@@ -150,8 +150,8 @@ def test_one_test_alone_sees_drops_of_two_and_three_errors_as_often_as_the_page_
 
 
 SEASONS = {
-    "small groups, nulls": seasons.Family(rows=(20, 60), nulls=0.002),
-    "repeated rows": seasons.Family(rows=(2, 6), repeats=6, repeated=0.1),
+    "small groups, nulls": seasons.Family(groups=12, rows=(20, 60), nulls=0.002),
+    "repeated rows": seasons.Family(groups=12, rows=(2, 6), repeats=6, repeated=0.1),
     "documents": seasons.Family(groups=8, rows=(50, 50), document=5, cluster=True, nulls=0.005),
     "two runs": seasons.Family(groups=8, rows=(2, 30), pinned=True),
     "reused rows": seasons.Family(groups=8, rows=(20, 20), reused=0.9),

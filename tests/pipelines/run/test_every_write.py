@@ -27,7 +27,7 @@ FLOORS = {
 
 @pytest.mark.parametrize(
     ("interval", "kinds"),
-    [(17, [*FLOORS]), *(pytest.param(1, [kind], marks=pytest.mark.long) for kind in FLOORS)],
+    [(29, [*FLOORS]), *(pytest.param(1, [kind], marks=pytest.mark.long) for kind in FLOORS)],
 )
 def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(
     tmp_path, capsys, interval, kinds
