@@ -217,7 +217,8 @@ def check_is_regular(path: str) -> None:
         words = "it is a link that leads to itself; expected a file. Remove it"
         raise OSError(errno.ELOOP, words, path) from None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise NoFileError(f"it is {kind_in_words(mode)}; expected a file. It was not opened.")
+        kind = kind_in_words(mode)
+        raise NoFileError(f"{path!r} is {kind}; expected a file. It was not opened.")
 
 
 def kind_in_words(mode: int) -> str:
@@ -234,10 +235,7 @@ def read_bytes(path: str) -> bytes:
     """
     fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
-        try:
-            check_is_regular(inner)
-        except NoFileError as error:
-            raise NoFileError(f"{inner!r} cannot be read: {error}") from None
+        check_is_regular(inner)
     # s3fs would ask for the size first, to read a large file in several requests at once.
     one_request = {"max_concurrency": 1} if protocols(fs) & S3 else {}
     return bytes(fs.cat_file(inner, **one_request))

@@ -316,7 +316,7 @@ def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
 
 def group_name(group: dump.Group) -> str:
     """Return the name of a group for a sentence."""
-    return " / ".join(map(_named, group))
+    return " / ".join(_named(value) or "(empty)" for value in group)
 
 
 def _number(value: Any) -> float | None:

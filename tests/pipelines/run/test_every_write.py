@@ -25,9 +25,12 @@ FLOORS = {
 """The kinds of runs, and the least number of writes and deletions that each of them has."""
 
 
+LONG = (pytest.mark.long, pytest.mark.timeout(1800))
+
+
 @pytest.mark.parametrize(
     ("interval", "kinds"),
-    [(29, [*FLOORS]), *(pytest.param(1, [kind], marks=pytest.mark.long) for kind in FLOORS)],
+    [(29, [*FLOORS]), *(pytest.param(1, [kind], marks=LONG) for kind in FLOORS)],
 )
 def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(
     tmp_path, capsys, interval, kinds

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from bertscore_beam.dump import write_line_files
 from bertscore_beam.dump.lines import LINE_COLUMN
 from bertscore_beam.dump.text import text_source, to_parquet
-from bertscore_beam.files import is_refused
+from bertscore_beam.files import NoFileError, is_refused
 from bertscore_beam.run import temporary_folder
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.text_files import write_text
@@ -115,10 +116,15 @@ def test_an_empty_file_of_compressed_text_is_no_file_without_lines(tmp_path, end
         write_line_files([str(tmp_path / f"h{ending}")], [str(tmp_path / "h")], str(tmp_path))
 
 
-@pytest.mark.parametrize(("kind", "error"), [("folder", IsADirectoryError), ("link", OSError)])
-def test_what_is_no_file_is_told_with_a_cure_and_not_to_be_tried_again(tmp_path, kind, error):
+MAKE = {"folder": Path.mkdir, "link": lambda path: path.symlink_to(path), "FIFO": os.mkfifo}
+ERRORS = {"folder": IsADirectoryError, "link": OSError, "FIFO": NoFileError}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_what_is_no_file_is_told_with_a_cure_and_not_to_be_tried_again(tmp_path, kind):
     path = tmp_path / "x"
-    path.mkdir() if kind == "folder" else path.symlink_to(path)
-    with pytest.raises(error, match="expected a file") as raised:
+    MAKE[kind](path)
+    with pytest.raises(ERRORS[kind], match="expected a file") as raised:
         write_line_files([str(path)], [str(path)], str(tmp_path))
+    assert repr(str(path)) in str(raised.value)
     assert is_refused(raised.value)
