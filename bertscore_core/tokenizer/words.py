@@ -36,8 +36,8 @@ _MOST_WORDS = 1 << 18
 """Words that are remembered, some 50 MB."""
 
 _REPEATED = 4
-"""Words are looked up if each new one stands for at least so many, on average. Others, as in
-Chinese, would only be read twice."""
+"""Words are learnt if at most one of so many is new. One alone takes as long as six in their
+text, which is soon made up for. Where there are always more, as in Chinese, none is learnt."""
 
 _FEWEST_TEXTS = 2
 """A text alone may be very long, and only its beginning be needed."""
@@ -109,8 +109,10 @@ class WordReader:
         self._backend = backend
         self._leading, self._trailing = leading, trailing
         self._room = None if most is None else most - len(leading) - len(trailing)
+        self._normalize = str if backend.normalizer is None else backend.normalizer.normalize_str
         tokens = [token.content for token in backend.get_added_tokens_decoder().values()]
-        self._added = {*tokens, *map(self._normalized, tokens)} - {""}
+        added = {*tokens, *map(self._normalize, tokens)} - {""}
+        self._added = re.compile("|".join(map(re.escape, added)) or "(?!)")
         self._lock = threading.Lock()
         self._forget()
 
@@ -242,20 +244,17 @@ class WordReader:
         word = form.removeprefix(" ")
         if not word:
             return not form
-        normal = self._normalized(form)
-        return (
-            len(word) <= _LONGEST_WORD
-            and word.isprintable()  # no white space, and nothing that may vanish or become space
-            and WORD_END.match(f"{word} ", len(word) - 1) is not None
-            and unicodedata.category(word[0])[0] != "M"
-            and _JOINS_BEFORE.match(word) is None
-            # It is still a word between two spaces.
-            and not normal[-1:].isspace()
-            and len(normal.lstrip(" ")) > 0
-            and normal.startswith(" ") >= form.startswith(" ")
-            and not any(token in word or token in normal for token in self._added)
+        # No white space, and nothing that vanishes or becomes space.
+        if len(word) > _LONGEST_WORD or not word.isprintable():
+            return False
+        if not word.isascii() and (
+            WORD_END.match(f"{word} ", len(word) - 1) is None
+            or unicodedata.category(word[0])[0] == "M"
+            or _JOINS_BEFORE.match(word) is not None
+        ):
+            return False
+        normal = self._normalize(form)
+        stays = (
+            normal.strip() and not normal[-1].isspace() and normal[0].isspace() >= (word != form)
         )
-
-    def _normalized(self, text: str) -> str:
-        normalizer = self._backend.normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        return bool(stays) and self._added.search(f"{word} {normal}") is None

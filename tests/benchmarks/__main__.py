@@ -25,6 +25,7 @@ CASES = {
     "overhead": "command",
     "job_memory": "command",
     "host": "host",
+    "host_steps": "host",
     "million": "million",
     "roofline": "roofline",
     "season": "season",

@@ -1,17 +1,28 @@
 """Whether the host keeps a GPU busy: jobs on a pretended device that takes its time."""
 
+import inspect
+import math
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-import torch
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam import dump
+from bertscore_beam.run.child import SWITCH_SECONDS
+from bertscore_beam.score import rows as score_rows
+from bertscore_beam.score.steps import SplitScorer
+from bertscore_core import scorer
+from bertscore_core.match import embedding, kernel
 from tests.benchmarks.command import write_pair_groups
 from tests.benchmarks.harness import Recorder
 from tests.benchmarks.models import prepare
@@ -54,7 +65,23 @@ CASES = {
     "minilm-quarter-h100": Case("embedded", "a quarter of an H100 (a3-highgpu-1g)", 26, 1_875_000),
     # 0.90 million tokens in 0.12 s.
     "minilm-h100": Case("embedded", "H100 (a3-highgpu-1g)", 26, 7_500_000),
+    # What the kernels make possible: one process must feed the first, and not the second.
+    "roberta-large-h200": Case("roberta-large", "H200, at its full rate", 2, 1_100_000),
+    "minilm-h200": Case("embedded", "H200, at its full rate", 2, 8_000_000),
 }
+
+STEPS: dict[str, Sequence[tuple[Any, str]]] = {
+    "read": [(dump.SplitReader, "read")],
+    "texts": [(score_rows.PairTexts, "of_rows")],
+    "digest": [(dump, "digest_texts"), (dump.RowDigests, "of")],
+    "tokenise": [(scorer.BertScorer, "tokenize")],
+    "plan": [(embedding, "plan_embedding")],
+    "launch": [(kernel, "_queue_block")],
+    "scores": [(scorer, "assemble"), (score_rows, "with_scores")],
+    "write": [(SplitScorer, "_write")],
+    "all": [(SplitScorer, "run")],
+}
+"""Functions that do the steps of a split's work; none calls another but `all`."""
 
 
 def measure(
@@ -65,7 +92,6 @@ def measure(
     rows = max(rows // SMALLER, 1)
     model = prepare(case.model, narrow=True)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as scratch:
-        patch.setenv("TOKENIZERS_PARALLELISM", "true")
         dump = Path(scratch) / "dump.parquet"
         left, right = mixed(rows, mean_tokens=22.5)  # 45 tokens a pair
         write_pair_groups(dump, (left * splits, right * splits), rows)
@@ -122,7 +148,8 @@ def host(
     in the way of doing it side by side.
     """
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:HERE])
-    torch.set_num_threads(1)  # a launch takes one thread
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    sys.setswitchinterval(SWITCH_SECONDS)  # as a worker with a GPU does
     # Once for what is only loaded and warmed up.
     measure(CASES[only[0]], threads=1, rows=100, splits=2)
     for name, number in product(only, threads):
@@ -134,3 +161,48 @@ def host(
             seconds=[figures.pop("wall")],
             **figures,
         )
+
+
+def host_steps(
+    recorder: Recorder, *, models: Sequence[str] = ("roberta-large", "embedded"), rows: int = 10_000
+) -> None:
+    """What the host does for a pair, in microseconds of the processor, step by step.
+
+    The job is the one of `host`, in one thread, on a device that takes no time; a pair has 45
+    tokens, and one tokenizer thread works. The least of three splits counts; in the
+    first, which is left out, most words are new. A launch is that of a model as deep as the real
+    one on a CPU: on a GPU it takes as long or longer.
+    """
+    for name in models:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TOKENIZERS_PARALLELISM", "false")
+            spent: dict[str, list[float]] = defaultdict(list)
+            for step, functions in STEPS.items():
+                for owner, function in functions:
+                    patch.setattr(owner, function, _timed(owner, function, spent[step]))
+            case = Case(name, "", HERE, math.inf)
+            measure(case, threads=1, rows=rows * SMALLER, splits=4)
+        costs = {
+            step: 1e6 * sum(min(seconds[at::each][1:]) for at in range(each)) / rows
+            for step, seconds in spent.items()
+            if (each := len(STEPS[step]))
+        }
+        recorder.add(model=name, what="one thread", n=rows, **costs)
+
+
+def _timed(owner: Any, name: str, spent: list[float]) -> Any:
+    call: Callable[..., Any] = getattr(owner, name)
+
+    @contextmanager
+    def timing() -> Iterator[None]:
+        begun = time.thread_time()
+        yield
+        spent.append(time.thread_time() - begun)
+
+    @wraps(call)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        with timing():
+            found = call(*args, **kwargs)
+            return list(found) if inspect.isgenerator(found) else found
+
+    return staticmethod(timed) if inspect.ismethod(call) else timed

@@ -34,7 +34,7 @@ _BETWEEN_SECONDS = 0.05
 _SECONDS = 1.0
 """How often a child says what it is at work on."""
 
-_SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0005
 """How long a thread may wait for Python's lock before its owner must give it up. A thread that
 queues work of a GPU gives the lock up at many operations: beside three threads that read and write,
 a pass of 17 layers took 62 ms with Python's own 5 ms, and 17 with this."""
@@ -56,7 +56,7 @@ def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
     gc.set_threshold(_ALLOCATIONS)
     if threads > 1:
-        sys.setswitchinterval(_SWITCH_SECONDS)
+        sys.setswitchinterval(SWITCH_SECONDS)
     os.set_inheritable(descriptor, False)
     _end_with(launcher)
     _Child(Connection(descriptor)).run(threads)
