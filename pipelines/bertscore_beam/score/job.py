@@ -337,5 +337,6 @@ SCORE = run.JobKind(
     conclude=conclude_score,
     texts=texts_to_import,
     again=plan_again,
+    runner=lambda planned, _: planned.runner,
     may_detach=True,
 )
