@@ -118,7 +118,7 @@ class BERTScorer:
 
         Raises:
             ConfigError: there is neither a model nor a language, or the settings cannot be used.
-            InputError: the model is no name.
+            InputError: the model is not a name.
         """
         check_model_name(model_type)
         if model_type is None and lang is None:

@@ -319,15 +319,15 @@ def _check_types(table: IdfTable) -> None:
     if length == 0 or not all(
         type(number) is int and 0 <= number < _MOST_DOCUMENTS for number in numbers
     ):
-        raise ValueError("a number of documents or rows, or the length, is no valid number")
+        raise ValueError("a number of documents or rows, or the length, is not a valid number")
     if not all(type(text) is str for text in (table.tokenizer, table.corpus, *counted.key_columns)):
-        raise ValueError("the tokenizer, the corpus or a column is no text")
+        raise ValueError("the tokenizer, the corpus or a column is not a text")
 
 
 def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: int) -> None:
     for name, values in (("ids", ids), ("counts", counts)):
         if values.ndim != 1 or values.dtype.kind not in "iu":
-            raise ValueError(f"{name} is no list of whole numbers")
+            raise ValueError(f"{name} is not a list of whole numbers")
     if len(ids) != len(counts):
         raise ValueError(f"{len(ids)} ids and {len(counts)} counts")
     if len(ids) == 0:

@@ -200,8 +200,8 @@ def parse_layers(data: bytes, source: str) -> list[TunedLayer]:
             _check(row)
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(
-            f"{source} is no file of layers ({type(error).__name__}: {str(error)[:200]}); expected "
-            "what `bertscore-beam tune --registry FILE` writes. Check the path."
+            f"{source} is not a file of layers ({type(error).__name__}: {str(error)[:200]}); "
+            "expected what `bertscore-beam tune --registry FILE` writes. Check the path."
         ) from error
     return rows
 

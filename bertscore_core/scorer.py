@@ -71,7 +71,7 @@ def _by_position(values: object) -> list[Any] | None:
 
 
 def _as_groups(references: object) -> list[list[Any]]:
-    # What is no list of texts is the one text of its group, and refused as such if it is none.
+    # What is not a list of texts is the one text of its group, and refused as such if it is none.
     return [
         [group] if (listed := _by_position(group)) is None else listed
         for group in as_list("references", references)
@@ -92,7 +92,7 @@ def _check_texts(candidates: list[Any], groups: list[list[Any]]) -> None:
                 raise _no_text(position, side, text)
             if not is_encodable(text):
                 raise InputError(
-                    f"pair {position} holds a lone surrogate, which is no character; expected "
+                    f"pair {position} holds a lone surrogate, which is not a character; expected "
                     "valid Unicode. Decode the source with errors='replace'."
                 )
         if not references:
@@ -121,8 +121,8 @@ def _no_text(position: int, side: str, value: object) -> InputError:
     missing = is_nan or value is None
     cure = "Fill what is missing, or leave the pair out." if missing else "Convert it."
     return InputError(
-        f"pair {position} holds something that is no text: got a {side} of type {kind}; expected "
-        f"str. {cure}"
+        f"pair {position} contains a value that is not a string: got a {side} of type {kind}; "
+        f"expected str. {cure}"
     )
 
 

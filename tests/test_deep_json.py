@@ -66,7 +66,11 @@ def run_in(folder):
 
 DAMAGED = {
     "any": (lambda _: load_json(DEEP), ValueError, "brackets within brackets"),
-    "a file of layers": (lambda _: parse_layers(DEEP, "x"), ConfigError, "x is no file of layers"),
+    "a file of layers": (
+        lambda _: parse_layers(DEEP, "x"),
+        ConfigError,
+        "x is not a file of layers",
+    ),
     "a model's configuration": (
         lambda folder: model_with(folder, **{"config.json": DEEP}),
         UnknownModelError,

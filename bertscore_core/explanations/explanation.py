@@ -35,7 +35,7 @@ NO_MATCH = -1
 
 
 class Measures(NamedTuple):
-    """Precision, recall and F1. NaN is no score."""
+    """Precision, recall and F1. NaN is not a score."""
 
     precision: float
     recall: float
@@ -131,7 +131,7 @@ class Explanation:
     idf: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all numbers and tokens as plain values, for JSON; None for what is no number."""
+        """Return all numbers and tokens as plain values, for JSON; None stands for NaN."""
         return {
             "model": self.model,
             "num_layers": self.num_layers,

@@ -33,7 +33,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
 
     Raises:
         ModelLoadError: transformers does not know the architecture, or only by code that comes
-            with the model and may not run; or it is no text encoder; or it takes the sizes that
+            with the model and may not run; or it is not a text encoder; or it takes the sizes that
             the configuration states under other names.
     """
     # A known architecture runs transformers' own code, unless the user trusts that of the model.
@@ -52,10 +52,10 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
         ) from error
     if not isinstance(getattr(architecture, "hidden_size", None), int):
         raise ModelLoadError(
-            f"{files.name} is no text encoder: got model_type {files.model_type!r}, which has no "
-            "hidden_size of its own but several models in one, such as one for images beside one "
-            "for text; expected one encoder, or an encoder-decoder. Choose another model, or save "
-            "its text encoder in a folder of its own and give that."
+            f"{files.name} is not a text encoder: got model_type {files.model_type!r}, which has "
+            "no hidden_size of its own but several models in one, such as one for images beside "
+            "one for text; expected one encoder, or an encoder-decoder. Choose another model, or "
+            "save its text encoder in a folder of its own and give that."
         )
     if not ("auto_map" in files.config and trust_remote_code):
         _check_sizes(files, architecture)

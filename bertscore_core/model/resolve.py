@@ -185,7 +185,7 @@ def _check_regular(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ModelLoadError(
-                f"{path} is no file: got a FIFO, a socket or a device; expected the files of a "
+                f"{path} is not a file: got a FIFO, a socket or a device; expected the files of a "
                 "model. Save the model again."
             )
 

@@ -414,7 +414,7 @@ def _accuracy(means: Doubles) -> Doubles:
         return np.full((len(means), means.shape[1] - 1), np.nan)
     order: Doubles = np.sign(means[..., first] - means[..., second])
     share = np.equal(order[:, 1:], order[:, :1]).mean(axis=2)
-    # A difference with a system of which nothing was drawn is no order.
+    # A difference with a system of which nothing was drawn is not an order.
     unknown = np.asarray(np.isnan(order).any(axis=(1, 2)))
     return np.where(unknown[:, None], np.nan, share)
 

@@ -407,7 +407,7 @@ def _check(scores: FloatArray) -> None:
     wrong = np.flatnonzero(~within | np.isnan(scores[..., 2]).any(axis=0))
     if len(wrong):
         raise InputError(
-            f"{len(wrong)} of {pairs} pairs have scores that are no numbers, or precision or "
+            f"{len(wrong)} of {pairs} pairs have scores that are not numbers, or precision or "
             f"recall beyond 1, such as pair {wrong[0]}; expected raw scores from -1 to 1. Leave "
             "out texts without a token of weight, and do not rescale."
         )

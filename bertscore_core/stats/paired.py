@@ -401,7 +401,7 @@ CORPUS_SWAPS, CORPUS_SAMPLES = 10_000, 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusResult:
-    """Two corpora of the same rows compared by a metric that is no mean over rows.
+    """Two corpora of the same rows compared by a metric that is not a mean over rows.
 
     The p values are two-sided: by approximate randomization, and by the bootstrap, whose interval
     is that of the difference. They are None without resampling.
@@ -535,8 +535,8 @@ def compare_paired(
         seed: Seed of both. The same seed gives the same result.
 
     Raises:
-        InputError: A difference is no finite number, a row has no cluster, clusters are of several
-            types, the confidence is not between 0 and 1, or resamples are negative.
+        InputError: A difference is not finite, a row has no cluster, clusters are of several types,
+            the confidence is not between 0 and 1, or resamples are negative.
     """
     check_confidence(confidence)
     if resamples < 0:
@@ -547,7 +547,7 @@ def compare_paired(
         d = np.asarray(differences, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"differences are no numbers: got {type(error).__name__}; expected one finite number "
+            f"differences are not numbers: got {type(error).__name__}; expected one finite number "
             "for each pair. Subtract the scores of one side from those of the other."
         ) from error
     missing = int(np.count_nonzero(~np.isfinite(d)))

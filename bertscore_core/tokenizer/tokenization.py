@@ -347,7 +347,7 @@ def _usual_length(files: ModelFiles) -> int:
 def _surrogates(texts: Sequence[str]) -> InputError:
     bad = [index for index, text in enumerate(texts) if not is_encodable(text)]
     return InputError(
-        f"{len(bad)} texts hold lone surrogates, which are no characters: got the first at "
+        f"{len(bad)} texts hold lone surrogates, which are not characters: got the first at "
         f"position {bad[0]} of {len(texts)} texts; expected valid Unicode. Decode the source with "
         "errors='replace'."
     )

@@ -30,7 +30,7 @@ written with what follows are excluded."""
 _JOINS_BEFORE = re.compile("[\u0e33\u0eb3\uff9e\uff9f\U00010000-\U0010ffff]")
 
 _LONGEST_WORD = 64
-"""Characters; what is longer is no word that comes again."""
+"""Characters; what is longer is not a word that comes again."""
 
 _MOST_WORDS = 1 << 18
 """Words that are remembered, some 50 MB."""

@@ -113,7 +113,7 @@ def test_table_with_nothing_replaced_is_read():
     assert loaded.frequencies.ids.tolist() == [3, 7]
 
 
-NO_NUMBER = "a number of documents or rows, or the length, is no valid number"
+NO_NUMBER = "a number of documents or rows, or the length, is not a valid number"
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ NO_NUMBER = "a number of documents or rows, or the length, is no valid number"
     [
         ({"counts": (1, 3)}, "counts that are not from 1 to the number of documents, 2"),
         ({"counts": (0, 1)}, "counts that are not from 1"),
-        ({"counts": (0.5, 1.5)}, "counts is no list of whole numbers"),
+        ({"counts": (0.5, 1.5)}, "counts is not a list of whole numbers"),
         ({"counts": (1,)}, "2 ids and 1 counts"),
-        ({"counts": ((1, 2),)}, "counts is no list of whole numbers"),
+        ({"counts": ((1, 2),)}, "counts is not a list of whole numbers"),
         ({"ids": (7, 7)}, "ids that do not ascend"),
         ({"ids": (-1, 3)}, "ids that do not ascend"),
         ({"ids": (3, 1 << 40)}, "ids that do not ascend from 0 to less than 16777216"),
@@ -133,8 +133,8 @@ NO_NUMBER = "a number of documents or rows, or the length, is no valid number"
         ({"max_length": "8"}, NO_NUMBER),
         ({"max_length": 0}, NO_NUMBER),
         ({"counted": {"key_columns": [], "rows": -1}}, "a number of documents or rows"),
-        ({"corpus": None}, "the tokenizer, the corpus or a column is no text"),
-        ({"counted": {"key_columns": [5]}}, "the tokenizer, the corpus or a column is no text"),
+        ({"corpus": None}, "the tokenizer, the corpus or a column is not a text"),
+        ({"counted": {"key_columns": [5]}}, "the tokenizer, the corpus or a column is not a text"),
         ({"format": "x" * 5000}, "format xxx"),
     ],
 )

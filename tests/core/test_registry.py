@@ -102,7 +102,7 @@ def test_rows_are_read_as_they_were_written():
     ],
 )
 def test_another_file_is_refused(data):
-    with pytest.raises(errors.ConfigError, match=r"x\.json is no file of layers"):
+    with pytest.raises(errors.ConfigError, match=r"x\.json is not a file of layers"):
         registry.parse_layers(data, "x.json")
 
 

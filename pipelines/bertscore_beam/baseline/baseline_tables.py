@@ -402,7 +402,7 @@ def _about_tables(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         which = ", ".join(t["table"] for t in tables if check in t["failed_checks"])
         yield f"{which}: this does not hold: {check}; see the .json."
     if left := _numbers({t["table"]: t["pairs_without_tokens"] for t in tables}):
-        yield f"pairs are left out, since the tokenizer leaves nothing of a sentence: {left}."
+        yield f"pairs are left out, since the tokenizer removes every token of a sentence: {left}."
 
 
 def _error_of(table: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def warnings_of(
         (
             counts.missing,
             f"{counts.missing:,} rows that the other side has scored have no score here "
-            f"({counts.missing_fraction:.2%} of them). The difference says nothing of them.",
+            f"({counts.missing_fraction:.2%} of them). They are not part of the difference.",
         ),
         (
             counts.other_references,

@@ -210,7 +210,7 @@ def _numbered(
 def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:
     """Return the numbers of a measure, NaN for none; of TER with a minus: greater is better.
 
-    Infinity is no number, but for F1: it is minus infinity where P = -R.
+    Infinity is not a number, but for F1: it is minus infinity where P = -R.
     """
     column = dump.column_of(table, name) if dump.has_column(table.schema, name) else None
     kind = None if column is None else column.type

@@ -288,7 +288,7 @@ def _read_head(data: "_Source") -> dict[str, str] | None:
 
 
 def _read_page(fields: dict[str, str], data: "_Source") -> Page | None:
-    """Read the block of a record and what ends it; None if it is no page or too long a one."""
+    """Read the block of a record and what ends it; None if it is not a page or too long a one."""
     if not _LENGTH.fullmatch(fields.get("content-length", "")):
         raise _unsound("a record has no Content-Length, or one that is not a number")
     length = int(fields["content-length"])

@@ -37,7 +37,7 @@ class Format(StrEnum):
     TSV_RAW = "tsv-raw"
     """Separated by tabs, with a header line and without quoting: a quote is a character."""
     LINES = "lines"
-    """A text a line: files of candidates and of references, which are no files of rows."""
+    """A text a line: files of candidates and of references, which are not files of rows."""
 
     @property
     def delimiter(self) -> str:
@@ -72,7 +72,7 @@ _FORMATS = {
     ".tsv": Format.TSV,
 }
 _CODECS = {".gz": Codec.GZIP, ".zst": Codec.ZSTD}
-# Of a folder of Parquet files, README-like files such as dataset_infos.json are no rows.
+# Of a folder of Parquet files, README-like files such as dataset_infos.json are not rows.
 _ONLY_BY_NAME = ".json"
 _SAME_SUFFIX = {Format.TSV_RAW: Format.TSV}
 

@@ -46,7 +46,7 @@ def by_name(languages: Iterable[str]) -> list[str]:
 #
 # Letters are counted by their Unicode script. A text counts as one of another script if it has
 # enough letters, and most of them are in no script of the language: a name or a quotation in
-# another script does not make it one, nor do digits, punctuation and emoji, which are no letters.
+# another script does not make it one, nor do digits, punctuation and emoji, which are not letters.
 
 _LEAST_LETTERS = 8
 """Letters below which a text says nothing: a single name or an abbreviation."""

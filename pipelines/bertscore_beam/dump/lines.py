@@ -1,4 +1,4 @@
-"""Where each row of a text file stood, and which are no rows: a column beside its rows.
+"""Where each row of a text file stood, and which are not rows: a column beside its rows.
 
 Files that `text/to_parquet.py` writes end with `LINE_COLUMN`; `take_lines` splits it off.
 """
@@ -39,7 +39,7 @@ LINE_TYPE = pa.struct(
     ]
 )
 """Of each row: its first byte in the file, decompressed; the number of its line, from 1; why it is
-no row, null if it is one; and the names of its fields that are no columns, null if it has none."""
+no row, null if it is one; and the names of its fields that are not columns, null if it has none."""
 
 MOST_DROPPED = 100
 """Most names of dropped fields that are kept: a JSON object may use ids as names."""
@@ -77,7 +77,7 @@ class Lines:
         numbers: Line number of each row, from 1; a record of several lines has that of its first.
             Shape (rows,).
         bad: Rows that could not be read, by position. The columns that the run names are null.
-        dropped: Fields that are no columns, with the number of rows that have them, as
+        dropped: Fields that are not columns, with the number of rows that have them, as
             `fewer_names` returns them.
         file: The file they were read from, if it is not the one that was given.
     """

@@ -88,7 +88,7 @@ def from_json(data: bytes) -> dict[str, Any]:
 def typed(kind: type[Made], content: Mapping[str, Any]) -> Made:
     """Make a dataclass from the values of its fields in JSON; what is no field is left out.
 
-    A field may be a dataclass itself. A number is finite, and a bool is no number.
+    A field may be a dataclass itself. A number is finite, and a bool is not a number.
 
     Raises:
         ValueError: A field is missing that has no default, or a value is of another type.

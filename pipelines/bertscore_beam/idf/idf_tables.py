@@ -222,9 +222,9 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 def _check_list(listed: Any) -> tuple[list[IdfKey], tuple[str, ...]]:
     columns, tables = listed["group_columns"], listed["tables"]
     if not isinstance(listed["corpus"], str) or not _are_texts(columns):
-        raise ValueError("corpus or group_columns is no text")
+        raise ValueError("corpus or group_columns is not a text")
     if type(listed["without_table"]) is not int or listed["without_table"] < 0:
-        raise ValueError("without_table is no number of rows")
+        raise ValueError("without_table is not a number of rows")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise ValueError(f"no list of at most {MOST_TABLES} tables")
     for table in tables:

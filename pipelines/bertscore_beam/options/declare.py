@@ -113,7 +113,7 @@ class Options:
             source: Where they come from, for the error messages.
 
         Raises:
-            ConfigError: If a key is unknown, missing or there twice, or a value does not fit.
+            ConfigError: If a key is unknown, missing or duplicated, or a value does not fit.
         """
         known = by_name(cls)
         values: dict[str, Any] = {}

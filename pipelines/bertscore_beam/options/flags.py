@@ -23,7 +23,7 @@ COMMON_FLAGS = {
     "quiet": "print only warnings and errors on standard error",
     "debug": "print the traceback of an error, too, with those of the workers",
 }
-"""Flags of every command. They say how it prints and are no options: no file has them."""
+"""Flags of every command. They say how it prints and are not options: no file has them."""
 
 _ALL = "--help-all"
 _PLACE = "place of "
@@ -194,7 +194,7 @@ class StrictParser(argparse.ArgumentParser):
     def _swallowed(self, values: dict[str, Any], missing: list[declare.Option]) -> list["_Word"]:
         """Take folders that stand at the end of a list of names for the places that lack a word.
 
-        Of a list at least one column stays, and a word behind `=` is no folder.
+        Of a list at least one column stays, and a word behind `=` is not a folder.
         """
         if not missing or any(place.metadata.get("unless") in values for place in missing):
             return []

@@ -180,7 +180,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             cure="Give both, or a dump of rows as --input.",
         )
         others: set[str] = set() if self.among_samples else {self.reference_column}
-        if len(self.candidate_column) > 1:  # they are no columns of the output
+        if len(self.candidate_column) > 1:  # they are not columns of the output
             others |= {*self.idf_key, *self.idf_group, str(self.language_column)}
         check_value(
             "candidate_column",

@@ -116,7 +116,7 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
         option: The option that names it, for the error messages.
 
     Raises:
-        ConfigError: If it is not there, is not YAML, holds a key twice or is no mapping.
+        ConfigError: If it is not there, is not YAML, holds a key twice or is not a mapping.
     """
     shown = mask_credentials(path)
 

@@ -85,7 +85,7 @@ class ScoreBatches:
         """Score the rows of a table.
 
         Raises:
-            InputError: It is no table, or a column of the options is missing or has a wrong type.
+            InputError: It is not a table, or a column of the options is missing or of a wrong type.
             ConfigError: The table has score columns already, this process has another version of
                 the backend than the signature names, or its parent had used CUDA before the fork.
         """

@@ -114,9 +114,8 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         source = _open(absolute(reuse), output)
     if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
         words = (
-            f"Nothing of {source.shown} can be reused: it has kept no scores for later runs: it "
-            "has written no part, or an earlier version of bertscore-beam made it. Everything is "
-            "scored."
+            f"No scores can be reused from {source.shown}: it stored none. It has written no part, "
+            "or an earlier version of bertscore-beam made it. Everything is scored."
         )
         return Reuse(source=None, words=words)
     if others := differences(source, now):
@@ -137,8 +136,9 @@ def _open(root: str, output: str) -> EarlierSource:
     if notes is None:
         what = "the output of another command" if folder.exists(RUN_FILE) else f"no {RUN_FILE}"
         raise ConfigError(
-            f"--reuse {folder.shown!r} is no scoring run: got {what}; expected the output folder "
-            "of `score`. Check the path, or write latest:PATTERN to use a run only if there is one."
+            f"--reuse {folder.shown!r} is not a scoring run: got {what}; expected the output "
+            "folder of `score`. Check the path, or write latest:PATTERN to use a run only if there "
+            "is one."
         )
     return _source(folder, notes)
 
@@ -265,6 +265,6 @@ def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, 
         for name, (earlier, present) in differences.items()
     ]
     return (
-        f"Nothing of {source.shown} can be reused, since its scores were made with other settings: "
+        f"No scores can be reused from {source.shown}, since they were made with other settings: "
         f"{'; '.join(listed)}. Everything is scored."
     )

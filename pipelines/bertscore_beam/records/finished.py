@@ -193,7 +193,7 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
         notes = read_notes(source)
         if notes is None:
             raise ConfigError(
-                f"{source.shown!r} is no scoring run: got no {RUN_FILE} of one; expected the "
+                f"{source.shown!r} is not a scoring run: it has no {RUN_FILE}; expected the "
                 "output folder of `score`. Check the path."
             )
         if successful_run(source) is None:

@@ -80,7 +80,7 @@ class PartRecord:
         part_digest: Digest of its bytes; "" in a record of a version that did not write it.
         footer_digest: Digest of its footer, for those who read some of its columns; or "".
         reading: `Split.reading`: how the rows were read. "" for plain Parquet.
-        dropped: Fields of JSON that are no columns, with the number of rows that have them.
+        dropped: Fields of JSON that are not columns, with the number of rows that have them.
         reused: Rows that took the scores of an earlier run.
         reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
             a record of a version that did not write it.

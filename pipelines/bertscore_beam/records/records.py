@@ -70,7 +70,7 @@ def _lines_of_pack(data: bytes) -> Sequence[bytes] | None:
 
 
 def num_packs(records: int) -> int:
-    """Return how many packs so many records take."""
+    """Return the number of packs for this many records."""
     return max(1, math.ceil(records / PACK_RECORDS))
 
 

@@ -59,7 +59,7 @@ class RunTotals(Sums):
         failures: Some of them, as (part name, reason), by part name.
         languages: Sums over the rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
-        dropped: Fields of JSON that are no columns, with the number of rows that have them.
+        dropped: Fields of JSON that are not columns, with the number of rows that have them.
     """
 
     parts: int = 0

@@ -143,7 +143,7 @@ class OutputFolder:
         self.write(name, files.to_json(plain(content), indent=2))
 
     def delete(self, *names: str) -> None:
-        """Delete files at the same time, in no particular order; a missing file is no error."""
+        """Delete files at the same time, in no particular order; a missing file is not an error."""
         if names:
             self.check()
             files.delete_many([self.path(name) for name in names])

@@ -249,7 +249,7 @@ def read_baseline(
 
     Raises:
         BaselineNotFoundError: The folder has no such table.
-        ConfigError: It cannot be read, or is no baseline table.
+        ConfigError: It cannot be read, or is not a baseline table.
     """
     shown, name = files.mask_credentials(path), tables.CUSTOM
     if not files.is_file(path) and (names := files.list_files(path, suffix=tables.TABLE_SUFFIX)):

@@ -446,7 +446,7 @@ class _Child(threading.Thread):
                 [*_PROGRAM, *map(str, (its.fileno(), os.getpid(), self._pool.at_once))],
                 env=self._pool.environment(self._number),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # what a library prints is no result
+                stdout=subprocess.DEVNULL,  # what a library prints is not a result
                 pass_fds=[its.fileno()],
             )
             self._child = process, ours

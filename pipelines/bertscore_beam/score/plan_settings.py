@@ -162,7 +162,7 @@ def settle_languages(
     """Settle the languages of the input, with their rows, that are not named; return all."""
     if options.language_column is None:
         return named
-    # `RunSettings.reason` has that of the two that are no languages.
+    # `RunSettings.reason` has that of the two that are not languages.
     known = {NO_LANGUAGE, NO_CODE, *named.by_language}
     others = [language for language in by_name(rows) if language not in known]
     settled = named.with_others(_settled(options, threads, others))

@@ -103,7 +103,7 @@ def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
             wrong.append(row)
     if wrong:
         raise InputError(
-            f"the column {name!r} holds texts that are no numbers: got {len(wrong):,} of them in "
+            f"the column {name!r} holds texts that are not numbers: got {len(wrong):,} of them in "
             f"{len(texts):,} rows, the first in row {wrong[0]:,} (counted from 0 in its part of "
             f"the input); expected a number in each row, or none. Mend it, or name another one "
             f"with {option}."

@@ -73,7 +73,7 @@ def test_sums_are_the_scores_with_idf_and_rescaling():
     assert found.scores.f1 == pytest.approx((found.raw.f1 - 0.3) / 0.7, abs=1e-6)
     assert len(set(found.pairs[0].candidate.weights.tolist())) > 2
     # Without a table the references of the call are counted, as by `score`.
-    with pytest.raises(errors.InputError, match="holds something that is no text"):
+    with pytest.raises(errors.InputError, match="contains a value that is not a string"):
         explain(scorer, "a cat", [None])
     alone = explain(scorer, "a cat", ["a cat", "a dog"])
     assert alone.scores.f1 == scorer.score(["a cat"], [["a cat", "a dog"]]).f1[0]

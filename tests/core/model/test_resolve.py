@@ -102,7 +102,7 @@ def test_what_is_no_file_is_not_waited_for(changed_model, name):
     folder = changed_model("bert")
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
-    with pytest.raises(ModelLoadError, match=rf"{name} is no file: got a FIFO"):
+    with pytest.raises(ModelLoadError, match=rf"{name} is not a file: got a FIFO"):
         resolve_model(str(folder))
 
 

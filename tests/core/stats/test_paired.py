@@ -150,7 +150,7 @@ def test_clusters_may_be_named_by_texts_or_numbers():
         ({"confidence": 95}, "got 95; expected a number between 0 and 1"),
         ({"differences": [0.1, math.nan, math.inf]}, "got shape (3,) with 2 values not finite"),
         ({"differences": [[0.1, 0.2]]}, "got shape (1, 2) with 0 values not finite"),
-        ({"differences": ["a", "b"]}, "differences are no numbers: got ValueError"),
+        ({"differences": ["a", "b"]}, "differences are not numbers: got ValueError"),
         ({"clusters": ["a"]}, "got shape (1,) with 0 values missing; expected one for each of 2"),
         ({"clusters": ["a", None]}, "got shape (2,) with 1 values missing"),
         ({"clusters": [1.0, math.nan]}, "got shape (2,) with 1 values missing"),

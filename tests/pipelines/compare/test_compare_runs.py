@@ -408,7 +408,7 @@ def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeyp
         ({"systems": ("a", "b")}, "got AGAINST, too"),
         ({"against": ()}, "got no AGAINST and no --systems"),
         ({"against": (), "systems": ()}, "needs --key"),
-        ({"against": ("nowhere",)}, "is no scoring run"),
+        ({"against": ("nowhere",)}, "is not a scoring run"),
         ({"key": ("segment",)}, "60 keys that are there more than once in .*, in 240 rows"),
     ],
 )

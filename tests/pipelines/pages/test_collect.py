@@ -247,7 +247,7 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(ni
     [
         ({"run": "missing-*"}, "no run is done in a folder like"),
         ({"run": "n4"}, "is not done"),
-        ({"run": "n3", "against": ("missing",)}, "is no scoring run"),
+        ({"run": "n3", "against": ("missing",)}, "is not a scoring run"),
     ],
 )
 def test_what_cannot_be_reported_is_said(nights, options, words):

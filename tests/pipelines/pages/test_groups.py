@@ -183,7 +183,7 @@ def test_what_cannot_be_grouped_is_refused(night, tmp_path, capsys):
         groups_of_run(run, ["meta"])
     with pytest.raises(InputError, match="between 0 and 1"):
         groups_of_run(run, [], 95)
-    with pytest.raises(ConfigError, match="is no scoring run"):
+    with pytest.raises(ConfigError, match="is not a scoring run"):
         groups_of_run(str(tmp_path), [])
     for output, words in (("x.txt", "ends in .parquet"), (f"{run}/x.parquet", "inside the run")):
         assert cli.main(["groups", run, "--output", output]) == cli.UNUSABLE

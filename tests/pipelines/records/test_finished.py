@@ -56,7 +56,7 @@ def test_what_is_no_whole_finished_run_is_refused(out, tmp_path):
     of_another = json.dumps({"run": "x", "identity": {"command": "baseline"}})
     (tmp_path / "baseline" / RUN_FILE).write_text(of_another)
     for name in (".", "baseline"):
-        with pytest.raises(ConfigError, match="is no scoring run"):
+        with pytest.raises(ConfigError, match="is not a scoring run"):
             open_finished(str(tmp_path / name))
     summary = json.loads((out / SUMMARY_FILE).read_text())
     part = sorted(out.glob("a.parquet/*.parquet"))[-1]

@@ -194,8 +194,8 @@ def test_model_of_another_name_with_the_same_weights_gives_the_same_scores(
 
 def test_folder_that_is_no_run_is_refused_and_a_first_night_is_not(first, tmp_path, capsys):
     for given, words in (
-        (first / "one", "is no scoring run: got no _run.json"),
-        (first / "gone", "is no scoring run"),
+        (first / "one", "is not a scoring run: got no _run.json"),
+        (first / "gone", "is not a scoring run"),
         (tmp_path / "out", "names the output itself"),
     ):
         assert score(first / "one", tmp_path / "out", "--reuse", given) == cli.UNUSABLE
@@ -369,7 +369,7 @@ def test_score_goes_on_from_it_and_takes_scores_from_it(nights, tmp_path):
         ("raw", "short", "has no row for layer 6"),
         ("raw", "other", "was made with another model"),
         ("raw", "gone", "cannot be read"),
-        ("dump", "one", "is no scoring run"),
+        ("dump", "one", "is not a scoring run"),
         ("open", "one", "is not done"),
         ("damaged", "one", "is damaged"),
     ],

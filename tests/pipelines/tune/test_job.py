@@ -255,7 +255,7 @@ def test_a_refused_run_leaves_no_folder(judgements, tmp_path, capsys):
     assert "num_layers 7 is out of range" in capsys.readouterr().err
     (tmp_path / "layers.json").write_text("{}")
     assert tune(judgements, tmp_path / "out", "--registry", str(tmp_path / "layers.json")) == 2
-    assert "is no file of layers" in capsys.readouterr().err
+    assert "is not a file of layers" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -90,7 +90,7 @@ def test_the_digest_follows_texts_and_groups_alone(tmp_path):
     ("changes", "options", "words"),
     [
         ({}, {"score_column": "humen"}, "no score column 'humen'.*Did you mean 'human'"),
-        ({"human": "good"}, {}, "'human' holds texts that are no numbers: got 60 of them in 60"),
+        ({"human": "good"}, {}, "'human' holds texts that are not numbers: got 60 of them in 60"),
         (
             {"system": "one"},
             {"system_column": "system", "choose_by": "system_accuracy"},

@@ -103,7 +103,7 @@ class Found:
         names: The columns that the run names: rows that do not fit these are bad.
         lists: Those of these whose values may be texts or lists of texts: a text is a list of one.
         bad: Bad rows.
-        dropped: Fields that are no columns.
+        dropped: Fields that are not columns.
         drifts: Where values of other columns do not fit; they are null.
     """
 
@@ -125,7 +125,7 @@ class Found:
         path: Path,
         places: Places,
     ) -> list[pa.Array]:
-        """Return the members of objects as arrays, and note those that are no columns."""
+        """Return the members of objects as arrays, and note those that are not columns."""
         fields = list(fields)
         names = frozenset(member.name for member in fields)
         if not all(map(names.issuperset, objects)):

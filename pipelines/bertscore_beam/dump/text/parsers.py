@@ -23,9 +23,9 @@ class Records:
     """Some records of a file, one after the other. Blank ones are left out.
 
     Attributes:
-        rows: Of each record its object, or the number of its fields; None for one that is no row.
+        rows: Of each record its object, or the number of its fields; None for a bad one.
         cells: The fields of all records of CSV, one after the other.
-        bad: Why records are no rows, by position.
+        bad: Why records are not rows, by position.
         lines: Position of the first line of each, in the parsed data.
         taken: Lines that these records take; what follows is to be parsed again with more.
         offsets: First byte of each in the file, decompressed. Shape (records,).

@@ -73,7 +73,7 @@ class TextFile:
     def of(
         cls, file: inputs.InputFile, columns: Sequence[str], lists: Sequence[str]
     ) -> Self | None:
-        """Return a file of text; None for Parquet, and for what is no file."""
+        """Return a file of text; None for Parquet, and for what is not a file."""
         kind, codec = inputs.format_of(file.path, file.input_format)
         if kind is inputs.Format.PARQUET or file.trouble is not None:
             return None
