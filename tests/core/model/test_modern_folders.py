@@ -115,7 +115,7 @@ class TestRefusals:
         else:
             EncoderDecoderConfig.from_encoder_decoder_configs(bert, bert).save_pretrained(folder)
         with pytest.raises(
-            errors.ModelLoadError, match=f"no text encoder: got model_type '{kind}'"
+            errors.ModelLoadError, match=f"not a text encoder: got model_type '{kind}'"
         ):
             settle(ScorerConfig(model=str(folder), num_layers=1))
 
