@@ -8,8 +8,9 @@ on the multiprocessors, which is scaled to other cards by their number and clock
 the bandwidth depends on the width. The figures of the kernels come from tables of single kernels of
 an H200 (2026-11-26). `MEASURED` is what the model is held to.
 
-Left out: waiting for the host, which MiniLM did in a quarter of its time there; embeddings of
-tokens; batches below 8,192 tokens. Tests compare the tables that this prints with the pages.
+Left out: waiting for the host, which plans a call's batches before the first one begins and is too
+slow for MiniLM; embeddings of tokens; batches below 8,192 tokens. Tests compare the tables that
+this prints with the pages.
 """
 
 from collections.abc import Callable, Iterable, Set
