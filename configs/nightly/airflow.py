@@ -4,8 +4,8 @@ The launcher is the command line, in an environment with the extra `all`. It wai
 so that the task is green only when the scores are there. Readers of the scores should wait
 for the task `check`: it looks for the `_SUCCESS` of the run that the folder holds. An older
 job that lost the folder cannot write that one. A retry continues where the last try stopped, since
-committed parts are reused. If the launcher died and its job is still running, as after the timeout
-below, the retry takes the folder over, and the old job stops writing and fails.
+committed parts are reused. After the timeout below the launcher is ended, and cancels its job. If
+the launcher died, the retry cancels the job that it finds, waits for its end, and continues.
 
 The night is then compared with a pinned run (a copy of a night that you were content with), and a
 page is written about it. Exit statuses 2 (the command cannot work as given), 3 (done, but a gate

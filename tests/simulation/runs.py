@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bertscore_beam.run import FolderInUseError, FolderLostError, OutputFolder, RunLock, hold
+from bertscore_beam.run import (
+    FolderInUseError,
+    FolderLostError,
+    JobStillRunsError,
+    OutputFolder,
+    RunLock,
+    hold,
+)
 from bertscore_beam.score import begin_score, conclude_score
 from bertscore_core.errors import SignatureError
 from tests.simulation import commands
@@ -13,7 +20,7 @@ from tests.simulation.pool import DETACHED, Pool, WorkerDiedError
 from tests.simulation.watch import Watch, holder_of
 from tests.simulation.world import Hazards, Process, Stopped, World
 
-EXPLAINED = (FolderInUseError, FolderLostError, SignatureError)
+EXPLAINED = (FolderInUseError, FolderLostError, JobStillRunsError, SignatureError)
 """How a command may end in a world without faults of its store."""
 
 

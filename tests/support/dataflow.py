@@ -62,8 +62,6 @@ _FAILED = (
     "{attempts} failures. The work item was attempted on these workers: the stand-in."
 )
 _LOST = "\n\n  Root cause: The worker lost contact with the service."
-_LAST_WORDS = 4000
-"""Characters of the end of a worker's log that a message has."""
 
 
 @dataclass(slots=True)
@@ -95,9 +93,16 @@ class ServedJob:
 
     def kill_workers(self) -> None:
         """Kill the process that works for it now, with all that it has started."""
+        self._send(signal.SIGKILL)
+
+    def suspend(self) -> None:
+        """Let its workers do nothing more until they are killed."""
+        self._send(signal.SIGSTOP)
+
+    def _send(self, number: signal.Signals) -> None:
         for worker in self.workers:
             for process in session_members(worker.pid):
-                send(process, signal.SIGKILL)
+                send(process, number)
 
     def log(self) -> str:
         """Return what its workers have said."""
@@ -115,6 +120,7 @@ class Dataflow:
         start: Seconds until the machines of a job have started.
         stop: Seconds until those of a job that is cancelled have stopped.
         jobs: All jobs, by id.
+        most_at_once: Most jobs that had workers at the same time.
         unknown: Requests that the stand-in does not know.
     """
 
@@ -124,6 +130,7 @@ class Dataflow:
     start: float = 0.0
     stop: float = 0.0
     jobs: dict[str, ServedJob] = field(default_factory=dict)
+    most_at_once: int = 0
     unknown: list[str] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -200,7 +207,7 @@ class Dataflow:
                     [sys.executable, LAUNCHER, *flags], cwd=served.folder, stdout=log, stderr=log
                 )
             if done.returncode:
-                _say(served, served.log()[-_LAST_WORDS:], JobMessageImportance.JOB_MESSAGE_ERROR)
+                _say(served, served.log(), JobMessageImportance.JOB_MESSAGE_ERROR)
                 _change(served, JobState.JOB_STATE_FAILED)
                 served.ended.set()
                 return
@@ -236,7 +243,7 @@ class Dataflow:
             status = self._work(served, log)
             if status == 0:
                 break
-            words = _LOST if status < 0 else log.read_text()[-_LAST_WORDS:]
+            words = _LOST if status < 0 else _last_traceback(log.read_text())
             _say(served, words, JobMessageImportance.JOB_MESSAGE_ERROR)
         if job.requested_state == JobState.JOB_STATE_CANCELLED and status:
             _change(served, JobState.JOB_STATE_CANCELLED)
@@ -261,7 +268,14 @@ class Dataflow:
                 start_new_session=True,
             )
             served.workers.append(worker)
+            at_once = sum(other.works for other in self.jobs.values())
+            self.most_at_once = max(self.most_at_once, at_once)
         return worker.wait()
+
+
+def _last_traceback(log: str) -> str:
+    before, line, after = log.rpartition("Traceback (most recent call last):")
+    return line + after if line else before + after
 
 
 def _counters(served: ServedJob) -> Path:

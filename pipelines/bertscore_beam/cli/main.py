@@ -11,7 +11,6 @@ is imported only after its options have been checked.
 import gc
 import logging
 import os
-import re
 import signal
 import sys
 import traceback
@@ -38,10 +37,7 @@ _SPINS = "10000"
 milliseconds, which takes the processor from others: with another busy program beside it, scoring
 with torch took half the CPU seconds and half the time with this."""
 
-_ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
-"""The line of a traceback that names the error."""
-
-_BROKEN = (run.FolderLostError, DeviceLostError)
+_BROKEN = (run.FolderLostError, run.JobStillRunsError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
 
 _WORDED = (
@@ -107,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     given = list(sys.argv[1:] if arguments is None else arguments)
     _log_to_stderr()
+    _OF_INTEREST.debug = Manner.of(given).debug
     if given == ["--version"]:
         print(f"bertscore-beam {version('bertscore-beam')}")
         return DONE
@@ -174,9 +171,9 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
         words += "\nNothing was begun. Run the same command again when it can be reached."
-    elif not isinstance(error, run.FolderLostError):
+    elif not isinstance(error, run.FolderLostError | run.JobStillRunsError):
         if not is_worded:
-            words = _words(_cause(error))
+            words = _words(run.last_error(error))
         words = f"the {'job' if is_job else 'command'} stopped: {words}"
         if is_job:
             words += f"\n{continues}"
@@ -187,22 +184,32 @@ def _words(text: str) -> str:
     return escape_text(mask_credentials(text))
 
 
+class _OfInterest(logging.Filter):
+    """Lets records pass but for those of runners that say nothing new.
+
+    Attributes:
+        debug: Whether errors of a job pass. The command says the last one itself, in a line.
+    """
+
+    debug = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is shown."""
+        if record.getMessage().startswith("apitools not found"):  # for BigQuery: no job uses it
+            return False
+        is_runners = record.name == "root" or record.name.startswith("apache_beam.runners.")
+        return self.debug or not (is_runners and record.levelno >= logging.ERROR)
+
+
+_OF_INTEREST = _OfInterest()
+
+
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
-    # Of Beam, about BigQuery, which no job uses.
-    handler.addFilter(lambda record: not record.getMessage().startswith("apitools not found"))
+    handler.addFilter(_OF_INTEREST)
     handler.setFormatter(run.EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.setLogRecordFactory(run.EscapedRecord)  # other libraries have handlers of their own
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-
-
-def _cause(error: BaseException) -> str:
-    """Return the cause of an error as one line: Beam's errors contain the worker's traceback."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR_LINE.match(line)]
-    last, kind = (errors or lines or [""])[-1], type(error).__name__
-    tells_enough = errors or (lines and isinstance(error, RuntimeError | OSError))
-    return last if tells_enough else f"{kind}: {last}".removesuffix(": ")
 
 
 # Start a job from a Dataflow Flex Template.

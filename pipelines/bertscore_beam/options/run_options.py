@@ -158,6 +158,9 @@ class RunOptions(Options):
         dry_run: Check everything, print the plan and stop.
         print_job: Print the job as it would be submitted, as JSON, and stop; input, output and
             model are not looked at.
+        keep_job: Never cancel a job: neither when this command is interrupted, nor that of an
+            earlier command that is still at work on the output. This command then ends with status
+            1.
         beam: Options for Beam, as Beam spells them.
     """
 
@@ -167,6 +170,7 @@ class RunOptions(Options):
     overwrite: bool = False
     dry_run: bool = False
     print_job: bool = False
+    keep_job: bool = False
     beam: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "OPTION"})
 
     def __post_init__(self) -> None:

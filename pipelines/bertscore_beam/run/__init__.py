@@ -4,6 +4,7 @@ This room does not know what a job computes: no texts, no scores, no models. In 
 
     job.py          the one way through a run: plan, lock, stages, outcome; --print-job
     runner.py       the Beam runner that the options name, and what it needs
+    remote_job.py   the job of a service: submitted, watched, cancelled, and found again
     lock.py         one run at a time on a folder
     folder.py       the folder: its files, whose run it is, whether that has succeeded
     text_import.py  the stage before all others: files of text become Parquet

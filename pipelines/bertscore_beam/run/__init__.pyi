@@ -46,6 +46,7 @@ from .loading import (
 )
 from .lock import (
     BEAT_FILE as BEAT_FILE,
+    JOB_FILE as JOB_FILE,
     LEASE_SECONDS as LEASE_SECONDS,
     LOCK_FILE as LOCK_FILE,
     STALE_SECONDS as STALE_SECONDS,
@@ -54,6 +55,7 @@ from .lock import (
     FolderInUseError as FolderInUseError,
     FolderLostError as FolderLostError,
     Holder as Holder,
+    JobStillRunsError as JobStillRunsError,
     RunLock as RunLock,
     hold as hold,
     is_of_lock as is_of_lock,
@@ -77,6 +79,7 @@ from .output import (
     forgive_output as forgive_output,
     forgiving as forgiving,
     interrupted as interrupted,
+    last_error as last_error,
     printed as printed,
 )
 from .pool import (

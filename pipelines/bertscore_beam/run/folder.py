@@ -24,7 +24,7 @@ from typing import Any
 
 from bertscore_beam import files
 from bertscore_beam.options import DumpOptions
-from bertscore_beam.run.lock import FolderLostError, RunLock, is_of_lock
+from bertscore_beam.run.lock import JOB_FILE, FolderLostError, RunLock, is_of_lock
 from bertscore_beam.run.output import ending_signals, ending_with, interrupted
 from bertscore_core.errors import ConfigError, SignatureError
 
@@ -159,8 +159,9 @@ class OutputFolder:
         files.delete_temporary(self.root)
 
     def release(self) -> None:
-        """Release the lock, so that another run may start at once."""
+        """Release the lock at the end of a detached job, so that another run may start at once."""
         if self.lock is not None:
+            self.delete(JOB_FILE)
             self.lock.release()
 
 

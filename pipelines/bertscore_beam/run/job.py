@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
@@ -45,6 +46,7 @@ from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
+from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
 from bertscore_beam.run.runner import Runner, check_needs, check_service, new_pipeline
 from bertscore_beam.run.text_import import delete_input, import_step
@@ -134,10 +136,16 @@ def run_job(
         runner = kind.runner(planned, runner)
         pool.resize(runner.children, runner.threads)
         at_work = threading.Event()
+        end_job = partial(end_earlier_job, planned.output, say, keep=options.keep_job)
         with _first_writing(options):
             lock = stack.enter_context(
                 hold(
-                    planned.output, say=say, lost=end_for, detached=runner.detached, at_work=at_work
+                    planned.output,
+                    say=say,
+                    lost=end_for,
+                    detached=runner.detached,
+                    at_work=at_work,
+                    end_job=end_job,
                 )
             )
         stack.callback(pool.kill_opened)  # no child writes when the lock is released
@@ -246,26 +254,26 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
     _reach_service(runner)
     if runner.detached:
         let_workers_keep(folder.lock, pipeline)
-        with worker_errors():
-            pipeline.run()
-        return
+    job = RemoteJob(runner, folder) if runner.has_service else None
     started = time.time() if stage.started is None else stage.started
     with ExitStack() as stack:
         if runner != usual:
             stack.enter_context(pool.opening(_pool_of(runner)))
         processes = pool.opened()
-        stack.enter_context(worker_errors())
-        ends = end_when_interrupted(elsewhere=runner.is_remote, kept=not is_temporary(folder))
-        stack.enter_context(ends)
+        stack.enter_context(worker_errors(job))
+        stack.enter_context(end_when_interrupted(job, kept=not is_temporary(folder)))
         if runner.is_local:
             stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
         if processes is not None:
             processes.begin_stage(loads=stage.loads)
-        if (len(stage.amounts) or stage.before) and not quiet:
+        if (len(stage.amounts) or stage.before) and not (quiet or runner.detached):
             progress = RunProgress(stage, folder.path(stage.folder), started)
             stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
         try:
-            pipeline.run().wait_until_finish()
+            if job is None:
+                pipeline.run().wait_until_finish()
+            else:
+                job.run(pipeline)
         except Exception:
             if processes is None or processes.failure is None:
                 raise
@@ -321,10 +329,10 @@ _FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)+")
 
 
 @contextmanager
-def worker_errors() -> Iterator[None]:
+def worker_errors(job: RemoteJob | None = None) -> Iterator[None]:
     """Let errors of the work that the program words itself keep their words and their kind.
 
-    Also those that a runner only quotes.
+    Also those that a runner only quotes. What else a runner says of a job is one line.
 
     Raises:
         ConfigError, ModelLoadError: The same command would end in the same way.
@@ -336,14 +344,17 @@ def worker_errors() -> Iterator[None]:
         yield
     except Exception as error:
         known = error if isinstance(error, BertScoreError | OSError) else _quoted(error)
+        if known is None and job is not None and _is_of_runner(error):
+            raise output.JobFailedError(job.failed(error)) from error
         if known is None:
             raise
+        where = "" if job is None else job.where
         if isinstance(known, BertScoreError):
-            known.args = (_WHILE.sub("", str(known)),)
+            known.args = (_WHILE.sub("", str(known)) + where,)
         if isinstance(known, ConfigError | ModelLoadError | FolderLostError):
             raise known from error.__cause__
         kind = f"{type(known).__name__}: " if isinstance(known, OSError) else ""
-        raise output.JobFailedError(f"{kind}{known}") from error
+        raise output.JobFailedError(f"{kind}{known}{where}") from error
 
 
 def _quoted(error: Exception) -> BertScoreError | OSError | None:
@@ -351,9 +362,8 @@ def _quoted(error: Exception) -> BertScoreError | OSError | None:
 
     It is that of the last traceback, up to what Beam adds, or else to an empty line.
     """
-    by_beam = type(error).__module__.startswith("apache_beam.")  # or, most often, no class of Beam
     _, *quoted = _FRAMES.split(str(error))
-    if not quoted or not (by_beam or type(error) is RuntimeError):
+    if not quoted or not _is_of_runner(error):
         return None
     end = "\n\n" if (found := _WHILE.search(quoted[-1])) is None else found[0]
     full_name, _, words = quoted[-1].partition(end)[0].strip().partition(": ")
@@ -363,6 +373,12 @@ def _quoted(error: Exception) -> BertScoreError | OSError | None:
     return kind(words) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
 
 
+def _is_of_runner(error: Exception) -> bool:
+    """Tell whether a runner, or the client of its service, has raised an error."""
+    package = type(error).__module__.partition(".")[0]
+    return type(error) is RuntimeError or package in ("apache_beam", "google", "grpc")
+
+
 def _below(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
     yield kind
     for lower in kind.__subclasses__():
@@ -370,27 +386,23 @@ def _below(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
 
 
 @contextmanager
-def end_when_interrupted(*, elsewhere: bool = False, kept: bool = True) -> Iterator[None]:
+def end_when_interrupted(job: RemoteJob | None = None, *, kept: bool = True) -> Iterator[None]:
     """End this process at once on SIGINT, SIGTERM or SIGHUP, with the status that a shell gives.
 
-    Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
-    it into others. A signal that is ignored, as in a background job of a script, stays so.
+    A job of a service is cancelled before. Finished parts are whole, so nothing needs to be undone.
+    An exception would not do: Beam turns it into others. A signal that is ignored, as in a
+    background job of a script, stays so.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
         for handled in output.ending_signals():
             signal.signal(handled, signal.SIG_IGN)  # it is ending already
         rest = "Finished parts are kept; the same command continues from there."
-        words = (
+        _print(
             f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). "
             f"{rest if kept else output.NOTHING_KEPT}\n"
         )
-        if elsewhere:
-            words += (
-                "The job itself may continue where it was submitted: stop it there if it should "
-                "not.\n"
-            )
-        _leave(words, output.interrupted(number))
+        _leave("" if job is None else f"{job.end()}\n", output.interrupted(number))
 
     with output.ending_with(stop, *output.ending_signals()):
         yield
@@ -402,11 +414,15 @@ def end_for(error: FolderLostError) -> NoReturn:
 
 
 def _leave(words: str, status: int) -> NoReturn:
-    with suppress(OSError):  # the reader may have closed the pipe
-        os.write(2, words.encode())
+    _print(words)
     pool.kill_opened()
     delete_temporary_folders()
     os._exit(status)
+
+
+def _print(words: str) -> None:
+    with suppress(OSError):  # the reader may have closed the pipe
+        os.write(2, words.encode())
 
 
 # Describe a job as it would be submitted, without submitting it: `--print-job`.

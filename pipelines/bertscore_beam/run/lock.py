@@ -140,6 +140,8 @@ def _container(place: str) -> str:
 
 
 LOCK_FILE = "_manifest/lock.json"
+JOB_FILE = "_manifest/job.json"
+"""The job of a service that may be at work on the folder: see `run.remote_job`."""
 BEAT_FILE = "_manifest/beat-"
 """Start of the name of the file of heartbeats; the run follows."""
 
@@ -177,6 +179,10 @@ _SETTLE_SECONDS = 1.0
 
 class FolderInUseError(ConfigError):
     """Another run is at work on the output folder."""
+
+
+class JobStillRunsError(BertScoreError):
+    """A job that needs no command is at work on the output folder; later it may have ended."""
 
 
 class FolderLostError(BertScoreError):
@@ -270,6 +276,7 @@ def hold(
     lost: Callable[[FolderLostError], None],
     detached: bool = False,
     at_work: threading.Event | None = None,
+    end_job: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
 
@@ -281,20 +288,24 @@ def hold(
             does not fail, the lock is left to the workers, which release it at the end of the job.
         at_work: Set by the body when workers begin. If it fails after that, some of them may still
             write for a moment, and the lock tells so to the next run.
+        end_job: Ends the job of a run whose command is gone, and tells whether there was one.
 
     Raises:
         FolderInUseError: Another run is at work on the folder.
+        JobStillRunsError: The detached job of another run is.
         OSError: The folder cannot be written.
     """
     holder = Holder.here(detached=detached)
     is_somebodys = files.is_empty_folder(output)
-    _acquire(output, holder, say)
+    _acquire(output, holder, say, end_job)
     lock = RunLock(output, holder.run)
     stop = threading.Event()
     beating = threading.Thread(target=_beat, args=(lock, stop, lost), daemon=True)
     beating.start()
     is_done = False
     try:
+        if end_job():
+            files.delete(files.join(output, JOB_FILE))
         yield lock
         is_done = True
     finally:
@@ -316,7 +327,9 @@ def hold(
                     files.delete_if_empty(output)
 
 
-def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
+def _acquire(
+    output: str, holder: Holder, say: Callable[[str], None], end_job: Callable[[], bool]
+) -> None:
     path, mine = files.join(output, LOCK_FILE), holder.to_json()
     former: Holder | None = None
     while True:
@@ -330,7 +343,7 @@ def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
             # file.
             if theirs != mine:
                 former = Holder.from_json(theirs)
-                _wait_until_stale(output, theirs, former, say)
+                _wait_for_folder(output, theirs, former, say, end_job)
                 if _read(path) != theirs:
                     continue
                 with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
@@ -354,6 +367,20 @@ def _create(path: str, data: bytes) -> None:
     files.create_exclusively(path, data)
 
 
+def _wait_for_folder(
+    output: str,
+    content: bytes,
+    holder: Holder | None,
+    say: Callable[[str], None],
+    end_job: Callable[[], bool],
+) -> None:
+    """Wait until a run that has the folder is certainly gone, and its job has ended."""
+    if holder is not None and holder.detached and end_job():
+        return  # its workers were all that kept the folder
+    _wait_until_stale(output, content, holder, say)
+    end_job()
+
+
 def _wait_until_stale(
     output: str, content: bytes, holder: Holder | None, say: Callable[[str], None]
 ) -> None:
@@ -370,7 +397,7 @@ def _wait_until_stale(
         if passed is None:
             return
         if holder is not None and holder.detached:
-            raise FolderInUseError(
+            raise JobStillRunsError(
                 f"{describe(holder)} is still running on this output: got a heartbeat {passed:.0f} "
                 f"s after this command began to watch; expected none for {STALE_SECONDS:.0f} s. "
                 "Wait until the job is done, cancel it, or choose another --output."
@@ -429,7 +456,7 @@ def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError]
 
 def is_of_lock(name: str) -> bool:
     """Tell whether a file of an output folder, by its path below it, belongs to a lock."""
-    return name == LOCK_FILE or name.startswith(BEAT_FILE)
+    return name in (LOCK_FILE, JOB_FILE) or name.startswith(BEAT_FILE)
 
 
 def _beat_path(output: str, run: str) -> str:

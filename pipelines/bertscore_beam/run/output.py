@@ -49,6 +49,19 @@ class JobFailedError(RuntimeError):
     """A job stopped in its work. The message says why; a traceback would add nothing."""
 
 
+_ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
+"""The line of a traceback that names the error."""
+
+
+def last_error(error: BaseException) -> str:
+    """Return the cause of an error as one line: errors of runners have a worker's traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR_LINE.match(line)]
+    last, kind = (errors or lines or [""])[-1], type(error)
+    is_plain = issubclass(kind, RuntimeError | OSError) or kind.__module__.startswith("apache_beam")
+    return last if errors or (lines and is_plain) else f"{kind.__name__}: {last}".removesuffix(": ")
+
+
 def interrupted(number: int) -> int:
     """Return the status that a shell gives after a signal: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number

@@ -219,6 +219,7 @@ class Runner:
         detached: Whether the job is detached: this process submits it and does not wait for it.
         at_once: How many elements a worker process of this machine works on at the same time: a few
             for a GPU, which computes for one while others are read and written.
+        keep_job: Whether a job of a service is never cancelled.
         gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
             options name one.
         chooses_workers: Whether the options leave the number of workers open.
@@ -233,6 +234,7 @@ class Runner:
     at_once: int = 1
     gpus: tuple[str, ...] = ()
     chooses_workers: bool = False
+    keep_job: bool = False
 
     @classmethod
     def of(cls, options: RunOptions) -> "Runner":
@@ -270,6 +272,7 @@ class Runner:
             at_once=given.number_of_worker_harness_threads or (_AT_ONCE_ON_GPU if on_gpu else 1),
             gpus=gpus,
             chooses_workers=options.workers == "auto",
+            keep_job=options.keep_job,
         )
 
     def for_models(self, weight_bytes: Iterable[int]) -> "Runner":
@@ -290,6 +293,11 @@ class Runner:
     def is_remote(self) -> bool:
         """Whether another service runs the job, and continues after the end of this process."""
         return self.name not in _IN_THIS_PROCESS
+
+    @property
+    def has_service(self) -> bool:
+        """Whether a job service runs the job; Prism is one that ends with this process."""
+        return self.name not in _OF_THIS_MACHINE
 
     @property
     def is_dataflow(self) -> bool:

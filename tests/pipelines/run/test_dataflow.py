@@ -6,6 +6,11 @@ the environment of the tests: see tests/support/dataflow.py for what only Datafl
 
 import io
 import json
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +21,12 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client as MetricsClient
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import LOCK_FILE
+from bertscore_beam.run import JOB_FILE, LOCK_FILE
 from bertscore_core.idf import IdfTable
 from tests.support.dataflow import google_cloud
 from tests.support.dumps import pair_rows
+from tests.support.faults import FaultRule
+from tests.support.processes import kill_session
 from tests.support.text_files import to_jsonl
 from tests.support.waiting import wait_until
 
@@ -234,8 +241,8 @@ def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
     assert cli.main(words) == cli.DONE
     job = last_job(cloud)
     wait_until(lambda: records(cloud, "detached"), LONG)
-    assert cli.main(words) == cli.UNUSABLE
-    assert "is still running on this output" in capfd.readouterr().err
+    assert cli.main([words[0], "--keep-job", *words[1:]]) == cli.BROKEN
+    assert "--keep-job leaves it at work on this output" in capfd.readouterr().err
     job.kill_workers()
     before = records(cloud, "detached")
     assert job.ended.wait(LONG)
@@ -243,3 +250,125 @@ def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
     assert 0 < len(before) < MANY // SPLIT_ROWS
     assert scored(cloud, "detached")["id"].to_pylist() == list(range(MANY))
     assert LOCK_FILE not in objects(cloud, "detached/")
+
+
+@contextmanager
+def launched(words: list[str], log: Path):
+    """Start a command in a process of its own, with what it says in a file."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bertscore_beam", *words],
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        kill_session(process.pid)
+        process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_fleet_ends_with_its_command(cloud, layer, many, tmp_path, number):
+    """Also if the signal comes while the job is being submitted."""
+    out = f"signal-{number}"
+    words = (*many, "--output", f"gs://bucket/{out}", *layer)
+    words = command(cloud, tmp_path, "score", *words)
+    number_of_jobs, log = len(cloud.dataflow.jobs), tmp_path / "log"
+    if number == signal.SIGINT:
+        cloud.faults.set(FaultRule(rate=1.0, kinds=("stall",), stall=5.0, method="POST"))
+    with launched(words, log) as process:
+        if number == signal.SIGINT:
+            wait_until(lambda: cloud.faults.happened["stall"], LONG, process)
+        else:
+            wait_until(lambda: records(cloud, out), LONG, process)
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number, log.read_text()
+    cloud.faults.set(FaultRule())
+    assert len(cloud.dataflow.jobs) == number_of_jobs + 1
+    job = last_job(cloud)
+    assert f"Cancelled the Dataflow job {job.job.id}." in log.read_text()
+    assert job.ended.wait(30)
+    assert (job.state, job.works) == ("CANCELLED", False)
+
+
+def test_the_next_start_ends_the_job_of_a_killed_command_before_it_begins(
+    cloud, layer, many, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cloud.dataflow, "stop", 5.0)
+    words = (*many, "--output", "gs://bucket/killed", *layer)
+    words, log = command(cloud, tmp_path, "score", *words), tmp_path / "log"
+    with launched(words, log) as process:
+        wait_until(lambda: records(cloud, "killed"), LONG, process)
+        process.kill()
+        process.wait()
+    first = last_job(cloud)
+    first.suspend()
+    assert (first.state, first.works) == ("RUNNING", True)
+    with launched([words[0], "--keep-job", *words[1:]], log) as process:
+        assert process.wait(LONG) == cli.BROKEN, log.read_text()
+    assert f"the Dataflow job {first.job.id} of an earlier command still runs" in log.read_text()
+    assert first.state == "RUNNING"
+    before = records(cloud, "killed")
+    with launched(words, log) as process:
+        assert process.wait(LONG) == cli.DONE, log.read_text()
+    assert first.state == "CANCELLED"
+    assert last_job(cloud) is not first
+    assert 0 < len(before) < MANY // SPLIT_ROWS
+    assert scored(cloud, "killed")["id"].to_pylist() == list(range(MANY))
+    assert cloud.dataflow.most_at_once == 1
+    assert JOB_FILE not in objects(cloud, "killed/")
+
+
+def lose_model(cloud, model: Path) -> None:
+    shutil.rmtree(model)
+
+
+def kill_worker(cloud, model: Path) -> None:
+    job = last_job(cloud)
+    wait_until(lambda: job.workers)
+    job.kill_workers()
+
+
+def cancel(cloud, model: Path) -> None:
+    """As somebody does who presses the button of the console."""
+    job = last_job(cloud).job
+    url = f"{cloud.endpoint}/v1b3/projects/a-project/locations/us-central1/jobs/{job.id}"
+    requests.put(url, json={"requestedState": "JOB_STATE_CANCELLED"}, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "words"),
+    [
+        (lose_model, cli.UNUSABLE, "model 'MODEL'"),
+        (kill_worker, cli.BROKEN, "JOB failed: Root cause: The worker lost contact with the "),
+        (cancel, cli.BROKEN, "JOB was cancelled"),
+    ],
+)
+def test_a_job_that_fails_is_one_line(cloud, model, tmp_path, monkeypatch, fault, status, words):
+    """What it was, its id, and where to look; a traceback comes with `--debug` alone."""
+    put_table(cloud, "failing/one.parquet", rows())
+    monkeypatch.setattr(cloud.dataflow, "attempts", 1)
+    monkeypatch.setattr(cloud.dataflow, "start", 3.0)
+    folder = Path(shutil.copytree(model[1], tmp_path / "model"))
+    words = words.replace("MODEL", str(folder))
+    where = (
+        "--input",
+        "gs://bucket/failing/*.parquet",
+        "--output",
+        f"gs://bucket/{fault.__name__}",
+    )
+    flags = ("--model", str(folder), "--num-layers", "2", "--device", "cpu")
+    debug = ("--debug",) if fault is cancel else ()
+    jobs, log = len(cloud.dataflow.jobs), tmp_path / "log"
+    with launched(command(cloud, tmp_path, "score", *where, *flags, *debug), log) as process:
+        wait_until(lambda: len(cloud.dataflow.jobs) > jobs, LONG, process)
+        fault(cloud, folder)
+        assert process.wait(LONG) == status, log.read_text()
+    said, job = log.read_text(), last_job(cloud).job.id
+    (line,) = [line for line in said.splitlines() if line.startswith("bertscore-beam: ")]
+    assert words.replace("JOB", f"the job stopped: the Dataflow job {job}") in line
+    console = "https://console.cloud.google.com/dataflow/jobs/us-central1"
+    assert f"see {console}/{job}?project=a-project" in line
+    assert ("Traceback" in said) == ("ERROR" in said) == bool(debug)

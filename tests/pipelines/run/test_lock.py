@@ -160,7 +160,7 @@ def test_a_job_keeps_its_lock_as_long_as_a_worker_beats(output, quick):
         job.keep()
     wait_until(lambda: beat_of(output, job.run) != locks.SUBMITTED)
     with pytest.raises(
-        locks.FolderInUseError,
+        locks.JobStillRunsError,
         match=r"^the detached job submitted by process .* is still running on this output: got a "
         r"heartbeat \d+ s after .* expected none for 30 s\. Wait .*, cancel it, or choose",
     ):
@@ -324,3 +324,21 @@ def test_a_run_that_fails_on_a_store_says_so_and_the_next_waits_for_its_workers(
     assert locks.LEASE_SECONDS in waited
     assert locks.LEASE_SECONDS > locks.LOOK_SECONDS
     assert not exists(join(folder, locks.LOCK_FILE))
+
+
+def test_the_job_of_a_run_that_is_gone_ends_before_its_folder_is_taken(output, quick):
+    """A detached one at once, though its workers beat; and if it cannot, nothing is touched."""
+    job = submit(output)
+    written = read_bytes(join(output, locks.LOCK_FILE))
+    write_atomically(join(output, locks.JOB_FILE), b"{}")
+    job.keep()
+
+    def cannot():
+        raise locks.JobStillRunsError("it still runs")
+
+    with pytest.raises(locks.JobStillRunsError, match="it still runs"):
+        hold(output, say=print, lost=print, end_job=cannot).__enter__()
+    assert read_bytes(join(output, locks.LOCK_FILE)) == written
+    with hold(output, say=print, lost=print, end_job=lambda: True) as lock:
+        lock.look()
+        assert not exists(join(output, locks.JOB_FILE))

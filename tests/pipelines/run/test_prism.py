@@ -185,7 +185,7 @@ def test_a_detached_job_keeps_its_folder_until_it_is_cancelled(night, prism, tmp
             wait_until(lambda: beat(out) not in (None, SUBMITTED), LONG)
             parts_before = finished(out)
             with launcher(night, out, workers, *beam) as process:
-                assert process.wait(LONG) == cli.UNUSABLE, said(out).read_text()[-5000:]
+                assert process.wait(LONG) == cli.BROKEN, said(out).read_text()[-5000:]
             assert "is still running on this output" in said(out).read_text()
             assert (out / LOCK_FILE).read_bytes() == lock
             kill_worker(workers)
