@@ -286,7 +286,7 @@ def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
     """
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table,
+        types.writable(table),
         sink,
         compression="zstd",
         version="2.6",

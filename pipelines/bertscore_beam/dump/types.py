@@ -281,9 +281,29 @@ def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema)
 
 def without_views(table: pa.Table) -> pa.Table:
     """Return rows with large strings and bytes for views of these, which Arrow cannot take from."""
-    fields = [_mapped(field, lambda kind: _OF_VIEWS.get(kind, kind)) for field in table.schema]
+    return _cast(table, (_without_views(field) for field in table.schema))
+
+
+def writable(table: pa.Table) -> pa.Table:
+    """Return rows whose structs hold no views: Arrow writes no list or slice of such structs."""
+    fields = (_without_views(one) if _holds_struct(one.type) else one for one in table.schema)
+    return _cast(table, fields)
+
+
+def _cast(table: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
     target = pa.schema(fields, metadata=table.schema.metadata)
     return table if target == table.schema else table.cast(target)
+
+
+def _without_views(field: pa.Field) -> pa.Field:
+    return _mapped(field, lambda kind: _OF_VIEWS.get(kind, kind))
+
+
+def _holds_struct(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return _holds_struct(kind.key_type) or _holds_struct(kind.item_type)
+    inner = (kind.field(number).type for number in range(kind.num_fields))
+    return bool(pa.types.is_struct(kind)) or any(map(_holds_struct, inner))
 
 
 _OF_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
