@@ -60,7 +60,7 @@ _BAD_COLUMNS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no reference": (_changed(reference=None), "no reference column 'reference'"),
     "near name": (_changed(reference=None, references=_GOOD), "Did you mean 'references'?"),
     "numbers": (_changed(candidate=[1, 2]), "got type int64"),
-    "bytes": (_changed(candidate=pa.array([b"a", b"b"])), "got type binary"),
+    "ids": (_changed(candidate=pa.array([b"a", b"b"], pa.binary(1))), "got type fixed_size_binary"),
     "lists of numbers": (_changed(candidate=[[1], [2]]), "'candidate' holds no texts"),
     "lists of lists": (_changed(reference=_DEEP), "expected a string type or a list of it"),
     "structs": (_changed(reference=[{"text": "a"}] * 2), "got type struct"),
@@ -104,6 +104,11 @@ def not_utf8(kind: str) -> pa.Array:
         "large_string": lambda: large,
         "string_view": lambda: raw.cast(pa.binary_view()).view(pa.string_view()),
         "dictionary": lambda: dictionary,
+        "binary": lambda: small,
+        "large_binary": lambda: raw,
+        "binary_view": lambda: raw.cast(pa.binary_view()),
+        "list of binary": lambda: pa.ListArray.from_arrays(starts, small),
+        "list_view": lambda: pa.ListViewArray.from_arrays(starts[:-1], [1] * 4, string),
         "list": lambda: pa.ListArray.from_arrays(starts, string),
         "large_list": lambda: pa.LargeListArray.from_arrays(starts, large),
         "fixed_size_list": lambda: pa.FixedSizeListArray.from_arrays(string, 1),
@@ -112,5 +117,7 @@ def not_utf8(kind: str) -> pa.Array:
     return kinds[kind]()
 
 
-TEXT_KINDS = ("string", "large_string", "string_view", "dictionary")
-LIST_KINDS = ("list", "large_list", "fixed_size_list", "list of dictionary")
+BYTES_KINDS = ("binary", "large_binary", "binary_view")
+TEXT_KINDS = ("string", "large_string", "string_view", "dictionary", *BYTES_KINDS)
+VIEW_KINDS = ("list of binary", "list_view")
+LIST_KINDS = ("list", "large_list", "fixed_size_list", "list of dictionary", *VIEW_KINDS)

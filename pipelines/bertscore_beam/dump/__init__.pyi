@@ -31,13 +31,7 @@ from .columns import (
     check_choosing_columns as check_choosing_columns,
     check_collisions as check_collisions,
     check_columns as check_columns,
-    column_of as column_of,
-    has_column as has_column,
-    is_list as is_list,
     no_column as no_column,
-    root_of as root_of,
-    roots_of as roots_of,
-    text_field as text_field,
 )
 from .digests import (
     Digests as Digests,
@@ -79,6 +73,13 @@ from .parquet import (
     open_parquet as open_parquet,
     read_layout as read_layout,
     write_part as write_part,
+)
+from .paths import (
+    column_of as column_of,
+    has_column as has_column,
+    is_list as is_list,
+    root_of as root_of,
+    roots_of as roots_of,
 )
 from .plan import (
     FileReason as FileReason,

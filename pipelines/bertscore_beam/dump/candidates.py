@@ -6,6 +6,7 @@
                        2   null     null
 
 Several columns become one, `bertscore_candidate`, and their names take the place of the numbers.
+Candidates within another column, by a path, are put there as well; that column stays.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump import columns
+from bertscore_beam.dump.paths import column_of, is_list, is_text
 from bertscore_beam.dump.texts import Rows
 from bertscore_core.errors import InputError
 from bertscore_core.tokens import IntArray
@@ -34,26 +36,16 @@ def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = F
 
     Raises:
         InputError: If a column is missing, there twice or of another type; or if rows have several
-            candidates, and a column of them is within another one, or has a name that is ours.
+            candidates, and a column has a name that is ours.
     """
-    kinds = {
-        name: columns.column_type(schema, name, "candidate", "--candidate-column") for name in names
-    }
-    several = len(names) > 1 or any(map(columns.is_list, kinds.values()))
+    accepts = columns.is_text_or_list if len(names) == 1 else is_text
+    kinds = {name: columns.check_text(schema, name, "candidate", accepts) for name in names}
+    several = len(names) > 1 or any(map(is_list, kinds.values()))
     if among and not several:
         raise InputError(
             f"the column {names[0]!r} holds no samples: got type {kinds[names[0]]}; expected a "
             "list of texts in each row, or several columns. Name them with --candidate-column."
         )
-    for name, kind in kinds.items():
-        if not columns.is_text(kind) and (len(names) > 1 or not columns.is_list(kind)):
-            expected = "a string type" if several else "a string type or a list of it"
-            raise columns.wrong_type(name, kind, "candidate", expected)
-        if several and columns.root_of(schema, name) != name:
-            raise InputError(
-                f"the candidate column {name!r} is within another column: got several candidates a "
-                "row; expected them in columns of their own. Move them out of it."
-            )
     taken = [
         name
         for name in (columns.CANDIDATE, columns.CANDIDATE_FROM)
@@ -76,11 +68,14 @@ def multiplied(rows: Rows) -> Rows:
         InputError: Values of a column cannot be repeated.
     """
     several, table = rows.fields.several, rows.table
-    if not several and not columns.is_list(rows.candidates.type):
+    if not several and not is_list(rows.candidates.type):
         return rows
-    taken = several or (str(rows.fields.candidate_column),)
-    kind = pa.string() if several else rows.candidates.type.value_type
     name = str(rows.fields.candidate_column)
+    if not several and name not in table.column_names:  # within another column, which stays
+        name = columns.CANDIDATE
+        table = table.append_column(name, rows.candidates)
+    taken = several or (name,)
+    kind = pa.string() if several else table.schema.field(name).type.value_type
     # By number, since two of the others may have one name.
     others = [n for n, column in enumerate(table.column_names) if column not in taken]
     added = [pa.field(name, kind), pa.field(columns.CANDIDATE_FROM, pa.string())]
@@ -97,13 +92,14 @@ def multiplied(rows: Rows) -> Rows:
     whole = whole.replace_schema_metadata(metadata or None)
     fields = rows.fields
     if fields.among_samples:
-        fields = replace(fields, reference_column=name)
+        fields = replace(fields, reference_column=str(fields.candidate_column))
     return replace(rows, table=whole, fields=fields, numbers=np.concatenate(numbers))
 
 
 def _of_columns(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[IntArray, pa.Array, pa.Array]:
     rows, many = len(batch), len(names)
-    texts = pa.concat_arrays([_as_strings(batch.column(name)) for name in names])
+    table = pa.Table.from_batches([batch])
+    texts = pa.concat_arrays([_as_strings(column_of(table, name).chunk(0)) for name in names])
     by_row = np.arange(rows * many).reshape(many, rows).T.ravel()
     origins = pa.array(list(names) * rows, pa.string())
     return np.repeat(np.arange(rows), many), texts.take(pa.array(by_row)), origins

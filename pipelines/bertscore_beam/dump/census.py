@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import check_can_choose, column_of, has_column, no_column, roots_of
+from bertscore_beam.dump.columns import check_can_choose, no_column
 from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.paths import column_of, has_column, roots_of
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text

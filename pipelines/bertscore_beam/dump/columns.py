@@ -3,14 +3,16 @@
 import difflib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam.dump.paths import is_list, is_text, paths_of, paths_within, type_at
 from bertscore_core.errors import ConfigError, InputError, load_json
 from bertscore_core.stats import NOT_COUNTED
 
@@ -133,6 +135,12 @@ CANDIDATE_FROM = "bertscore_candidate_from"
 """Where the candidate of a row is from, if its input row has several: the number in the list, from
 0, or the name of the column. Null for a row without a candidate."""
 
+Accepts: TypeAlias = Callable[[pa.DataType], bool]
+"""Tells whether a type is fine for what a column is for."""
+_USUAL = (".content", ".text")
+"""How paths to the text of a message end."""
+_SHOWN_PATHS = 3
+"""Most paths that a message shows."""
 _BETWEEN = re.compile(r"[;,|\t]")
 """What separates the columns of a text file."""
 
@@ -144,7 +152,7 @@ LANGUAGE_OPTION = "--language-column"
 class TableFields:
     """Which columns hold the texts of rows, and which say how they are scored and counted.
 
-    A name may be a dotted path; see `column_of`.
+    A name may be a path; see `paths`.
 
     Attributes:
         candidate_column: Candidates, strings or lists of them; None if only references are wanted.
@@ -179,10 +187,9 @@ class TableFields:
     def lists(self) -> tuple[str, ...]:
         """The columns that may hold texts in some rows of JSON and lists in others.
 
-        Several candidates of a row cannot be nested, nor lists in several columns.
+        With several columns of candidates each has a text.
         """
-        is_free = len(self.candidates) == 1 and "." not in self.candidates[0]
-        return (*(self.candidates if is_free else ()), self.reference_column)
+        return (*(self.candidates if len(self.candidates) == 1 else ()), self.reference_column)
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -199,6 +206,14 @@ class TableFields:
         """Return all columns that a run names, each once, those of groups among them."""
         groups = (name for name in group_by if name != CANDIDATE_FROM)  # of no input
         return tuple(dict.fromkeys((*self.needed, *groups)))
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns of the output with the texts and what decides on their scores, each once.
+
+        Of these `CANDIDATE` is there only if rows with several candidates were multiplied out.
+        """
+        return list(dict.fromkeys((str(self.candidate_column), CANDIDATE, *self.counted)))
 
     @property
     def counted(self) -> list[str]:
@@ -219,9 +234,9 @@ class TableFields:
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
     """Check that a file has the columns to score, in types that can be scored.
 
-    A text may be string, large_string, string_view or a dictionary of these; a reference may also
-    be a list of them, of any kind of list. A column that holds only nulls, and so has no type, is
-    accepted: its rows are rejected one by one.
+    A text may be string, large_string, string_view, binary, arrow.json, a dictionary of these, or a
+    message in parts; a reference may also be a list of them, of any kind of list. A column that
+    holds only nulls, and so has no type, is accepted: its rows are rejected one by one.
 
     Args:
         schema: Schema of the file.
@@ -232,12 +247,21 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
         InputError: If a column is missing, there twice, or of another type.
     """
     if candidate_column is not None:
-        kind = column_type(schema, candidate_column, "candidate", "--candidate-column")
-        if not is_text(kind):
-            raise wrong_type(candidate_column, kind, "candidate", "a string type")
-    kind = column_type(schema, reference_column, "reference", "--reference-column")
-    if not is_text(kind) and not is_list(kind):
-        raise wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+        check_text(schema, candidate_column, "candidate", is_text)
+    check_text(schema, reference_column, "reference", is_text_or_list)
+
+
+def check_text(schema: pa.Schema, name: str, role: str, accepts: Accepts) -> pa.DataType:
+    """Return the type of a column of texts; see `check_columns` for errors."""
+    kind = column_type(schema, name, role, f"--{role}-column", accepts)
+    if not accepts(kind):
+        raise _wrong_type(schema, name, role, accepts)
+    return kind
+
+
+def is_text_or_list(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds one text or several per row."""
+    return is_text(kind) or is_list(kind)
 
 
 def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> None:
@@ -253,17 +277,25 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         InputError: If a column is missing, there twice, or of another type.
     """
     for name, option in options.items():
-        kind = column_type(schema, name, option.strip("-").removesuffix("-column"), option)
-        if option == LANGUAGE_OPTION and not is_text(kind):
-            raise wrong_type(name, kind, "language", "a string type")
+        if option == LANGUAGE_OPTION:
+            check_text(schema, name, "language", is_text)
+            continue
+        kind = column_type(
+            schema, name, option.strip("-").removesuffix("-column"), option, can_choose
+        )
         check_can_choose(name, kind, option)
+
+
+def can_choose(kind: pa.DataType) -> bool:
+    """Tell whether values of a type can choose something; see `check_choosing_columns`."""
+    types, value = pa.types, kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (is_text, types.is_integer, types.is_floating, types.is_boolean, types.is_date)
+    return any(test(value) for test in tests)
 
 
 def check_can_choose(name: str, kind: pa.DataType, use: str) -> None:
     """Check that values of a column's type can choose something; see `check_choosing_columns`."""
-    types, value = pa.types, kind.value_type if pa.types.is_dictionary(kind) else kind
-    tests = (is_text, types.is_integer, types.is_floating, types.is_boolean, types.is_date)
-    if not any(test(value) for test in tests):
+    if not can_choose(kind):
         raise InputError(
             f"the column {name!r} cannot be used for {use}: got type {kind}; expected "
             "texts, numbers, booleans or dates. Convert the column, or name another one."
@@ -283,20 +315,6 @@ def check_collisions(schema: pa.Schema) -> None:
             "names that bertscore-beam writes. Is it the output of an earlier run? Score the "
             "original dump, or drop or rename these columns."
         )
-
-
-_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.null()}
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a column of this type holds one text per row."""
-    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in _TEXTS
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Tell whether a column of this type holds a list of texts per row."""
-    kinds = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
-    return isinstance(kind, kinds) and is_text(kind.value_type)
 
 
 def append_scores(
@@ -338,95 +356,40 @@ def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
     return table.drop_columns(names).replace_schema_metadata(described), scores
 
 
-def root_of(schema: pa.Schema, name: str) -> str:
-    """Return the top-level column that a name or dotted path belongs to; the name if there is none.
-
-    A column of exactly that name comes first. `response.text` is otherwise the field `text` of the
-    struct column `response`.
-    """
-    try:
-        return _steps(pa.struct(list(schema)), name)[0]
-    except KeyError:
-        return name
-
-
-def has_column(schema: pa.Schema, name: str) -> bool:
-    """Tell whether a file has a column of that name or dotted path."""
-    return name in schema.names or _type_at(schema, name) is not None
-
-
-def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
-    """Return the top-level columns that names or dotted paths belong to, each once, if there."""
-    roots = dict.fromkeys(root_of(schema, name) for name in names)
-    return [root for root in roots if root in schema.names]
-
-
-def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return a column by its name, or by its dotted path through struct columns.
-
-    A null struct has null fields. A column of exactly that name comes first.
-
-    Raises:
-        KeyError: There is no such column.
-    """
-    root, *fields = _steps(pa.struct(list(table.schema)), name)
-    column = table[root]
-    for field in fields:
-        column = pc.struct_field(column, [field])
-    return column
-
-
-def text_field(name: str) -> pa.Field:
-    """Return the field of a text in a file without rows: of a dotted path, nested structs."""
-    first, _, rest = name.partition(".")
-    return pa.field(first, pa.struct([text_field(rest)]) if rest else pa.string())
-
-
-def _steps(kind: pa.DataType, path: str) -> list[str]:
-    """Return the names on a path through nested structs; a KeyError if there is no such path."""
-    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
-    parts = path.split(".")
-    for length in range(len(parts), 0, -1):
-        first, rest = ".".join(parts[:length]), ".".join(parts[length:])
-        if names.count(first) == 1:
-            return [first, *(_steps(kind.field(first).type, rest) if rest else ())]
-    raise KeyError(path)
-
-
-def _type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
-    kind = pa.struct(list(schema))
-    try:
-        for step in _steps(kind, name):
-            kind = kind.field(step).type
-    except KeyError:
-        return None
-    return kind
-
-
-def column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
-    """Return the type of a column, named or by its dotted path; see `check_columns` for errors."""
-    kind = _type_at(schema, name)
-    number = schema.names.count(name) or (*_paths(schema),).count(name)
-    if number > 1 and (kind is None or name in schema.names):
+def column_type(
+    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts
+) -> pa.DataType:
+    """Return the type of a column, named or by its path; see `check_columns` for errors."""
+    kind = type_at(schema, name)
+    number = schema.names.count(name)
+    if kind is None:
+        number = number or [path for path, _ in paths_of(schema)].count(name)
+    if number > 1:
         raise InputError(
             f"the {role} column {name!r} is not unique: got {number} columns of that name; "
             "expected one. Rename the others."
         )
     if kind is None:
-        raise no_column(schema, name, role, option)
+        raise no_column(schema, name, role, option, accepts)
     return kind
 
 
-def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputError:
-    """Return the error for a column that a file does not have, with the one probably meant."""
-    near = difflib.get_close_matches(name, [*schema.names, *_paths(schema)], n=1)
+def no_column(
+    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts = can_choose
+) -> InputError:
+    """Return the error for a column that a file does not have, with the one probably meant.
+
+    That is one of a type that is accepted, so that naming it is no mistake again.
+    """
+    fine = [path for path, kind in paths_of(schema) if accepts(kind)]
+    near = difflib.get_close_matches(name, fine, n=1)
     cure = f"Name the right one with {option}."
     if len(schema) == 1 and (between := _BETWEEN.search(schema.names[0])):
         cure = (
             f"The columns are separated by {between[0]!r}: separate them by commas in a .csv file, "
             "or by tabs in a .tsv file."
         )
-    elif near:
+    elif near and fine.count(near[0]) == 1:
         cure = f"Did you mean {near[0]!r}? {cure}"
     return InputError(
         f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
@@ -434,17 +397,16 @@ def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputErro
     )
 
 
-def _paths(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
-    for field in fields:
-        if pa.types.is_struct(field.type):
-            below = f"{above}{field.name}."
-            yield from (f"{below}{inner.name}" for inner in field.type)
-            yield from _paths(field.type, below)
-
-
-def wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
-    """Return the error for a column that holds no texts."""
+def _wrong_type(schema: pa.Schema, name: str, role: str, accepts: Accepts) -> InputError:
+    """Return the error for a column that holds no texts, with paths to texts within it."""
+    expected = "a string type" if accepts is is_text else "a string type or a list of it"
+    found = [path for path, inner in paths_within(schema, name) if accepts(inner)]
+    within = [path for path in found if found.count(path) == 1]
+    within.sort(key=lambda path: not path.endswith(_USUAL))
+    meant = " or ".join(map(repr, within[:_SHOWN_PATHS]))
+    cure = f"Did you mean {meant}? Name it" if within else "Convert the column, or name another one"
     return InputError(
-        f"the {role} column {name!r} holds no texts: got type {kind}; expected {expected}. "
-        f"Convert the column, or name another one with --{role}-column."
+        f"the {role} column {name!r} holds no texts: got type {type_at(schema, name)}; "
+        f"expected {expected}. {cure} "
+        f"with --{role}-column."
     )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import is_list
+from bertscore_beam.dump.paths import is_list
 from bertscore_beam.dump.texts import Rows, groups_of_texts, raw_texts
 
 _DIGITS = 32

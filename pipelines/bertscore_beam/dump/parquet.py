@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from bertscore_beam import files
 from bertscore_beam.dump import types
-from bertscore_beam.dump.columns import is_list, roots_of
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.lines import LINE_COLUMN, without_lines
+from bertscore_beam.dump.paths import list_at, root_of, roots_of
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
 from bertscore_core.errors import InputError
@@ -213,25 +213,21 @@ def read_layout(
     with open_parquet(path, size=size, version=version) as (file, source):
         footer, encrypted = file.metadata, _encrypted(file, source)
         schema, text = without_lines(types.text_enums(file.schema, file.schema_arrow))
-        listed = [
-            name
-            for name in candidates
-            if schema.names.count(name) == 1
-            and name not in encrypted
-            and is_list(schema.field(name).type)
-        ]
+        readable = (name for name in candidates if root_of(schema, name) not in encrypted)
+        places = (list_at(schema, name) for name in readable)
         lists = [
-            number
-            for number, column in enumerate(file.schema)
-            if any(column.path.startswith(f"{name}.") for name in listed)
+            [n for n, column in enumerate(file.schema) if column.path.startswith(f"{place}.")]
+            for place in places
+            if place
         ]
         groups = tuple(
             RowGroup(
                 num_rows=group.num_rows,
                 num_bytes=group.total_byte_size,
                 # A null or an empty list counts as one value, and has one row.
-                num_pairs=(len(candidates) - len(listed)) * group.num_rows
-                + sum(group.column(number).num_values for number in lists),
+                # Values of lists within its elements are more.
+                num_pairs=(len(candidates) - len(lists)) * group.num_rows
+                + sum(min(group.column(leaf).num_values for leaf in leaves) for leaves in lists),
             )
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
@@ -331,7 +327,7 @@ def read_parquet(
 
     The first split is read first; send another one for its rows. What lies between the two in one
     row group is decoded and dropped. After an error it must be called again, with the splits that
-    are left. Of a dotted path in `columns`, by default all, the whole top-level column is read; one
+    are left. Of a path in `columns`, by default all, the whole top-level column is read; one
     that the file does not have is left out.
 
     Memory is bounded by a split, also if it is a small piece of a very large row group: that is

@@ -24,6 +24,7 @@ from bertscore_beam.dump import columns, inputs
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
+from bertscore_beam.dump.paths import place_of, root_of
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
     SPLIT_COLUMNS,
@@ -34,7 +35,7 @@ from bertscore_beam.dump.splits import (
     plan_file,
     rows_for_workers,
 )
-from bertscore_beam.dump.text.arrays import json_columns
+from bertscore_beam.dump.text.arrays import json_columns, shown
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import COARSE, null_lists_message
@@ -421,7 +422,7 @@ def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
     _check_schema(blank, layout.schema, wanted)
     # Without candidates only references are read, and other columns may be as they like.
     scores = bool(wanted.fields.candidates)
-    reference = columns.root_of(layout.schema, wanted.fields.reference_column)
+    reference = root_of(layout.schema, wanted.fields.reference_column)
     read = layout.null_lists if scores else {reference} & {*layout.null_lists}
     null_lists = [name for name in read if name not in blank.without]
     if null_lists:
@@ -438,7 +439,7 @@ def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
 
 def _unkept(layout: FileLayout, wanted: _Wanted) -> dict[str, str]:
     """Return the columns that cannot be kept, in words; reject the file if the run names one."""
-    named = {columns.root_of(layout.schema, name) for name in wanted.named}
+    named = {root_of(layout.schema, name) for name in wanted.named}
     encrypted = [name for name in layout.encrypted if name in named]
     if encrypted:
         raise RejectedError(
@@ -567,7 +568,8 @@ def _check_no_json(schema: pa.Schema, wanted: _Wanted) -> None:
     """Check that the run names no column of JSON, and note these."""
     found = set(json_columns(schema))
     for name in wanted.named:
-        if any(f"{name}.".startswith(f"{column}.") for column in found):
+        place = shown(place_of(schema, name)) or name
+        if any(f"{place}.".startswith(f"{column}.") for column in found):
             raise InputError(
                 f"the column {name!r} has values of several types: got them as JSON, from an "
                 "import; expected values of one type. Name it when importing (--candidate-column, "

@@ -9,10 +9,10 @@ from itertools import takewhile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.columns import roots_of
 from bertscore_beam.dump.inputs import of_one_version, with_partitions
 from bertscore_beam.dump.lines import Lines, take_lines
 from bertscore_beam.dump.parquet import read_parquet
+from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import TextFile
@@ -38,8 +38,8 @@ class SplitReader:
     def __init__(self, splits: Sequence[Split], columns: Sequence[str] | None = None) -> None:
         """Open nothing yet.
 
-        `splits` may be read, in this order. Of a dotted path in `columns`, by default all, the
-        whole top-level column is read: `columns.column_of` finds the path in it.
+        `splits` may be read, in this order. Of a path in `columns`, by default all, the
+        whole top-level column is read: `paths.column_of` finds the path in it.
         """
         self._left = deque(splits)
         self._columns = columns

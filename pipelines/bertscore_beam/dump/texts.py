@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields, column_of, is_list
+from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, TableFields
 from bertscore_beam.dump.languages import NO_LANGUAGE, language_of
 from bertscore_beam.dump.lines import Lines
+from bertscore_beam.dump.paths import column_of, is_list
 from bertscore_beam.dump.reasons import Reason
 from bertscore_core.tokens import IntArray
 
@@ -198,8 +199,10 @@ class Rows:
 
     @cached_property
     def candidates(self) -> pa.ChunkedArray:
-        """The column of candidates."""
-        return column_of(self.table, str(self.fields.candidate_column))
+        """The column of candidates; those of each row once they are multiplied out."""
+        column = column_of(self.table, str(self.fields.candidate_column))
+        is_apart = is_list(column.type) and CANDIDATE in self.table.column_names
+        return self.table[CANDIDATE] if is_apart else column
 
     @property
     def candidate_columns(self) -> list[pa.ChunkedArray]:

@@ -193,7 +193,11 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         )
         self._check_texts("candidate_column", "reuse", "registry", "group_by", "drop_columns")
         named = (*self.candidate_column, self.reference_column, *self.idf_key, *self.idf_group)
-        used = [f"{name}." for name in (*named, self.language_column, *self.group_by) if name]
+        used = [
+            f"{name}.".replace("[", ".[")
+            for name in (*named, self.language_column, *self.group_by)
+            if name
+        ]
         self._check(
             "drop_columns",
             not any(name.startswith(f"{drop}.") for name in used for drop in self.drop_columns),

@@ -113,7 +113,7 @@ def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]
         InputError: The run has no such row, or a row has no texts to explain.
     """
     fields = run.notes.fields
-    wanted = [str(fields.candidate_column), *fields.counted, *columns.OUTPUT_COLUMNS]
+    wanted = [*fields.shown, *columns.OUTPUT_COLUMNS]
     rows = (Rows(table, fields) for table in read_rows(run, places, wanted))
     return [_stored(run, place, row) for place, row in zip(places, rows, strict=True)]
 

@@ -202,7 +202,7 @@ def _moved_rows(
 
 def _text_columns(run: records.FinishedRun) -> tuple[str, ...]:
     fields = run.notes.fields
-    return str(fields.candidate_column), *fields.counted
+    return tuple(fields.shown)
 
 
 def _texts(run: records.FinishedRun, row: pa.Table) -> Texts:

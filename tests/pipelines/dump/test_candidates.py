@@ -117,7 +117,7 @@ TEXT, LIST = pa.string(), pa.list_(pa.string())
     [
         ({"a": LIST, "b": TEXT}, ("a", "b"), "'a' holds no texts.* expected a string type"),
         ({"a": pa.list_(pa.int64())}, ("a",), "expected a string type or a list of it"),
-        ({"a": pa.struct([("b", LIST)])}, ("a.b",), "'a.b' is within another column"),
+        ({"a": pa.struct([("b", LIST)])}, ("a.b", "a"), "'a.b' holds no texts.*mean 'a.b\\[0\\]'"),
         ({"a": TEXT}, ("a", "c"), "no candidate column 'c'"),
         ({"a": LIST, dump.CANDIDATE_FROM: TEXT}, ("a",), "bertscore_candidate_from; expected n"),
         ({"a": TEXT, "b": TEXT, dump.CANDIDATE: TEXT}, ("a", "b"), "got bertscore_candidate; exp"),

@@ -3,7 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump import count_other_scripts, reference_texts, scripts_of, texts_from_column
+from bertscore_beam.dump import (
+    column_of,
+    count_other_scripts,
+    reference_texts,
+    scripts_of,
+    texts_from_column,
+)
 from bertscore_core import known_languages
 from tests.support.hostile import LIST_KINDS, TEXT_KINDS, not_utf8
 from tests.support.tables import BAD, ROWS, every_type
@@ -11,14 +17,15 @@ from tests.support.tables import BAD, ROWS, every_type
 
 @pytest.mark.parametrize("kind", TEXT_KINDS)
 def test_invalid_utf8_is_marked_in_its_row_alone(kind):
-    column = pa.chunked_array([not_utf8(kind), pa.nulls(1, not_utf8(kind).type)])
+    chunks = [not_utf8(kind), pa.nulls(1, not_utf8(kind).type)]
+    column = column_of(pa.table({"text": pa.chunked_array(chunks)}), "text")
     assert texts_from_column(column) == ["a cat", BAD, BAD, "ü", None]
     assert texts_from_column(column.slice(1, 2)) == [BAD, BAD]
 
 
 @pytest.mark.parametrize("kind", LIST_KINDS)
 def test_invalid_utf8_is_marked_in_lists(kind):
-    lists = pa.chunked_array([not_utf8(kind)])
+    lists = column_of(pa.table({"list": not_utf8(kind)}), "list")
     assert reference_texts(lists) == [["a cat"], [BAD], [BAD], ["ü"]]
 
 

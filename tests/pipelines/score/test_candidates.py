@@ -132,6 +132,32 @@ def test_lines_of_json_give_the_same_rows(folder, tmp_path):
     assert {row["line"] - row["row"] for row in listed} == {1}
 
 
+def test_samples_within_an_answer_are_scored_kept_and_shown(folder, tmp_path, capsys):
+    rows = sampled_rows()
+    answers = [
+        {"choices": None if texts is None else [{"message": {"content": text}} for text in texts]}
+        for texts in rows.pop("samples")
+    ]
+    path, settings = "response.choices.message.content", SAMPLED | {"output": tmp_path / "out"}
+    settings["candidate_column"] = (path,)
+    for note, kept in (("x", None), ("x", "parts_kept"), ("y", "parts_rewritten")):
+        table = pa.table(rows | {"note": [note] * ROWS, "response": answers})
+        pq.write_table(table, tmp_path / "a.parquet", row_group_size=7)
+        summary = run_job(tmp_path / "a.parquet", **settings)
+        assert kept is None or summary[kept] == summary["parts"]
+    mine, flat = read_output(tmp_path / "out"), read_output(folder / "out")
+    assert mine.column_names[:6] == [
+        "id", "reference", "note", "response", CANDIDATE, CANDIDATE_FROM,
+    ]  # fmt: skip
+    assert mine[CANDIDATE].to_pylist() == flat["samples"].to_pylist()
+    assert mine["response"].to_pylist() == [answers[row] for row in mine["id"].to_pylist()]
+    for name in (*SCORES, CANDIDATE_FROM, "bertscore_error"):
+        assert mine[name].to_pylist() == flat[name].to_pylist()
+    capsys.readouterr()
+    assert cli.main(["explain", str(tmp_path / "out"), "--row=a.parquet:1"]) == 0
+    assert f"candidate: {flat['samples'][1].as_py()}"[:60] in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory):
     """Score two columns of candidates, once in each of two folders, one of them worse."""

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.dump.lines import BadLine, Places
+from bertscore_beam.dump.paths import JSON_KEY, is_parts, place_of
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import LARGEST, LARGEST_UNSIGNED, SMALLEST, in_words, kind_of
 from bertscore_beam.dump.text.text_source import TextFile
@@ -32,17 +33,17 @@ _OWN_TYPE = {
 }
 
 
-JSON_KEY = b"bertscore.json"
-"""Key in the metadata of a field whose texts are JSON, since its values are of several types."""
-
 Path: TypeAlias = tuple[str | None, ...]
 """The names that lead to a value of a row; None stands for an item of a list."""
 Drifts: TypeAlias = dict[Path, set[str]]
 """Of each place with values that its type does not take: the kinds of these."""
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
 """Strings, and what Python writes of numbers that JSON does not have."""
-_TEXTS = "texts"
-"""Kind of a list of texts where a single text is expected."""
+_TEXTS, _PARTS = "texts", "parts"
+"""Kinds of a list of texts, and of a message in parts, where a single text is expected."""
+_WITHIN: tuple[Path, ...] = ((None,), (None, "type"), (None, "text"))
+"""What belongs to a text: the items of a list of texts, and the parts of a message."""
+_PART = pa.list_(pa.struct([("type", pa.string()), ("text", pa.string())]))
 
 
 def json_columns(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
@@ -64,9 +65,9 @@ def _is_json(field: pa.Field) -> bool:
 def widened(schema: pa.Schema, drifts: Drifts) -> pa.Schema:
     """Return the columns in types that take the values that did not fit, too.
 
-    Numbers become uint64, or float64 if that holds them all, a text becomes a list of texts where
-    others are, and all else a text: each value's JSON. Applied until nothing drifts, it ends: each
-    type is wider.
+    Numbers become uint64, or float64 if that holds them all, a text becomes a list of texts or a
+    message in parts where others are, and all else a text: each value's JSON. Applied until nothing
+    drifts, it ends: each type is wider.
     """
     return pa.schema([_widened(field, (field.name,), drifts) for field in schema])
 
@@ -86,6 +87,8 @@ def _widened(field: pa.Field, path: Path, drifts: Drifts) -> pa.Field:
 
 def _wider(kind: pa.DataType, got: set[str]) -> pa.DataType | None:
     """Return the type that takes values of some kinds as well; None if only text does."""
+    if pa.types.is_string(kind) and _PARTS in got:
+        return _PART
     if pa.types.is_string(kind) and got == {_TEXTS}:
         return pa.list_(pa.string())
     if pa.types.is_int64(kind) and got == {"uint"}:
@@ -100,23 +103,25 @@ class Found:
     """What is found beside the values of some rows.
 
     Attributes:
-        names: The columns that the run names: rows that do not fit these are bad.
+        names: Where the columns are that the run names: rows that do not fit these are bad.
         lists: Those of these whose values may be texts or lists of texts: a text is a list of one.
         bad: Bad rows.
         dropped: Fields that are not columns.
         drifts: Where values of other columns do not fit; they are null.
     """
 
-    names: Sequence[str] = ()
-    lists: Sequence[str] = ()
+    names: Collection[Path] = ()
+    lists: Collection[Path] = ()
     bad: dict[int, BadLine] = field(default_factory=dict)
     dropped: dict[int, set[str]] = field(default_factory=dict)
     drifts: Drifts = field(default_factory=dict)
 
     def is_named(self, path: Path) -> bool:
-        """Tell whether the run names a place, or one below it."""
-        shown = _shown(path)
-        return any(name == shown or name.startswith(f"{shown}.") for name in self.names)
+        """Tell whether the run names a place, or one below it, or the text of one in parts."""
+        return any(
+            name[: len(path)] == path or path in (name + inner for inner in _WITHIN)
+            for name in self.names
+        )
 
     def members(
         self,
@@ -132,7 +137,7 @@ class Found:
             for place, content in zip(places.tolist(), objects, strict=True):
                 for name in content.keys() - names:
                     if content[name] is not None:
-                        self.dropped.setdefault(place, set()).add(_shown((*path, name)))
+                        self.dropped.setdefault(place, set()).add(shown((*path, name)))
         return [
             self._array(
                 [content.get(member.name) for content in objects],
@@ -155,8 +160,13 @@ class Found:
             arrays = self.members(objects, kind, path, places)
             return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=_nulls(values))
         if pa.types.is_list(kind):
-            if pa.types.is_string(kind.value_type) and _shown(path) in self.lists:
+            if pa.types.is_string(kind.value_type) and path in self.lists:
                 values = [[value] if isinstance(value, str) else value for value in values]
+            elif is_parts(kind) and self.is_named(path):
+                values = [
+                    [{"type": "text", "text": value}] if isinstance(value, str) else value
+                    for value in values
+                ]
             values = self._only(list, values, kind, path, places)
             lengths = [len(value or ()) for value in values]
             items = list(itertools.chain.from_iterable(filter(None, values)))
@@ -182,7 +192,7 @@ class Found:
             self._drift(value, kind, path, place)
             return False
         if isinstance(value, str) and not is_utf8(value):
-            message = f"column {_shown(path)!r} holds half of a surrogate pair"
+            message = f"column {shown(path)!r} holds half of a surrogate pair"
             self._refuse(value, path, place, Reason.INVALID_UTF8, message)
             return False
         return True
@@ -198,11 +208,14 @@ class Found:
         return [value if isinstance(value, wanted) else None for value in values]
 
     def _drift(self, value: Any, kind: pa.DataType, path: Path, place: int) -> None:
-        may_be_list = _shown(path) in self.lists and pa.types.is_string(kind)
-        if may_be_list and _is_list_of_texts(value):
-            self.drifts.setdefault(path, set()).add(_TEXTS)
-            return
-        message = f"column {_shown(path)!r}: got {in_words(value)}; expected {kind}"
+        if pa.types.is_string(kind) and isinstance(value, list) and self.is_named(path):
+            if path in self.lists and _are_texts(value):
+                self.drifts.setdefault(path, set()).add(_TEXTS)
+                return
+            if _are_parts(value):
+                self.drifts.setdefault(path, set()).add(_PARTS)
+                return
+        message = f"column {shown(path)!r}: got {in_words(value)}; expected {kind}"
         self._refuse(value, path, place, Reason.TYPE_DRIFT, message)
 
     def _refuse(self, value: Any, path: Path, place: int, reason: Reason, message: str) -> None:
@@ -222,7 +235,7 @@ def object_arrays(
     """
     objects = [row or {} for row in rows]
     places = np.arange(len(rows))
-    found = Found(text.columns, text.lists)
+    found = Found(_places(text.columns, schema), _places(text.lists, schema))
     arrays = found.members(objects, schema, (), places)
     if not found.bad:
         return arrays, found
@@ -231,6 +244,10 @@ def object_arrays(
         objects[row] = {name: objects[row][name] for name in kept}
     rest = replace(found, dropped={})
     return rest.members(objects, schema, (), places), rest
+
+
+def _places(names: Iterable[str], schema: pa.Schema) -> frozenset[Path]:
+    return frozenset(filter(None, (place_of(schema, name) for name in names)))
 
 
 def text_arrays(
@@ -252,7 +269,8 @@ def text_arrays(
     return [pa.array(whole[column::wanted], pa.string()) for column in range(wanted)], found
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
+    """Return a path as it is named in messages: an element of a list has no name."""
     names = (name for name in path if name is not None)
     return ".".join(name.encode("utf-8", "backslashreplace").decode() for name in names)
 
@@ -264,8 +282,13 @@ def _as_json(value: Any) -> str:
     return _NO_JSON.sub(lambda found: found[0] if found[1] is None else f'"{found[1]}"', text)
 
 
-def _is_list_of_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(item is None or isinstance(item, str) for item in value)
+def _are_texts(items: Sequence[Any]) -> bool:
+    return all(item is None or isinstance(item, str) for item in items)
+
+
+def _are_parts(items: Sequence[Any]) -> bool:
+    parts = (isinstance(item, dict) and isinstance(item.get("type"), str) for item in items)
+    return bool(items) and all(parts)
 
 
 def _nulls(values: Iterable[Any]) -> pa.Array:

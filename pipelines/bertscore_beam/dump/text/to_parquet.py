@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.columns import text_field
 from bertscore_beam.dump.inputs import Format, cut_name, format_of
 from bertscore_beam.dump.lines import (
     LINE_COLUMN,
@@ -23,6 +22,7 @@ from bertscore_beam.dump.lines import (
     SOURCE_KEY,
     BadLine,
 )
+from bertscore_beam.dump.paths import example_of
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.dump.text import parsers
@@ -123,7 +123,7 @@ def _columns(text: TextFile, first: parsers.Records | None) -> pa.Schema:
     elif first is not None:
         schema = _json_schema(text, first)
     else:
-        schema = pa.schema([text_field(column) for column in text.columns])
+        schema = infer_schema([example_of(text.columns)])
     taken = [name for name in schema.names if name.partition(".")[0] == LINE_COLUMN]
     if taken:
         raise InputError(

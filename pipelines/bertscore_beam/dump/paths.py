@@ -1,0 +1,289 @@
+"""Paths: how a name leads to a column, or to values within one, and how these are read as texts.
+
+    messages[-1].content     `content` of the last element of the list `messages`
+    answers.text             `text` of each element of the list `answers`: a list of texts
+
+A column has one type for all that read it: text, a list of texts, or what is neither.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bertscore_beam.dump.types import without_views
+from bertscore_core.tokens import IntArray
+
+Step: TypeAlias = str | int | None
+"""The name of a field; the place of one element of a list, from its end if negative; or None for
+each element."""
+
+JSON_KEY = b"bertscore.json"
+"""Key in the metadata of a field whose texts are JSON, since its values are of several types."""
+
+_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.null()}
+_BYTES = {pa.binary(): pa.string(), pa.large_binary(): pa.large_string()}
+_BYTES[pa.binary_view()] = pa.large_string()
+_LISTS = (
+    pa.ListType,
+    pa.LargeListType,
+    pa.FixedSizeListType,
+    pa.ListViewType,
+    pa.LargeListViewType,
+)
+TEXT_PARTS = pa.array(["text", "input_text", "output_text"], pa.large_string())
+"""Types of the parts of a message that are its text, as OpenAI and Anthropic name them."""
+_ENDS = re.compile(r"\.(?!$)|(?=\[)|$")
+"""Where a name on a path may end."""
+_PLACE = re.compile(r"(?:\[(-?\d+)\]|(-?\d+))(?:\.(?!$)|(?=\[)|$)")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds one text per row."""
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in _TEXTS
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds a list of texts per row."""
+    return isinstance(kind, _LISTS) and is_text(kind.value_type)
+
+
+def is_parts(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds a message in parts, each with its type and text."""
+    if not isinstance(kind, _LISTS) or not pa.types.is_struct(kind.value_type):
+        return False
+    fields = [field.name for field in kind.value_type]
+    named = [name for name in ("type", "text") if fields.count(name) == 1]
+    return len(named) == 2 and all(is_text(kind.value_type.field(name).type) for name in named)
+
+
+def steps_of(schema: Iterable[pa.Field], name: str) -> tuple[Step, ...]:
+    """Return the steps from a row to the values of a name or path.
+
+    A column or field of exactly that name comes first. `response.text` is otherwise the field
+    `text` of the struct column `response`, or of each element if `response` is a list.
+
+    Raises:
+        KeyError: There is no such column.
+    """
+    return _field_steps(pa.struct(list(schema)), name)
+
+
+def _steps(kind: pa.DataType, path: str) -> tuple[Step, ...]:
+    if not path:
+        return ()
+    if pa.types.is_struct(kind):
+        return _field_steps(kind, path)
+    if isinstance(kind, _LISTS):
+        inner, found = kind.value_type, _PLACE.match(path)
+        if found is None or _has_field(inner, path):
+            return (None, *_steps(inner, path))
+        return (int(found[1] or found[2]), *_steps(inner, path[found.end() :]))
+    raise KeyError(path)
+
+
+def _field_steps(kind: pa.StructType, path: str) -> tuple[Step, ...]:
+    names = [field.name for field in kind]
+    for end in reversed([*_ENDS.finditer(path)]):
+        first = path[: end.start()]
+        if names.count(first) == 1:
+            return (first, *_steps(kind.field(first).type, path[end.end() :]))
+    raise KeyError(path)
+
+
+def _has_field(kind: pa.DataType, path: str) -> bool:
+    try:
+        return pa.types.is_struct(kind) and bool(_field_steps(kind, path))
+    except KeyError:
+        return False
+
+
+def root_of(schema: pa.Schema, name: str) -> str:
+    """Return the top-level column that a name or path belongs to; the name if there is none."""
+    try:
+        return str(steps_of(schema, name)[0])
+    except KeyError:
+        return name
+
+
+def has_column(schema: pa.Schema, name: str) -> bool:
+    """Tell whether a file has a column of that name or path."""
+    return name in schema.names or type_at(schema, name) is not None
+
+
+def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """Return the top-level columns that names or paths belong to, each once, if there."""
+    roots = dict.fromkeys(root_of(schema, name) for name in names)
+    return [root for root in roots if root in schema.names]
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column by its name, or the values of a path, as texts if they can be read so.
+
+    A null has null fields and no elements; a place that a list does not have is null. Bytes are
+    texts, which need not be UTF-8; a message in parts is the texts of these, one after the other.
+
+    Raises:
+        KeyError: There is no such column.
+    """
+    root, *steps = steps_of(table.schema, name)
+    chunks = [_values(chunk, steps) for chunk in table[root].chunks]
+    return pa.chunked_array(chunks, _type(table.schema.field(root).type, steps))
+
+
+def example_of(names: Iterable[str]) -> dict[str, Any]:
+    """Return a row of JSON that has some columns and paths, all null."""
+    row: Any = {}
+    for name in names:
+        row = _with_place(row, re.split(r"\.|(?=\[)", name))
+    return dict(row)
+
+
+def _with_place(value: Any, path: Sequence[str]) -> Any:
+    if not path:
+        return value
+    first, *others = path
+    if _PLACE.fullmatch(first):
+        return [_with_place(value[0] if isinstance(value, list) else None, others)]
+    fields = value if isinstance(value, dict) else {}
+    return {**fields, first: _with_place(fields.get(first), others)}
+
+
+def place_of(schema: pa.Schema, name: str) -> tuple[str | None, ...]:
+    """Return the names on a path, with None for an element of a list; () if there is none."""
+    try:
+        steps = steps_of(schema, name)
+    except KeyError:
+        return ()
+    return tuple(step if isinstance(step, str) else None for step in steps)
+
+
+def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """Return the type that `column_of` gives a column; None if there is none."""
+    try:
+        root, *steps = steps_of(schema, name)
+    except KeyError:
+        return None
+    return _type(schema.field(root).type, steps)
+
+
+def list_at(schema: pa.Schema, name: str) -> str:
+    """Return the path of the list that holds several texts a row, as Parquet has it; "" if none."""
+    kind = type_at(schema, name)
+    if kind is None or not is_list(kind):
+        return ""
+    return ".".join(map(str, takewhile(lambda step: isinstance(step, str), steps_of(schema, name))))
+
+
+def paths_of(fields: Iterable[pa.Field]) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield all columns and what is within them by path, with the types that `column_of` gives.
+
+    Of the elements of a list these are the first, and the fields of each. What became JSON, since
+    its values are of several types, is left out.
+    """
+    for field in fields:
+        if JSON_KEY not in (field.metadata or {}):
+            yield field.name, _type(field.type, ())
+            yield from _paths_below(field.type, field.name)
+
+
+def _paths_below(kind: pa.DataType, above: str) -> Iterator[tuple[str, pa.DataType]]:
+    if pa.types.is_struct(kind):
+        for path, inner in paths_of(kind):
+            yield f"{above}.{path}", inner
+    elif isinstance(kind, _LISTS):
+        inner = kind.value_type
+        yield f"{above}[0]", _type(inner, ())
+        yield from _paths_below(inner, f"{above}[0]")
+        for path, each in paths_of(inner) if pa.types.is_struct(inner) else ():
+            yield f"{above}.{path}", pa.large_list(each)
+
+
+def paths_within(schema: pa.Schema, name: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the paths of `paths_of` that lead further than a path that is there."""
+    steps = (
+        "[0]" if isinstance(step, int) else step and f".{step}" for step in steps_of(schema, name)
+    )
+    above = "".join(filter(None, steps)).removeprefix(".")
+    for path, kind in paths_of(schema):
+        if path.startswith((f"{above}.", f"{above}[")):
+            yield name + path.removeprefix(above), kind
+
+
+def _type(kind: pa.DataType, steps: Sequence[Step]) -> pa.DataType:
+    # No rule of its own: the type is what values have, also if there are none.
+    return _values(pa.nulls(0, kind), steps).type
+
+
+def _values(array: pa.Array, steps: Sequence[Step]) -> pa.Array:
+    if not steps:
+        return _as_texts(array)
+    step, *others = steps
+    if isinstance(step, str):
+        return _values(pc.struct_field(array, [step]), others)
+    # flatten() skips the values under null lists and respects slices.
+    inner = _values(array.flatten(), others)
+    return _lists_of(array, inner) if step is None else _elements(array, inner, step)
+
+
+def _lengths(lists: pa.Array) -> IntArray:
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _lists_of(lists: pa.Array, inner: pa.Array) -> pa.Array:
+    """Return lists with other elements, as many."""
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(_lengths(lists))])
+    return pa.LargeListArray.from_arrays(offsets, inner, mask=lists.is_null())
+
+
+def _elements(lists: pa.Array, inner: pa.Array, place: int) -> pa.Array:
+    """Return one element of each list, null where there is none; `inner` has all of them."""
+    lengths = _lengths(lists)
+    within = lengths + place if place < 0 else np.full_like(lengths, place)
+    is_there = (within >= 0) & (within < lengths)
+    places = pa.array(np.cumsum(lengths) - lengths + within, mask=~is_there)
+    # Arrow cannot take from views.
+    return without_views(pa.table([inner], [""])).column(0).chunk(0).take(places)
+
+
+def _as_texts(array: pa.Array) -> pa.Array:
+    """Return values as texts or lists of texts if they are such in another form."""
+    kind = array.type
+    if kind in _BYTES:
+        return array.cast(_BYTES[kind], safe=False)  # readers of texts find what is not UTF-8
+    if isinstance(array, pa.ExtensionArray) and is_text(kind.storage_type):
+        return array.storage
+    if isinstance(array, pa.DictionaryArray) and kind.value_type in _BYTES:
+        return pa.DictionaryArray.from_arrays(array.indices, _as_texts(array.dictionary))
+    if is_parts(kind):
+        return _joined(array)
+    if isinstance(kind, _LISTS):
+        inner = _type(kind.value_type, ())
+        if is_text(inner) and not _is_plain(kind, inner):
+            return _lists_of(array, _as_texts(array.flatten()))
+    return array
+
+
+def _is_plain(kind: pa.DataType, inner: pa.DataType) -> bool:
+    is_view = isinstance(kind, pa.ListViewType | pa.LargeListViewType)
+    return inner == kind.value_type and not is_view
+
+
+def _joined(messages: pa.Array) -> pa.Array:
+    """Return the text of messages in parts; null where no part is text."""
+    parts = messages.flatten()
+    kinds, texts = (
+        pc.struct_field(parts, [name]).cast(pa.large_string()) for name in ("type", "text")
+    )
+    is_there = pc.and_(pc.is_in(kinds, TEXT_PARTS), texts.is_valid())
+    before = np.concatenate([[0], np.cumsum(is_there.to_numpy(zero_copy_only=False))])
+    ends = np.concatenate([[0], np.cumsum(_lengths(messages))])
+    offsets = before[ends].astype(np.int64)
+    has_none = pa.array(np.diff(offsets) == 0)
+    lists = pa.LargeListArray.from_arrays(offsets, texts.filter(is_there), mask=has_none)
+    return pc.binary_join(lists, pa.scalar("", pa.large_string()))

@@ -1,0 +1,208 @@
+"""Paths into structs and lists, and all the forms in which a column holds texts."""
+
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, strategies as st
+
+from bertscore_beam import dump
+from bertscore_beam.dump import paths
+from bertscore_core.errors import InputError
+
+TEXTS = st.none() | st.text(max_size=2)
+MESSAGES = st.none() | st.fixed_dictionaries({"content": TEXTS})
+GROUPS = st.none() | st.lists(MESSAGES, max_size=3)
+ROWS = st.lists(st.none() | st.fixed_dictionaries({"m": GROUPS}), max_size=8)
+MESSAGE = pa.struct([("content", pa.string())])
+KINDS = [
+    lambda of: pa.list_(of),
+    lambda of: pa.large_list(of),
+    lambda of: pa.list_view(of),
+    lambda of: pa.large_list_view(of),
+]
+
+
+def content(message):
+    return None if message is None else message["content"]
+
+
+def element(group, place):
+    return None if group is None or not -len(group) <= place < len(group) else group[place]
+
+
+@given(rows=ROWS, kind=st.sampled_from(KINDS), place=st.integers(-3, 3), cut=st.integers(0, 3))
+def test_a_number_is_an_element_and_a_name_a_field_of_each(rows, kind, place, cut):
+    filler = [{"m": [{"content": "cut off"}] * 2}] * cut
+    column = pa.array(filler + rows, pa.struct([("m", kind(MESSAGE))]))
+    table = pa.table({"r": pa.chunked_array([column[: cut + 1], column[cut + 1 :]])}).slice(cut)
+    groups = [None if row is None else row["m"] for row in rows]
+    one = [content(element(group, place)) for group in groups]
+    for name in (f"r.m[{place}].content", f"r.m.{place}.content"):
+        assert dump.column_of(table, name).to_pylist() == one
+        assert paths.type_at(table.schema, name) == pa.string()
+    each = [None if group is None else [*map(content, group)] for group in groups]
+    assert dump.column_of(table, "r.m.content").to_pylist() == each
+    assert dump.is_list(dump.column_of(table, "r.m.content").type)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a[0]", "column"),
+        ("a.0", "field"),
+        ("b[1]", "y"),
+        ("b.-1", "z"),
+        ("c.0", ["each"]),
+        ("c[0].0", "each"),
+        ("d[1][0]", "v"),
+        ("d[-1]", ["v", "w"]),
+        ("e[0].e[0].f", "deep"),
+        ("e.e[0].f", ["deep"]),
+    ],
+)
+def test_a_field_of_that_name_comes_before_an_element(name, expected):
+    table = pa.table(
+        {
+            "a[0]": ["column"],
+            "a": [{"0": "field"}],
+            "b": [["x", "y", "z"]],
+            "c": [[{"0": "each"}]],
+            "d": [[["u"], ["v", "w"]]],
+            "e": [[{"e": [{"f": "deep"}]}]],
+        }
+    )
+    assert dump.column_of(table, name).to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("name", ["b.x", "b[x]", "b.", "b[0].", "b[0]x", "a.b", "", "b[", "b[]"])
+def test_other_paths_lead_nowhere(name):
+    table = pa.table({"a": ["x"], "b": [["x"]]})
+    assert not dump.has_column(table.schema, name)
+    with pytest.raises(KeyError):
+        dump.column_of(table, name)
+
+
+# --- Forms of texts ------------------------------------------------------------------------------
+
+VALUES = [b"a", None, "ü".encode(), b"\xff"]
+READ = ["a", None, "ü", dump.UnreadableText.INVALID_UTF8]
+JSON = pa.array(['"a"', None], pa.string())
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()], ids=str)
+def test_bytes_are_texts_and_a_row_that_is_not_utf8_is_rejected_alone(tmp_path, kind):
+    lists = pa.list_view if kind == pa.binary_view() else pa.list_
+    table = pa.table(
+        {
+            "text": pa.array(VALUES, kind),
+            "list": pa.array([[value] for value in VALUES], lists(kind)),
+            "word": pa.array(VALUES, kind).cast(pa.binary()).dictionary_encode(),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    for name in ("text", "word"):
+        dump.check_columns(table.schema, name, "list")
+        assert dump.texts_from_column(dump.column_of(table, name)) == READ
+        assert dump.values_as_text(dump.column_of(table, name)) == ["a", None, "ü", None]
+    read = dump.reference_texts(dump.column_of(table, "list"))
+    assert read == [[text] for text in READ]
+    assert dump.digest_columns(dump.column_of(table, "text")) == dump.digest_columns(table["text"])
+
+
+@pytest.mark.parametrize("kind", [pa.list_view(pa.string()), pa.large_list_view(pa.string_view())])
+def test_views_of_lists_and_json_columns_are_texts(tmp_path, kind):
+    lists = [["a", "b"], None]
+    json = pa.ExtensionArray.from_storage(pa.json_(), JSON)
+    pq.write_table(pa.table({"list": pa.array(lists, kind), "json": json}), tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.schema.types == [kind, pa.json_()]
+    dump.check_columns(table.schema, "json", "list")
+    assert dump.reference_texts(dump.column_of(table, "list")) == lists
+    assert dump.texts_from_column(dump.column_of(table, "json")) == JSON.to_pylist()
+    rows = dump.Rows(table, dump.TableFields(candidate_column="list", reference_column="json"))
+    assert dump.texts_from_column(dump.multiplied(rows).candidates) == ["a", "b", None]
+
+
+def test_a_message_in_parts_is_its_texts():
+    part = pa.struct([("type", pa.string()), ("text", pa.string()), ("image_url", pa.string())])
+    messages = [
+        [
+            {"type": "text", "text": "a "},
+            {"type": "image_url"},
+            {"type": "output_text", "text": "b"},
+        ],
+        [{"type": "image_url", "image_url": "x"}],
+        [{"type": "reasoning", "text": "hidden"}, {"type": "text", "text": None}],
+        [],
+        None,
+        [{"type": "text", "text": ""}],
+    ]
+    expected = ["a b", None, None, None, None, ""]
+    column = pa.array([[{"type": "text", "text": "cut"}], *messages], pa.list_(part)).slice(1)
+    table = pa.table({"content": column, "n": [[m, m] for m in messages]})
+    assert dump.column_of(table, "content").to_pylist() == expected
+    assert dump.column_of(table, "n").to_pylist() == [[text, text] for text in expected]
+    assert dump.column_of(table, "content.type").to_pylist()[0][1] == "image_url"
+
+
+# --- Hints --------------------------------------------------------------------------------------
+
+PART = pa.struct([("type", pa.string()), ("text", pa.string())])
+CHOICE = pa.struct(
+    [
+        ("index", pa.int64()),
+        ("logprobs", pa.struct([("content", pa.list_(pa.struct([("token", pa.int64())])))])),
+        ("message", pa.struct([("role", pa.string()), ("content", pa.string())])),
+    ]
+)
+SCHEMA = pa.schema(
+    [
+        ("custom_id", pa.int64()),
+        ("response", pa.struct([("body", pa.struct([("choices", pa.list_(CHOICE))]))])),
+        ("messages", pa.list_(pa.struct([("content", pa.list_(PART))]))),
+        ("resps", pa.list_(pa.list_(pa.string()))),
+        ("twice", pa.struct([("text", pa.string()), ("text", pa.string())])),
+        pa.field("late", pa.string(), metadata={"bertscore.json": "1"}),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("response.body.choices", "response.body.choices[0].message.content"),
+        ("response.body.choices.message", "response.body.choices.message.content"),
+        ("response.body.choices[0].mesage.content", "response.body.choices[0].message.content"),
+        ("response.body", "response.body.choices[0].message.content"),
+        ("messages", "messages[0].content"),
+        ("messages[-1]", "messages[-1].content"),
+        ("messages.-2", "messages.-2.content"),
+        ("resps", "resps[0]"),
+        ("message.content", "messages.content"),
+        ("twice", None),
+        ("twice.txt", None),
+        ("lat", None),
+        ("custom_i", None),
+        ("custom_id", None),
+    ],
+)
+def test_a_hint_never_leads_to_the_next_refusal(name, meant):
+    with pytest.raises(InputError) as refused:
+        dump.check_columns(SCHEMA, None, name)
+    hints = re.findall(r"'([^']+)'", str(refused.value).partition("Did you mean ")[2])
+    assert (hints[0] if hints else None) == meant
+    for hint in hints:
+        dump.check_columns(SCHEMA, None, hint)
+
+
+def test_hints_fit_what_the_column_is_for():
+    with pytest.raises(InputError, match=r"Did you mean 'resps\[0\]\[0\]'\?"):
+        dump.check_candidates(SCHEMA, ("resps", "custom_id"))
+    with pytest.raises(InputError, match=r"no idf-key column 'custom_ids'.*mean 'custom_id'\?"):
+        dump.check_choosing_columns(SCHEMA, {"custom_ids": "--idf-key"})
+    with pytest.raises(InputError) as refused:
+        dump.check_choosing_columns(SCHEMA, {"custom_ids": "--language-column"})
+    assert "Did you mean" not in str(refused.value)

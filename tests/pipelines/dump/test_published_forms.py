@@ -1,0 +1,211 @@
+"""Dumps of language models in the forms in which programs publish them, read without a script."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.json
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam import dump
+from bertscore_core.errors import InputError
+from tests.support.text_files import plan_text, to_jsonl, write_text
+
+
+def read(path, candidate, reference="ref"):
+    """Return the candidate, where it is from, the references and the reason of each row."""
+    fields = dump.TableFields(candidate_column=candidate, reference_column=reference)
+    plan = plan_text(path, path.parent / "out", fields=fields)
+    assert plan.about_rows >= plan.num_rows
+    found = []
+    for split in plan.splits:
+        one = dump.SplitReader([split]).read(split)
+        rows = dump.multiplied(dump.Rows(one.table, fields, one.lines))
+        texts, references = dump.texts_from_column(rows.candidates), rows.reference_texts
+        bad = [rows.unreadable.get(number) for number in range(len(rows))]
+        found += zip(texts, rows.origins, references, bad, strict=True)
+        if plan.about_rows == plan.num_rows:  # so the job expects
+            assert len(rows) == len(one.table)
+    return found
+
+
+def both_formats(folder, rows):
+    """Write rows as lines of JSON, and as Parquet with the types that Arrow finds in them."""
+    lines = write_text(folder / "a.jsonl", to_jsonl(rows))
+    pq.write_table(pyarrow.json.read_json(lines), folder / "b.parquet")
+    return lines, folder / "b.parquet"
+
+
+def answer(place, text):
+    """Return a choice of the Chat Completions API."""
+    message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+    return {"index": place, "message": message, "logprobs": None, "finish_reason": "stop"}
+
+
+def batch_line(number, texts, ref="r", **error):
+    """Return a line of the output file of OpenAI's Batch API and of vLLM's run_batch."""
+    body = {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": 1711652795,
+        "model": "gpt-4o-mini",
+        "choices": [answer(place, text) for place, text in enumerate(texts)],
+        "usage": {"prompt_tokens": 22, "completion_tokens": 2, "total_tokens": 24},
+        "system_fingerprint": "fp_123",
+    }
+    response = {"status_code": 200, "request_id": f"req_{number}", "body": body}
+    return {
+        "id": f"batch_req_{number}",
+        "custom_id": f"request-{number}",
+        "response": None if error else response,
+        "error": error or None,
+        "ref": ref,
+    }
+
+
+BATCH = [
+    batch_line(1, ["one", "uno"]),
+    batch_line(2, [None, "two"]),
+    batch_line(3, [], code="batch_expired", message="This request could not be executed."),
+]
+
+
+def test_batch_files_are_read_by_the_first_choice_or_by_all(tmp_path):
+    for path in both_formats(tmp_path, BATCH):
+        first = read(path, "response.body.choices[0].message.content")
+        assert [row[:2] for row in first] == [("one", None), (None, None), (None, None)]
+        every = read(path, "response.body.choices.message.content")
+        assert every == [
+            ("one", "0", ["r"], None),
+            ("uno", "1", ["r"], None),
+            (None, "0", ["r"], None),
+            ("two", "1", ["r"], None),
+            (None, None, ["r"], "no_candidates"),
+        ]
+
+
+def test_samples_are_repeated_with_the_whole_answer_beside_them(tmp_path):
+    path = both_formats(tmp_path, BATCH)[1]
+    fields = dump.TableFields(
+        candidate_column="response.body.choices.message.content", reference_column="ref"
+    )
+    table = pq.read_table(path)
+    rows = dump.multiplied(dump.Rows(table, fields))
+    assert rows.table.column_names == [
+        *table.column_names, dump.CANDIDATE, dump.CANDIDATE_FROM,
+    ]  # fmt: skip
+    assert rows.table.select(table.column_names).equals(table.take([0, 0, 1, 1, 2]))
+    read_again = dump.Rows(rows.table, fields)
+    assert read_again.candidates.to_pylist() == ["one", "uno", None, "two", None]
+
+
+def parts(*texts, image=None):
+    """Return the content of a message in parts, as the Chat Completions API takes it."""
+    image_part = {"type": "image_url", "image_url": {"url": image}}
+    texts = [{"type": "text", "text": text} for text in texts]
+    return [*texts, image_part] if image else texts
+
+
+def chat(user, last):
+    return {
+        "messages": [
+            {"role": "system", "content": "Be short."},
+            {"role": "user", "content": user},
+            {"role": "assistant", "content": last},
+        ],
+        "ref": "r",
+    }
+
+
+def test_the_last_message_of_a_chat_is_read_in_parts_or_not_in_any_order(tmp_path):
+    rows = [chat("hi", "plain"), chat(parts("a", image="x"), parts("in ", "parts")), chat("", None)]
+    texts = {0: "plain", 1: "in parts", 2: None}
+    for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        folder = tmp_path / "-".join(map(str, order))
+        path = write_text(folder / "a.jsonl", to_jsonl([rows[place] for place in order]))
+        found = read(path, "messages[-1].content")
+        assert [row[0] for row in found] == [texts[place] for place in order]
+        assert [row[3] for row in found] == [None] * 3
+    asked = read(path, "messages[-1].content", "messages[1].content")
+    assert [references for _, _, references, _ in asked] == [[""], ["hi"], ["a"]]
+
+
+def test_late_parts_are_read_and_other_values_reject_their_row_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("bertscore_beam.dump.text.to_parquet.SAMPLE_BYTES", 100)
+    rows = [*[chat("hi", "plain")] * 3, chat("hi", parts("late")), chat("hi", 5), chat("hi", [7])]
+    found = read(write_text(tmp_path / "a.jsonl", to_jsonl(rows)), "messages[-1].content")
+    assert [row[0] for row in found] == ["plain"] * 3 + ["late", None, None]
+    assert [row[3] for row in found] == [None] * 4 + ["type_drift"] * 2
+
+
+def test_parts_elsewhere_are_kept_as_before(tmp_path):
+    rows = [chat("hi", "a") | {"other": "x"}, chat("hi", "b") | {"other": parts("y")}]
+    path = write_text(tmp_path / "a.jsonl", to_jsonl(rows))
+    fields = dump.TableFields(candidate_column="messages[-1].content", reference_column="ref")
+    plan = plan_text(path, tmp_path / "out", fields=fields)
+    table = dump.read_split(plan.splits[0])
+    assert json.loads(table["other"][1].as_py()) == parts("y")
+
+
+SAMPLE = {
+    "doc_id": 0,
+    "doc": {"question": "q", "answer": "a"},
+    "target": "gold",
+    "arguments": {"gen_args_0": {"arg_0": "prompt", "arg_1": {"until": ["\n"], "do_sample": True}}},
+    "resps": [["s1", "s2"]],
+    "filtered_resps": ["s1"],
+    "filter": "none",
+    "metrics": ["exact_match"],
+    "doc_hash": "d",
+    "prompt_hash": "p",
+    "target_hash": "t",
+    "exact_match": 0.0,
+}
+
+
+def test_samples_of_lm_eval_are_read_by_response_or_by_all(tmp_path):
+    for path in both_formats(tmp_path, [SAMPLE]):
+        for name in ("filtered_resps[0]", "resps[0][0]", "resps.0.0"):
+            assert read(path, name, "target") == [("s1", None, ["gold"], None)]
+        every = [("s1", "0", ["gold"], None), ("s2", "1", ["gold"], None)]
+        assert read(path, "resps[0]", "target") == every
+        assert read(path, "filtered_resps", "target") == every[:1]
+        with pytest.raises(InputError, match=r"'resps' holds no texts.*Did you mean 'resps\[0\]'"):
+            read(path, "resps", "target")
+
+
+ANSWERS = [{"text": "a", "answer_start": 1}, {"text": "b", "answer_start": 5}]
+
+
+def test_answers_of_squad_are_references_in_both_published_forms(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    text, start = datasets.Value("string"), datasets.Value("int32")
+    forms = {
+        "squad": {"text": ["a", "b"], "answer_start": [1, 5]},  # as the Hub has it
+        "original": ANSWERS,  # as its authors publish it
+    }
+    kinds = {
+        "squad": datasets.Sequence({"text": text, "answer_start": start}),
+        "original": datasets.List({"text": text, "answer_start": start}),
+    }
+    for name, answers in forms.items():
+        features = datasets.Features({"id": text, "guess": text, "answers": kinds[name]})
+        rows = datasets.Dataset.from_list([{"id": "1", "guess": "g", "answers": answers}], features)
+        folder = tmp_path / name
+        folder.mkdir()
+        rows.to_parquet(folder / "a.parquet")
+        rows.to_json(folder / "a.jsonl")
+        for suffix in ("parquet", "jsonl"):
+            found = read(folder / f"a.{suffix}", "guess", "answers.text")
+            assert found == [("g", None, ["a", "b"], None)]
+
+
+def test_a_file_of_json_without_rows_has_the_columns_of_the_paths(tmp_path):
+    path = write_text(tmp_path / "a.jsonl", b"\n")
+    fields = dump.TableFields(
+        candidate_column="messages[-1].content", reference_column="messages.0.ref.text"
+    )
+    plan = plan_text(path, tmp_path / "out", fields=fields)
+    schema = dump.read_split(plan.splits[0]).schema
+    message = pa.struct([("content", pa.string()), ("ref", pa.struct([("text", pa.string())]))])
+    assert schema.field("messages").type == pa.list_(message)
