@@ -27,13 +27,14 @@ from .errors import (
     UnknownLanguageError as UnknownLanguageError,
     UnknownModelError as UnknownModelError,
 )
-from .explanations import Explanation as Explanation, explain as explain
+from .explanations.explanation import Explanation as Explanation, explain as explain
+from .explanations.explanation_picture import picture as picture
 from .idf import (
     DocumentFrequencies as DocumentFrequencies,
     IdfTable as IdfTable,
     TokenWeights as TokenWeights,
 )
-from .match import PairScores as PairScores, greedy_match as greedy_match
+from .match.matching import PairScores as PairScores, greedy_match as greedy_match
 from .registry import (
     EMBEDDED_MODEL as EMBEDDED_MODEL,
     ModelSpec as ModelSpec,
@@ -45,12 +46,14 @@ from .registry import (
 from .scorer import BertScorer as BertScorer
 from .scorer_config import ScorerConfig as ScorerConfig
 from .signature import Signature as Signature
-from .stats import (
-    Moments as Moments,
-    PairedResult as PairedResult,
-    Scores as Scores,
-    ScoreSummary as ScoreSummary,
-    compare_paired as compare_paired,
+from .stats.agreement import (
+    auc as auc,
+    kendall as kendall,
+    pearson as pearson,
+    spearman as spearman,
 )
-from .tokenizer import TextTokenizer as TextTokenizer, load_tokenizer as load_tokenizer
+from .stats.moments import Moments as Moments
+from .stats.paired import PairedResult as PairedResult, compare_paired as compare_paired
+from .stats.scores import Scores as Scores, ScoreSummary as ScoreSummary
+from .tokenizer.tokenization import TextTokenizer as TextTokenizer, load_tokenizer as load_tokenizer
 from .tokens import TokenizedTexts as TokenizedTexts, plan_batches as plan_batches

@@ -6,13 +6,26 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bertscore_core import model
 from bertscore_core.baseline import Baseline, find_baseline, read_baseline
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
+from bertscore_core.model.architectures import read_architecture
+from bertscore_core.model.device import Budget
+from bertscore_core.model.encoder import (
+    EncoderOptions,
+    check_openvino,
+    choose_backend,
+    choose_dtype,
+    device_kind,
+    resolve_device,
+)
+from bertscore_core.model.layers import check_layer
+from bertscore_core.model.openvino_runtime import openvino_version
+from bertscore_core.model.packing import can_pack
+from bertscore_core.model.resolve import ModelFiles, resolve_model
 from bertscore_core.scorer_config import MaxLength, ScorerConfig, model_part
 from bertscore_core.signature import ANY_BATCH, Signature
-from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
+from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +45,7 @@ class Settings:
     """
 
     config: ScorerConfig
-    files: model.ModelFiles
+    files: ModelFiles
     tokenizer: TextTokenizer
     num_layers: int
     baseline: Baseline | None
@@ -41,17 +54,17 @@ class Settings:
     packs: bool
 
     @property
-    def encoder_options(self) -> model.EncoderOptions:
+    def encoder_options(self) -> EncoderOptions:
         """How the encoder is to be loaded."""
-        asked = {f.name: getattr(self.config, f.name, None) for f in fields(model.EncoderOptions)}
+        asked = {f.name: getattr(self.config, f.name, None) for f in fields(EncoderOptions)}
         decided = {name: getattr(self, name) for name in ("num_layers", "backend", "packs")}
         longest = self.tokenizer.longest_input
-        return model.EncoderOptions(**{**asked, **decided, "max_length": longest})
+        return EncoderOptions(**{**asked, **decided, "max_length": longest})
 
-    def budget(self) -> model.Budget:
+    def budget(self) -> Budget:
         """Return the initial memory bounds. A scorer lowers its own if memory is too small."""
-        return model.Budget.for_device(
-            model.device_kind(self.config.device),
+        return Budget.for_device(
+            device_kind(self.config.device),
             self.config.max_batch_tokens,
             hidden_size=self.hidden_size,
         )
@@ -69,7 +82,7 @@ class Settings:
     @property
     def backend_version(self) -> str:
         """What runs the encoder, with its version unless the signature has a field for it."""
-        return self.backend if self.backend == "torch" else f"openvino-{model.openvino_version()}"
+        return self.backend if self.backend == "torch" else f"openvino-{openvino_version()}"
 
     def signature(self, idf: IdfTable | None = None) -> Signature:
         """Return the signature of scores made with these settings. Reads the weight files."""
@@ -113,7 +126,7 @@ def settle(config: ScorerConfig) -> Settings:
     """
     files = _settle_files(config)
     config = _with_dtype(config, files)
-    architecture = model.read_architecture(files, trust_remote_code=config.trust_remote_code)
+    architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
     backend = _settle_backend(config, files, tokenizer)
@@ -142,10 +155,10 @@ def share_model(settings: Settings, config: ScorerConfig) -> Settings:
     return _with_baseline(settings, config)
 
 
-def _with_dtype(config: ScorerConfig, files: model.ModelFiles) -> ScorerConfig:
+def _with_dtype(config: ScorerConfig, files: ModelFiles) -> ScorerConfig:
     if config.dtype != "auto":
         return config
-    return replace(config, dtype=model.choose_dtype(files.model_type, config.device))
+    return replace(config, dtype=choose_dtype(files.model_type, config.device))
 
 
 def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
@@ -162,19 +175,19 @@ def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:
     """Find and check the tokenizer alone. Counting idf needs no layer and no backend."""
     files = _settle_files(config)
-    model.read_architecture(files, trust_remote_code=config.trust_remote_code)
+    read_architecture(files, trust_remote_code=config.trust_remote_code)
     return _settle_tokenizer(config, files)
 
 
-def _settle_files(config: ScorerConfig) -> model.ModelFiles:
-    return model.resolve_model(
+def _settle_files(config: ScorerConfig) -> ModelFiles:
+    return resolve_model(
         config.model_name,
         revision=config.revision,
         allow_pickle_weights=config.allow_pickle_weights,
     )
 
 
-def _settle_tokenizer(config: ScorerConfig, files: model.ModelFiles) -> TextTokenizer:
+def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
     _check_positions(config.max_length, files)
     return load_tokenizer(
         files,
@@ -186,28 +199,28 @@ def _settle_tokenizer(config: ScorerConfig, files: model.ModelFiles) -> TextToke
     )
 
 
-def _settle_backend(config: ScorerConfig, files: model.ModelFiles, tokenizer: TextTokenizer) -> str:
+def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextTokenizer) -> str:
     if config.backend == "auto":
-        return model.choose_backend(files, config, tokenizer.longest_input)
+        return choose_backend(files, config, tokenizer.longest_input)
     if config.backend == "openvino":
-        model.check_openvino(config.dtype, model.resolve_device(config.device))
+        check_openvino(config.dtype, resolve_device(config.device))
     return config.backend
 
 
 def _settle_packing(
-    config: ScorerConfig, files: model.ModelFiles, architecture: Any, backend: str
+    config: ScorerConfig, files: ModelFiles, architecture: Any, backend: str
 ) -> bool:
     # Not on a CPU: with torch it took 5% longer there.
     own_code = config.trust_remote_code and "auto_map" in files.config
     return (
         backend == "torch"
         and config.attention == "auto"
-        and model.device_kind(config.device).type == "cuda"
-        and model.can_pack(architecture, own_code=own_code)
+        and device_kind(config.device).type == "cuda"
+        and can_pack(architecture, own_code=own_code)
     )
 
 
-def _settle_baseline(config: ScorerConfig, files: model.ModelFiles) -> Baseline | None:
+def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None:
     if not config.rescale:
         return None
     if isinstance(config.baseline, Baseline):
@@ -232,7 +245,7 @@ def _settle_baseline(config: ScorerConfig, files: model.ModelFiles) -> Baseline 
 # Checks of what is asked for against what a model has: positions and layers.
 
 
-def _check_positions(max_length: MaxLength, files: model.ModelFiles) -> None:
+def _check_positions(max_length: MaxLength, files: ModelFiles) -> None:
     # Else the encoder would fail at the first long text, perhaps hours into a run.
     positions = files.positions
     if positions is None:
@@ -251,11 +264,11 @@ def _check_positions(max_length: MaxLength, files: model.ModelFiles) -> None:
         )
 
 
-def _settle_layer(num_layers: int | None, files: model.ModelFiles, *, all_layers: bool) -> int:
+def _settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool) -> int:
     known = files.spec.num_layers if files.spec is not None else None
     num_layers = known if num_layers is None else num_layers
     if num_layers is not None:
-        model.check_layer(num_layers, files.depth, files.name)
+        check_layer(num_layers, files.depth, files.name)
         return num_layers
     if all_layers:
         return files.depth

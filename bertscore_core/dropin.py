@@ -25,7 +25,8 @@ from torch import Tensor
 
 from bertscore_core import registry
 from bertscore_core.errors import ConfigError
-from bertscore_core.explanations import check_matplotlib, draw, explain_weighted
+from bertscore_core.explanations.explanation import explain_weighted
+from bertscore_core.explanations.explanation_picture import check_matplotlib, draw
 from bertscore_core.idf import TokenWeights
 from bertscore_core.scorer import (
     BertScorer,

@@ -13,24 +13,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bertscore_core import match, tokens
+from bertscore_core import tokens
 from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.model import (
-    Budget,
-    DeviceQueue,
-    Encoder,
-    load_encoder,
-    noticing_a_lost_device,
-    set_threads,
-    undisturbed,
-)
+from bertscore_core.match.embedding import EmbeddedTexts, Engine, embed, plan_embedding
+from bertscore_core.match.kernel import score_pairs
+from bertscore_core.model.device import Budget, DeviceQueue, noticing_a_lost_device
+from bertscore_core.model.encoder import Encoder, load_encoder
+from bertscore_core.model.switches import set_threads, undisturbed
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
-from bertscore_core.stats import Scores, caveat_words, caveats_of_values
-from bertscore_core.tokenizer import TextTokenizer, is_encodable
+from bertscore_core.stats.caveats import caveat_words, caveats_of_values
+from bertscore_core.stats.scores import Scores
+from bertscore_core.tokenizer.tokenization import TextTokenizer, is_encodable
 
 logger = logging.getLogger(__name__)
 
@@ -553,7 +550,7 @@ class BertScorer:
         work.planned_tokens += self._planned_tokens(wanted)
         with noticing_a_lost_device(), self.computing():
             score_all = partial(
-                match.score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
+                score_pairs, self._engine, weightings=weightings, work=work, optimal=optimal
             )
             # Of texts that are compared with each other, each pair is there twice.
             halve = self.config.references == "mean"
@@ -568,16 +565,16 @@ class BertScorer:
 
     def embed(
         self, texts: tokens.TokenizedTexts, needed: tokens.IntArray, weights: TokenWeights
-    ) -> match.EmbeddedTexts:
+    ) -> EmbeddedTexts:
         """Return the unit-length embeddings, as they are matched, of the texts `needed`."""
         engine, work = self._engine, tokens.Work()
-        plan = match.plan_embedding(engine, texts, needed, [weights])
+        plan = plan_embedding(engine, texts, needed, [weights])
         with noticing_a_lost_device(), self.computing(), self.queue.turn(work):
-            return match.embed(engine, plan, work)
+            return embed(engine, plan, work)
 
     @property
-    def _engine(self) -> match.Engine:
-        return match.Engine(
+    def _engine(self) -> Engine:
+        return Engine(
             encoder=self.encoder,
             queue=self.queue,
             budget=self._budget,

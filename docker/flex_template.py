@@ -12,7 +12,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.options import ACCELERATOR, DEVICE, Option, ScoreOptions, declared, summary_of
+from bertscore_beam.options.declare import Option, declared, summary_of
+from bertscore_beam.options.score_options import ACCELERATOR, DEVICE, ScoreOptions
 
 TEMPLATE = Path(__file__).parent / "flex" / "score.json"
 

@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(layers)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    from bertscore_core.model import CACHE_VARIABLE
+    from bertscore_core.model.kept_encoders import CACHE_VARIABLE
 
     if CACHE_VARIABLE not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="bertscore-tests-")
@@ -100,7 +100,7 @@ def one_worker_runs_here() -> Iterator[None]:
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let jobs with one worker run their steps in a child, as commands do."""
-    from bertscore_beam.run import has_accelerator
+    from bertscore_beam.run.pool import has_accelerator
 
     monkeypatch.setattr("bertscore_beam.run.runner._RESTARTS", 1)
     monkeypatch.setattr("bertscore_beam.run.runner.has_accelerator", has_accelerator)

@@ -34,9 +34,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.records import IDF_FILE, PACKS_FOLDER, REJECTS_FOLDER
-from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
-from bertscore_beam.score import PLANS_FOLDER
+from bertscore_beam.records.records import IDF_FILE, PACKS_FOLDER
+from bertscore_beam.records.rejects import REJECTS_FOLDER
+from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.score.prepare import PLANS_FOLDER
 from bertscore_core.baseline import Baseline, format_baseline
 from tests.support import processes
 from tests.support.dumps import pair_rows

@@ -8,12 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline import read_table
-from bertscore_beam.dump import columns, plan_from_bytes
-from bertscore_beam.files import with_digest
-from bertscore_beam.idf import IdfTables, count_from_bytes
-from bertscore_beam.records import record_from_json
-from bertscore_beam.run import RUN_FILE, Holder, OutputFolder, check_stands_alone, read_run
+from bertscore_beam.baseline.table_difference import read_table
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.files.checked import with_digest
+from bertscore_beam.idf.counts import count_from_bytes
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.records.record import record_from_json
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, check_stands_alone, read_run
+from bertscore_beam.run.lock import Holder
 from bertscore_core import (
     ConfigError,
     IdfError,
@@ -25,7 +28,7 @@ from bertscore_core import (
 )
 from bertscore_core.baseline import read_made_with
 from bertscore_core.errors import load_json
-from bertscore_core.model import read_json, resolve_model
+from bertscore_core.model.resolve import read_json, resolve_model
 from bertscore_core.registry import parse_layers
 
 DEEP = b"[" * 200_000

@@ -19,7 +19,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bertscore_beam.cli import main
-from bertscore_beam.options import ScoreOptions, declared, split_arguments
+from bertscore_beam.options.declare import declared
+from bertscore_beam.options.flags import split_arguments
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core.model import resolve
 from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
 

@@ -16,10 +16,13 @@ from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentP
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import named
-from bertscore_beam.crawl import known_languages
-from bertscore_beam.dump import METRIC_COLUMNS, OUTPUT_COLUMNS, FileReason, Reason
-from bertscore_beam.options import declared, flags, run_options
-from bertscore_beam.records import UNREADABLE_ROWS
+from bertscore_beam.crawl.languages import known_languages
+from bertscore_beam.dump.columns import METRIC_COLUMNS, OUTPUT_COLUMNS
+from bertscore_beam.dump.plan import FileReason
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.options import flags, run_options
+from bertscore_beam.options.declare import declared
+from bertscore_beam.records.rejects import UNREADABLE_ROWS
 from bertscore_core import Signature
 from tests.benchmarks.__main__ import CASES
 

@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import EarlierRun, read_index, rows_file, rows_from_bytes
-from bertscore_beam.run import OutputFolder
-from bertscore_core.stats import NOT_COUNTED
+from bertscore_beam.records.index import read_index
+from bertscore_beam.records.lookup import EarlierRun
+from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.stats.score_statistics import NOT_COUNTED
 
 EARLIER = Path(__file__).parent / "earlier"
 PARTS = [f"news.parquet/part-{row:012}.parquet" for row in (0, 3)]

@@ -15,7 +15,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bertscore_beam.options import ScoreOptions, load_yaml
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.options.values import load_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"

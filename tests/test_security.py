@@ -25,9 +25,11 @@ from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import input_names, part_name
-from bertscore_beam.files import HIDDEN_PREFIXES, join
-from bertscore_beam.options import load_yaml
+from bertscore_beam.dump.inputs import input_names
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.files.listing import HIDDEN_PREFIXES
+from bertscore_beam.files.paths import join
+from bertscore_beam.options.values import load_yaml
 from bertscore_core import BertScorer, ConfigError, IdfError, IdfTable, ModelLoadError, ScorerConfig
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.s3 import over_http, s3_bucket

@@ -1,5 +1,11 @@
 """Why a pair scores what it scores: token by token, as data, page and picture."""
 
-import lazy_loader
+from typing import Any
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from bertscore_core.moved import moved_name
+
+_MOVED = {"picture": "explanation_picture"}
+
+
+def __getattr__(name: str) -> Any:
+    return moved_name(__name__, name, _MOVED)

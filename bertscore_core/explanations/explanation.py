@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from bertscore_core.errors import ConfigError, InputError, escape_text
 from bertscore_core.idf import IdfTable, TokenWeights
-from bertscore_core.match import EmbeddedTexts
+from bertscore_core.match.embedding import EmbeddedTexts
 from bertscore_core.scorer import BertScorer, as_list
-from bertscore_core.stats import Scores
-from bertscore_core.tokenizer import readable_tokens
+from bertscore_core.stats.scores import Scores
+from bertscore_core.tokenizer.tokenization import readable_tokens
 from bertscore_core.tokens import FloatArray, IntArray, TokenizedPairs, Windows
 
 MOST_SIMILARITIES = 1 << 24

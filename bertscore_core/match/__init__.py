@@ -1,5 +1,1 @@
 """Embeddings and their matching: what the scoring kernel does with a batch."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,7 +18,9 @@ from torch import Tensor
 
 from bertscore_core import tokens
 from bertscore_core.idf import TokenWeights
-from bertscore_core.model import Begun, Budget, DeviceQueue, Encoder, PackedBatch, Result, attempt
+from bertscore_core.model.device import Begun, Budget, DeviceQueue, Result, attempt
+from bertscore_core.model.encoder import Encoder
+from bertscore_core.model.packing import PackedBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from torch import Tensor
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.match import embedding, matching
-from bertscore_core.model import Budget, DeviceQueue, Encoder, Fetched, attempt, is_device_lost
+from bertscore_core.model.device import Budget, DeviceQueue, Fetched, attempt, is_device_lost
+from bertscore_core.model.encoder import Encoder
 from bertscore_core.tokens import FloatArray, IntArray, TextPairs, Work, plan_batches
 
 logger = logging.getLogger(__name__)

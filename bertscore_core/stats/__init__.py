@@ -1,5 +1,11 @@
 """Statistics of scores: sums that merge, errors, intervals, comparisons, agreement with people."""
 
-import lazy_loader
+from typing import Any
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from bertscore_core.moved import moved_name
+
+_MOVED = dict.fromkeys(("auc", "kendall", "pearson", "spearman"), "agreement")
+
+
+def __getattr__(name: str) -> Any:
+    return moved_name(__name__, name, _MOVED)

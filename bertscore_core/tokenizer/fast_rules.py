@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from bertscore_core.errors import ConfigError
-from bertscore_core.model import read_json
+from bertscore_core.model.resolve import read_json
 from bertscore_core.tokenizer import legacy_rules, sentencepiece_rules
 
 # Part of every fingerprint. Raise it if a rule changes in a way that the backend does not show.

@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenizers import AddedToken, models
 
-from bertscore_core.model import read_json
+from bertscore_core.model.resolve import read_json
 
 # The added tokens: a text is split at them before anything else.
 #

@@ -16,7 +16,7 @@ import numpy as np
 from transformers import AutoTokenizer
 
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
-from bertscore_core.model import ModelFiles, read_json
+from bertscore_core.model.resolve import ModelFiles, read_json
 from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
 from bertscore_core.tokenizer.legacy_rules import LegacyRule, apply_legacy_rule

@@ -1,7 +1,6 @@
-from .pairs import (
-    BertScoreModelHandler as BertScoreModelHandler,
-    ByLanguage as ByLanguage,
-    PairScore as PairScore,
-    ScoreBatches as ScoreBatches,
-    ScorePairs as ScorePairs,
-)
+from .compare.compare import compare_runs as compare_runs
+from .compare.compare_options import CompareOptions as CompareOptions
+from .pairs.batches import ScoreBatches as ScoreBatches
+from .pairs.handler import BertScoreModelHandler as BertScoreModelHandler, PairScore as PairScore
+from .pairs.pair_settings import ByLanguage as ByLanguage
+from .pairs.transform import ScorePairs as ScorePairs

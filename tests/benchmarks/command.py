@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.records import read_records
-from bertscore_beam.run import OutputFolder
+from bertscore_beam.records.records import read_records
+from bertscore_beam.run.folder import OutputFolder
 from tests.benchmarks.harness import Recorder, interleave, run_command
 from tests.benchmarks.models import prepare
 from tests.benchmarks.texts import Pairs, mixed

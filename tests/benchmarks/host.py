@@ -18,6 +18,8 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam import dump
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.run.child import SWITCH_SECONDS
 from bertscore_beam.score import rows as score_rows
 from bertscore_beam.score.steps import SplitScorer
@@ -71,9 +73,9 @@ CASES = {
 }
 
 STEPS: dict[str, Sequence[tuple[Any, str]]] = {
-    "read": [(dump.SplitReader, "read")],
+    "read": [(SplitReader, "read")],
     "texts": [(score_rows.PairTexts, "of_rows")],
-    "digest": [(dump, "digest_texts"), (dump.RowDigests, "of")],
+    "digest": [(dump, "digest_texts"), (RowDigests, "of")],
     "tokenise": [(scorer.BertScorer, "tokenize")],
     "plan": [(embedding, "plan_embedding")],
     "launch": [(kernel, "_queue_block")],

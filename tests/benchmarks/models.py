@@ -16,7 +16,7 @@ from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 from tests.benchmarks.harness import Shape
 from tests.benchmarks.texts import WORDS
 from tests.support.tiny_tokenizers import write_bpe, write_json

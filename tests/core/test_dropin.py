@@ -14,7 +14,7 @@ import torch
 import bertscore_core
 import bertscore_core.dropin as ours
 from bertscore_core import BaselineNotFoundError, ConfigError, InputError, UnknownLanguageError
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 from tests.support.encoders import cache_model
 from tests.support.tolerances import PARITY_ATOL
 

@@ -15,9 +15,12 @@ import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.match import Engine, score_pairs
-from bertscore_core.model import Budget, DeviceQueue, EncoderOptions, resolve_model
-from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
+from bertscore_core.match.embedding import Engine
+from bertscore_core.match.kernel import score_pairs
+from bertscore_core.model.device import Budget, DeviceQueue
+from bertscore_core.model.encoder import EncoderOptions
+from bertscore_core.model.resolve import resolve_model
+from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TextPairs, TokenizedTexts, Work
 from tests.golden import texts
 from tests.support.encoders import shared_encoder

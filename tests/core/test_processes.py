@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bertscore_core import BERTScorer, BertScorer, ConfigError, ScorerConfig
-from bertscore_core.model import load_encoder, resolve_device
+from bertscore_core.model.encoder import load_encoder, resolve_device
 from tests.core.conftest import write_table
 
 pytestmark = pytest.mark.model

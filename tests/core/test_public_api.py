@@ -1,6 +1,9 @@
 """What is public stays public: a change of this list is a change of the interface."""
 
 import inspect
+from importlib import import_module
+
+import pytest
 
 import bertscore_core
 
@@ -9,15 +12,26 @@ BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError 
 DeviceMemoryError DocumentFrequencies EMBEDDED_MODEL Explanation IdfError IdfTable InputError
 ModelLoadError ModelSpec Moments PairScores PairedResult ScoreSummary ScorerConfig Scores Settings
 Signature SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError
-UnknownModelError baseline_path choose_table compare_paired explain find_baseline format_baseline
-get_model_spec greedy_match known_languages known_models load_tokenizer model_for_language
-parse_baseline plan_batches published_baselines replace_bert_score rescale score settle
+UnknownModelError auc baseline_path choose_table compare_paired explain find_baseline
+format_baseline get_model_spec greedy_match kendall known_languages known_models load_tokenizer
+model_for_language parse_baseline pearson picture plan_batches published_baselines
+replace_bert_score rescale score settle spearman
 """
 
 
 def test_public_names_are_frozen():
     assert sorted(bertscore_core.__all__) == sorted(PUBLIC.split())
     assert all(hasattr(bertscore_core, name) for name in bertscore_core.__all__)
+
+
+@pytest.mark.parametrize("place", ["stats.kendall", "explanations.picture"])
+def test_names_of_version_0_2_warn_where_they_were(place):
+    package, _, name = place.partition(".")
+    with pytest.warns(DeprecationWarning, match=f"import {name} from bertscore_core"):
+        found = getattr(import_module(f"bertscore_core.{package}"), name)
+    assert found is getattr(bertscore_core, name)
+    with pytest.raises(AttributeError, match="has no attribute 'no_name'"):
+        import_module(f"bertscore_core.{package}").no_name  # noqa: B018
 
 
 def test_everything_public_is_documented():

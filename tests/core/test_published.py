@@ -15,7 +15,7 @@ import pytest
 
 from bertscore_core import BertScorer, ScorerConfig, UnknownModelError
 from bertscore_core.baseline import find_baseline, rescale
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 
 MODEL, LAYER = "roberta-large", 17
 WITHIN = 1e-5

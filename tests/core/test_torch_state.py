@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from bertscore_core import BERTScorer, BertScorer, ScorerConfig, explain
-from bertscore_core.model import exact_products, load_encoder
+from bertscore_core.model.encoder import load_encoder
+from bertscore_core.model.switches import exact_products
 
 pytestmark = pytest.mark.model
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bertscore_core import BERTScorer, BertScorer, ScorerConfig
-from bertscore_core.model import resolve_model
-from bertscore_core.stats import NOT_COUNTED, UnknownTokens
-from bertscore_core.tokenizer import load_tokenizer
+from bertscore_core.model.resolve import resolve_model
+from bertscore_core.stats.score_statistics import NOT_COUNTED, UnknownTokens
+from bertscore_core.tokenizer.tokenization import load_tokenizer
 from tests.support.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.model

@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from bertscore_beam import dump
+from bertscore_beam.dump.parquet import UNREADABLE, write_part
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.texts import reference_texts, texts_from_column
 from bertscore_core import InputError
 from tests.support.hostile import not_utf8
 from tests.support.tables import plan_pairs
@@ -66,15 +68,15 @@ def read_everything(data):
         outcome = "read"
         for split in plan.splits:
             try:
-                table = dump.read_split(split)
-            except dump.UNREADABLE as error:
+                table = read_split(split)
+            except UNREADABLE as error:
                 check_message(str(error), "x.parquet")
                 outcome = "damaged"
                 continue
             assert table.num_rows == split.num_rows
-            assert len(dump.texts_from_column(table["candidate"])) == split.num_rows
-            assert len(dump.reference_texts(table["reference"])) == split.num_rows
-            dump.write_part(table)
+            assert len(texts_from_column(table["candidate"])) == split.num_rows
+            assert len(reference_texts(table["reference"])) == split.num_rows
+            write_part(table)
         return outcome
 
 

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from bertscore_beam.dump import SCORES, Reason
+from bertscore_beam.dump.columns import SCORES
+from bertscore_beam.dump.reasons import Reason
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.scoring import score_all_rows
 from tests.support.tables import PAIRS

@@ -13,10 +13,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam import score
-from bertscore_beam.dump import OUTPUT_COLUMNS, RowDigests, Rows, Split, TableFields
-from bertscore_beam.records import job_identity
-from bertscore_beam.run import Runner, identity_digest
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS, TableFields
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.records.resume import job_identity
+from bertscore_beam.run.folder import identity_digest
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
+from bertscore_beam.score.prepare import PLANS_FOLDER, ScorePlan, plan_score
+from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.steps import SplitScorer
 from bertscore_core.tokens import Work
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.jobs import job_options
@@ -71,7 +78,7 @@ def _temporary_folder() -> Path:
 
 
 @cache
-def _planned(command: Command) -> score.ScorePlan:
+def _planned(command: Command) -> ScorePlan:
     chosen = job_options(
         _dump(command.version),
         Path(tempfile.gettempdir(), "bertscore-simulation", "out"),
@@ -81,16 +88,16 @@ def _planned(command: Command) -> score.ScorePlan:
         backend="torch",
         overwrite=command.overwrite,
     )
-    return score.plan_score(chosen, Runner.of(chosen))
+    return plan_score(chosen, Runner.of(chosen))
 
 
-def planned(command: Command, output: str) -> score.ScorePlan:
+def planned(command: Command, output: str) -> ScorePlan:
     """Return the checked plan of a command, for an output folder."""
     made = _planned(command)
     options = replace(made.options, output=output)
     # Its own name depends on where the input lies, and would differ whenever a seed is played.
     digest = hashlib.sha256(f"{command.version} {command.split_rows}".encode()).hexdigest()[:32]
-    kept_as = f"{score.PLANS_FOLDER}/{digest}.pq"
+    kept_as = f"{PLANS_FOLDER}/{digest}.pq"
     return replace(made, options=options, output=output, started=1e9, kept_as=kept_as)
 
 
@@ -112,21 +119,21 @@ def know(commands: Iterable[Command]) -> None:
         signature(layers)
 
 
-scored_so_far: dict[tuple[str, str, RowDigests], score.ScoredTable] = {}
+scored_so_far: dict[tuple[str, str, RowDigests], ScoredTable] = {}
 """What was scored, by setting, part and digests of the rows."""
-_scorers: dict[str, score.LoadedScorers] = {}
-_score_rows = score.SplitScorer.score  # as it is outside of a world
+_scorers: dict[str, LoadedScorers] = {}
+_score_rows = SplitScorer.score  # as it is outside of a world
 
 
-def score_once(spec: score.ScoreSpec, split: Split, rows: Rows) -> score.ScoredTable:
+def score_once(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
     """Score the rows of a split with a real model, once for each setting and rows."""
     digests = RowDigests.of(rows)
     key = (spec.digest, split.part_name, digests)
     if key not in scored_so_far:
-        scorers = _scorers.setdefault(spec.digest, score.LoadedScorers())
+        scorers = _scorers.setdefault(spec.digest, LoadedScorers())
         # What the clock has measured would differ in each process that replays a seed.
         scored_so_far[key] = replace(
-            _score_rows(score.SplitScorer(spec, scorers, None), split, rows, None), work=Work()
+            _score_rows(SplitScorer(spec, scorers, None), split, rows, None), work=Work()
         )
     return scored_so_far[key]
 

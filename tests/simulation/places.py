@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.run import lock
-from bertscore_beam.score import SplitScorer, steps
+from bertscore_beam.score import steps
+from bertscore_beam.score.steps import SplitScorer
 from tests.simulation.disk import open_disk
 from tests.simulation.store import open_store, stored
 from tests.simulation.world import Actor, Process, World

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from bertscore_beam.run import LEASE_SECONDS, STALE_SECONDS, START_SECONDS, SUBMITTED
+from bertscore_beam.run.lock import LEASE_SECONDS, STALE_SECONDS, START_SECONDS, SUBMITTED
 from tests.simulation import store
 from tests.simulation.commands import VERSIONS, Command, know
 from tests.simulation.places import placed

@@ -4,9 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bertscore_beam import records
-from bertscore_beam.dump import Rows, Split, SplitRun, plan_from_bytes, split_runs
-from bertscore_beam.score import ScoredTable, ScoreRun, SplitScorer, ToScore, finish
+from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.splits import Split, SplitRun, split_runs
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import PENDING_FILE, EarlierRecords, num_packs
+from bertscore_beam.records.summary import KeptPart, RunTotals
+from bertscore_beam.score import finish
+from bertscore_beam.score.job import ScoreRun
+from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.steps import SplitScorer, ToScore
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -44,7 +51,7 @@ class Worker:
     """A worker process, and what it keeps between splits."""
 
     process: Process
-    earlier: records.EarlierRecords
+    earlier: EarlierRecords
     counts: bool = True
     task: Task | None = None
 
@@ -81,12 +88,12 @@ class Pool:
         if self.manner == DETACHED and self.fleet.is_calm:
             self.fleet.watch.going.add(self.spec.folder.lock.run)
         try:
-            plan = self.fleet.world.outside(lambda: self.spec.folder.read(records.PENDING_FILE))
+            plan = self.fleet.world.outside(lambda: self.spec.folder.read(PENDING_FILE))
         except OSError as error:  # another run may have taken over since
             self.fleet.check_error(error, self.spec.folder.lock)
             self._fail(error)
             return
-        splits = list(plan_from_bytes(plan, records.PENDING_FILE).splits)
+        splits = list(plan_from_bytes(plan, PENDING_FILE).splits)
         runs = split_runs(splits, 1)  # two, as a rule
         self.tasks = [Task(self._scores(run)) for run in runs]
         self._step()
@@ -117,7 +124,7 @@ class Pool:
         world = self.fleet.world
         name = f"{self.name}.{len(self.workers) + 1}"
         process = world.process(name, self.machine, self.hazards, is_known=True)
-        worker = Worker(process, records.EarlierRecords(self.spec.folder))
+        worker = Worker(process, EarlierRecords(self.spec.folder))
         self.workers.append(worker)
         after = 0.0
         if self.manner == DETACHED:
@@ -230,11 +237,11 @@ class Pool:
     def _packs(self) -> list[Task]:
         """Pack the records of this run, as `PackRecords` does."""
         results, packing = self._results(), finish.CompressLines()
-        written = [one for one in results if isinstance(one, records.PartRecord)]
-        written += [one.record for one in results if isinstance(one, records.KeptPart)]
+        written = [one for one in results if isinstance(one, PartRecord)]
+        written += [one.record for one in results if isinstance(one, KeptPart)]
         packs: dict[int, Any] = {}
         for record in written:
-            ((number, line),) = finish._in_pack(record, records.num_packs(self.spec.goal.parts))
+            ((number, line),) = finish._in_pack(record, num_packs(self.spec.goal.parts))
             packs.setdefault(number, packing.create_accumulator())
             packs[number] = packing.add_input(packs[number], line)
 
@@ -248,5 +255,5 @@ class Pool:
         return [Task(write(number)) for number in packs]
 
     def _end(self) -> list[Task]:
-        totals = records.RunTotals.merge(map(records.RunTotals.of, self._results()))
+        totals = RunTotals.merge(map(RunTotals.of, self._results()))
         return [Task(lambda _: finish._finish(totals, None, (), None, spec=self.spec))]

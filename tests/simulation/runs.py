@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bertscore_beam.run import (
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import (
     FolderInUseError,
     FolderLostError,
     JobStillRunsError,
-    OutputFolder,
     RunLock,
     hold,
 )
-from bertscore_beam.score import begin_score, conclude_score
+from bertscore_beam.score.job import begin_score, conclude_score
 from bertscore_core.errors import SignatureError
 from tests.simulation import commands
 from tests.simulation.commands import Command

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from bertscore_beam import run
-from bertscore_beam.records import PACKS_FOLDER, PARTS_FOLDER, PartRecord, record_from_json
+from bertscore_beam.records.record import PARTS_FOLDER, PartRecord, record_from_json
+from bertscore_beam.records.records import PACKS_FOLDER
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, STALE_SECONDS, START_SECONDS, SUBMITTED
 from tests.simulation.commands import SETTINGS, Command, expected, job_digest, rows_of, signature
 
 _DECIDED = 3.0
@@ -56,16 +58,14 @@ class Watch:
 
     def _look_at_lock(self, files: Mapping[str, bytes]) -> None:
         """Find out whether the lock of a job is taken over that goes on."""
-        now, lock, beat = self._clock(), _json(files.get(run.LOCK_FILE)), beat_of(files)
+        now, lock, beat = self._clock(), _json(files.get(LOCK_FILE)), beat_of(files)
         if lock != self._lock:
             if lock.get("run") and self._lock.get("run") in self.going:
                 self.found["the lock of a job that goes on is taken over"] = None
             before = [one for one in self._beats if one[0] < now - _DECIDED]
             if lock.get("run") and self._lock.get("detached") and before and self._is_prompt:
                 moment, last = before[-1]
-                if now - moment < (
-                    run.START_SECONDS if last == run.SUBMITTED else run.STALE_SECONDS
-                ):
+                if now - moment < (START_SECONDS if last == SUBMITTED else STALE_SECONDS):
                     self.found["a lock is taken over soon after a heartbeat"] = None
             self._lock, self._beats = lock, []
         if beat is not None and beat not in (one[1] for one in self._beats[-1:]):
@@ -115,24 +115,24 @@ def is_part(name: str) -> bool:
 
 def successful(files: Mapping[str, bytes]) -> str | None:
     """Return the run that a valid marker names."""
-    marker, name = (_json(files.get(name)).get("run") for name in (run.SUCCESS_FILE, run.RUN_FILE))
+    marker, name = (_json(files.get(name)).get("run") for name in (SUCCESS_FILE, RUN_FILE))
     return name if name is not None and marker == name else None
 
 
 def run_of(files: Mapping[str, bytes]) -> str | None:
     """Return the run that the folder says it belongs to."""
-    return _json(files.get(run.RUN_FILE)).get("run")
+    return _json(files.get(RUN_FILE)).get("run")
 
 
 def holder_of(files: Mapping[str, bytes]) -> str | None:
     """Return the run that holds the lock; None without a lock."""
-    return _json(files[run.LOCK_FILE])["run"] if run.LOCK_FILE in files else None
+    return _json(files[LOCK_FILE])["run"] if LOCK_FILE in files else None
 
 
 def beat_of(files: Mapping[str, bytes]) -> bytes | None:
     """Return the last heartbeat of the run that holds the lock."""
     name = holder_of(files)
-    return None if name is None else files.get(run.BEAT_FILE + name)
+    return None if name is None else files.get(BEAT_FILE + name)
 
 
 def records_of(files: Mapping[str, bytes]) -> dict[str, PartRecord]:

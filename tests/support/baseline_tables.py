@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 
-from bertscore_beam.baseline import describe_layers
+from bertscore_beam.baseline.baseline_tables import describe_layers
 from bertscore_beam.cli.main import perform
 from bertscore_beam.cli.show import Manner, printing
 from bertscore_core.baseline import Baseline, baseline_path, find_baseline, format_baseline
-from bertscore_core.stats import HOST_BUCKETS, Moments
+from bertscore_core.stats.moments import HOST_BUCKETS, Moments
 
 ROBERTA = find_baseline("en", "roberta-large").rows
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.crawl import Page
+from bertscore_beam.crawl.warc import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text
 from tests.support.wet import CRAWL, wet_bytes, wet_name, write_crawl
 

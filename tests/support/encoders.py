@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from bertscore_core.model import Encoder, EncoderOptions, ModelFiles, load_encoder
-from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
+from bertscore_core.model.encoder import Encoder, EncoderOptions, load_encoder
+from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 
 _MOST = 64
 _encoders: OrderedDict[Any, tuple[Encoder, Any]] = OrderedDict()

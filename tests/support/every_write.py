@@ -37,10 +37,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertscore_beam import run
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import INPUT_FOLDER
-from bertscore_core.model import Encoder, EncoderOptions, ModelFiles
+from bertscore_beam.dump.text.text_source import INPUT_FOLDER
+from bertscore_beam.run import lock
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder, successful_run
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
+from bertscore_core.model.encoder import Encoder, EncoderOptions
+from bertscore_core.model.resolve import ModelFiles
 from tests.support.baseline_tables import write_rows
 from tests.support.crawl_texts import sentences
 from tests.support.dumps import pair_rows, write_dump
@@ -231,7 +234,7 @@ OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced", "digest")
 State = dict[str, Any]
 """The content of each file of a folder, by its path, without clocks."""
 
-_NO_RESULTS = (run.MANIFEST_FOLDER, INPUT_FOLDER)
+_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
@@ -285,7 +288,7 @@ def _without_lock(state: State) -> State:
     return {
         name: content
         for name, content in state.items()
-        if not name.endswith(run.LOCK_FILE) and run.BEAT_FILE not in name
+        if not name.endswith(LOCK_FILE) and BEAT_FILE not in name
     }
 
 
@@ -376,7 +379,7 @@ class Workshop:
     def _claims(self, status: int, first: State, whole: State) -> str:
         """Say what is missing in a folder that is said to be whole."""
         state = state_of(self.out)
-        is_marked = run.successful_run(run.OutputFolder(str(self.out))) is not None
+        is_marked = successful_run(OutputFolder(str(self.out))) is not None
         if status == cli.DONE or (is_marked and results_of(state) != results_of(first)):
             return differences(results_of(state), results_of(whole))
         return ""
@@ -426,7 +429,7 @@ def main(arguments: Sequence[str]) -> int:
             mock.patch.object(os, "fsync"),  # processes die here, and no machine
             # No rival is there to wait for; a heartbeat, which is a write, would come at any time.
             mock.patch.multiple(
-                run.lock, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
+                lock, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
             ),
         ):
             stack.enter_context(patch)

@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bertscore_beam.crawl import HASH_SCHEMA, SENTENCE_SCHEMA, Hashes, host_hash, pairing_order
+from bertscore_beam.crawl.sampling import (
+    HASH_SCHEMA,
+    SENTENCE_SCHEMA,
+    Hashes,
+    host_hash,
+    pairing_order,
+)
 
 few_hashes = st.lists(st.integers(0, 12), max_size=30)
 shown = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=40).map(

@@ -9,10 +9,15 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam import run, score
-from bertscore_beam.dump import TextFile
-from bertscore_beam.files import write_atomically
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.lock import LOCK_FILE, Holder, RunLock
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.text_import import import_text, lacking
+from bertscore_beam.score.job import build_score_pipeline, start_run, texts_to_import
+from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
 
 MODEL: dict[str, Any] = {}
 """Options of the model of these jobs: the embedded one unless a test asks for `tiny_jobs`."""
@@ -31,51 +36,51 @@ def score_arguments(dump: Path, tmp_path: Path, *more: object) -> list[str]:
     return list(map(str, words))
 
 
-def own(output: str | Path) -> run.OutputFolder:
+def own(output: str | Path) -> OutputFolder:
     """Take a folder over, whoever holds it, without a thread that shows signs of life."""
-    folder, holder = run.OutputFolder(str(output)), run.Holder.here()
-    write_atomically(folder.path(run.LOCK_FILE), holder.to_json())
-    return run.OutputFolder(str(output), run.RunLock(str(output), holder.run))
+    folder, holder = OutputFolder(str(output)), Holder.here()
+    write_atomically(folder.path(LOCK_FILE), holder.to_json())
+    return OutputFolder(str(output), RunLock(str(output), holder.run))
 
 
-def import_here(texts: Iterable[TextFile], folder: run.OutputFolder) -> None:
+def import_here(texts: Iterable[TextFile], folder: OutputFolder) -> None:
     """Import files of text into a folder."""
     for text in texts:
-        assert list(run.import_text(text, folder=folder)) == []
+        assert list(import_text(text, folder=folder)) == []
 
 
-def plan_imported(options: ScoreOptions) -> score.ScorePlan:
+def plan_imported(options: ScoreOptions) -> ScorePlan:
     """Import the files of text, if that is to be done, and plan."""
-    planned = score.plan_score(options, run.Runner.of(options))
+    planned = plan_score(options, Runner.of(options))
     if not planned.plan.sketched:
         return planned
     folder = own(planned.output)
-    import_here(score.texts_to_import(planned, folder), folder)
+    import_here(texts_to_import(planned, folder), folder)
     folder.release()
-    return score.plan_again(planned)
+    return plan_again(planned)
 
 
-def prepare_score(options: ScoreOptions) -> score.ScoreJob:
+def prepare_score(options: ScoreOptions) -> ScoreJob:
     """Check, plan, and look at the output folder; nothing is written but imports of text."""
     planned = plan_imported(options)
-    return score.resume_score(planned, run.OutputFolder(planned.output))
+    return resume_score(planned, OutputFolder(planned.output))
 
 
-def with_folder(job: score.ScoreJob, folder: run.OutputFolder) -> score.ScoreJob:
+def with_folder(job: ScoreJob, folder: OutputFolder) -> ScoreJob:
     """Return a job that works on a folder as it is given."""
     return replace(job, spec=replace(job.spec, folder=folder))
 
 
-def start(job: score.ScoreJob) -> score.ScoreJob:
+def start(job: ScoreJob) -> ScoreJob:
     """Take the job's folder and start its run; return the job that holds the folder."""
     held = with_folder(job, own(job.spec.folder.root))
-    score.start_run(held)
+    start_run(held)
     return held
 
 
-def add_score_pipeline(root: beam.Pipeline, job: score.ScoreJob) -> None:
+def add_score_pipeline(root: beam.Pipeline, job: ScoreJob) -> None:
     """Add a job that has been started to a pipeline."""
-    score.build_score_pipeline(root, spec=job.spec, idf=job.idf)
+    build_score_pipeline(root, spec=job.spec, idf=job.idf)
 
 
 def run_options(
@@ -85,10 +90,10 @@ def run_options(
 ) -> dict[str, Any]:
     """Prepare and run a job and return its summary."""
     planned = plan_imported(options)
-    job = start(score.resume_score(planned, run.OutputFolder(planned.output)))
+    job = start(resume_score(planned, OutputFolder(planned.output)))
     folder = job.spec.folder
     try:
-        import_here(run.lacking(planned.texts, job.standing.work, job.imports), folder)
+        import_here(lacking(planned.texts, job.standing.work, job.imports), folder)
         return run_prepared(job, runner, flags)
     finally:
         if folder.holds_lock():
@@ -96,20 +101,18 @@ def run_options(
 
 
 def run_prepared(
-    job: score.ScoreJob,
-    runner: beam.runners.PipelineRunner | None = None,
-    flags: Sequence[str] = (),
+    job: ScoreJob, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run a job that has been started and return its summary."""
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
     add_score_pipeline(pipeline, job)
     pipeline.run().wait_until_finish()
-    return job.spec.folder.read_json(run.SUMMARY_FILE)
+    return job.spec.folder.read_json(SUMMARY_FILE)
 
 
 def summary_of(output: Path) -> dict[str, Any]:
     """Return the summary of a run."""
-    return run.OutputFolder(str(output)).read_json(run.SUMMARY_FILE)
+    return OutputFolder(str(output)).read_json(SUMMARY_FILE)
 
 
 def parts_of(output: Path) -> dict[str, bytes]:

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.tune import Judgements, TuneOptions, read_judgements
+from bertscore_beam.tune.judgements import Judgements, read_judgements
+from bertscore_beam.tune.tune_options import TuneOptions
 
 WORDS = {
     "en": "the cat sat on a mat while rain fell over old houses near the quiet river bank",

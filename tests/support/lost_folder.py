@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.run import FolderLostError, RunLock
+from bertscore_beam.run.lock import FolderLostError, RunLock
 
 
 def files_below(folder: Path) -> dict[str, bytes]:

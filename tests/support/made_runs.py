@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam import records
-from bertscore_beam.dump import (
-    RowDigests,
-    Rows,
-    TableFields,
-    columns,
-    languages_of,
-    part_name,
-    write_part,
-)
-from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
-from bertscore_beam.score import metadata_by_language, part_metadata
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.dump.texts import Rows, languages_of
+from bertscore_beam.records.record import LanguageRows, PartRecord, facts_of_part, record_path
+from bertscore_beam.records.summary import RunGoal, RunTotals, judge, summary_of_languages
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
+from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
-from bertscore_core.stats import UnknownTokens
+from bertscore_core.stats.score_statistics import UnknownTokens
 from bertscore_core.tokens import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
@@ -117,15 +115,15 @@ def made_run(
                 rows, part = table.slice(start, part_rows), part_name(input_name, row)
                 made.append(_write_part(folder, part, rows, notes, identity))
                 row += len(rows)
-    totals = records.RunTotals.merge(map(records.RunTotals.of_record, made))
+    totals = RunTotals.merge(map(RunTotals.of_record, made))
     count = totals.summary.rows
-    goal = records.RunGoal(
+    goal = RunGoal(
         parts=len(made), rows=count, files=len(inputs), started=started, max_reject_fraction=1.0
     )
-    summary = records.judge(goal, totals, stated, missing=(), doubled=())
+    summary = judge(goal, totals, stated, missing=(), doubled=())
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
     if signatures:
-        summary["languages"] = records.summary_of_languages(totals, signatures)
+        summary["languages"] = summary_of_languages(totals, signatures)
     run = {
         "run": f"made-{folder.name}",
         "identity": identity,
@@ -145,7 +143,7 @@ def made_run(
 
 def _write_part(
     folder: Path, name: str, table: pa.Table, notes: Mapping[str, str], identity: Mapping[str, str]
-) -> records.PartRecord:
+) -> PartRecord:
     """Write a part with its record."""
     data = write_part(table.replace_schema_metadata(dict(notes)))
     languages = {}
@@ -153,9 +151,9 @@ def _write_part(
         codes = np.array(languages_of(table["language"]))
         for language in np.unique(codes).tolist():
             summary = _summary(table.filter(pa.array(codes == language)))
-            languages[language] = records.LanguageRows(label=language, summary=summary)
+            languages[language] = LanguageRows(label=language, summary=summary)
     input_name, _, start = name.rpartition("/part-")
-    record = records.PartRecord(
+    record = PartRecord(
         part_name=name,
         input_name=input_name,
         row_offset=int(start.removesuffix(".parquet")),
@@ -169,11 +167,11 @@ def _write_part(
         summary=_summary(table),
         seconds=len(table) / 100,
         work=Work(batches=1, tokens=40 * len(table), padded_tokens=44 * len(table)),
-        **records.facts_of_part(data),
+        **facts_of_part(data),
         languages=languages,
     )
     _write(folder / name, data)
-    _write(folder / records.record_path(name), record.to_json())
+    _write(folder / record_path(name), record.to_json())
     return record
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.options.score_options import ScoreOptions
 from tests.support.baseline_tables import write_rows
 from tests.support.dumps import pair_rows, write_dump
 

@@ -3,7 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core import stats
+from bertscore_core.stats.intervals import carriers_of, few_carry, mean_intervals
+from bertscore_core.stats.paired import ClusterSums, PairedResult, PairedSums, paired_result
+from bertscore_core.stats.score_statistics import GroupedRows, statistics_by_group
 
 ROWS = 400
 SPREAD = 0.03
@@ -44,7 +46,7 @@ def nights(
     *,
     shared: float = SHARED,
     seed: int = 0,
-) -> list[stats.PairedResult]:
+) -> list[PairedResult]:
     """Return what is measured on a number of nights whose true change is known.
 
     Args:
@@ -63,12 +65,12 @@ def nights(
             common = random.normal(0, SPREAD * shared**0.5, int(clusters.max()) + 1)
             own = random.normal(0, SPREAD * (1 - shared) ** 0.5, len(clusters))
             d = change + common[clusters.astype(np.int64)] + own
-            sums = stats.ClusterSums.of(d, clusters)
-        results.append(stats.paired_result(stats.PairedSums.of(d), sums, resamples=0))
+            sums = ClusterSums.of(d, clusters)
+        results.append(paired_result(PairedSums.of(d), sums, resamples=0))
     return results
 
 
-def firing_rate(results: list[stats.PairedResult], drop: float, level: float = 0.05) -> float:
+def firing_rate(results: list[PairedResult], drop: float, level: float = 0.05) -> float:
     """Return the share of nights on which a gate for this drop fires."""
     return float(np.mean([one.drop_p_value(drop) < level for one in results]))
 
@@ -105,7 +107,7 @@ def coverage(shape: str, rows: int, samples: int, *, seed: int = 0) -> npt.NDArr
     for _ in range(samples):
         scores = draw(shape, rows, random)
         low, high, is_warned = interval_of_group(scores)
-        paired = stats.paired_result(stats.PairedSums.of(mean - scores), resamples=0)
+        paired = paired_result(PairedSums.of(mean - scores), resamples=0)
         start, end = paired.interval or (0.0, 0.0)
         fires = (paired.drop_p_value(0.0) or 0.0) < 0.05
         found.append((low <= mean <= high, is_warned, start <= 0 <= end, fires))
@@ -115,7 +117,7 @@ def coverage(shape: str, rows: int, samples: int, *, seed: int = 0) -> npt.NDArr
 
 def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bool]:
     """Return the interval of the mean of scores, and whether `groups` warns about it."""
-    rows = stats.GroupedRows(
+    rows = GroupedRows(
         groups=np.zeros(len(scores), dtype=np.int64),
         number=1,
         scores=np.stack([scores] * 3, axis=1),
@@ -124,6 +126,6 @@ def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bo
         reasons={},
         reused=None,
     )
-    (statistics,) = stats.statistics_by_group(rows)
-    low, high = stats.mean_intervals(statistics)[:, 2].tolist()
-    return low, high, stats.few_carry(stats.carriers_of(statistics.histograms[2]), len(scores))
+    (statistics,) = statistics_by_group(rows)
+    low, high = mean_intervals(statistics)[:, 2].tolist()
+    return low, high, few_carry(carriers_of(statistics.histograms[2]), len(scores))

@@ -13,8 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_core import model, scorer
+from bertscore_core import scorer
 from bertscore_core.match import kernel
+from bertscore_core.model.device import DeviceQueue, Moment
+from bertscore_core.model.encoder import Encoder, EncoderOptions, load_encoder
+from bertscore_core.model.resolve import ModelFiles
 
 MOST_LAUNCHES = 1024
 """Launches that wait on a GPU before the host must wait; CUDA's usual limit."""
@@ -25,7 +28,7 @@ LAUNCHES_PER_LAYER = 25
 _SCORE = 0.5
 
 
-class PretendedMoment(model.Moment):
+class PretendedMoment(Moment):
     """A moment of the pretended device: a time of the clock, which may be ahead."""
 
     def __init__(self, moment: float) -> None:
@@ -85,12 +88,12 @@ class PretendedDevice:
                 time.sleep(done_at - now)
             self._queued.pop(0)
 
-    def queue(self) -> model.DeviceQueue:
+    def queue(self) -> DeviceQueue:
         """Return its queue."""
         # `clone` stands in for a copy to pinned memory: the same copies as on a GPU.
-        return model.DeviceQueue(torch.device("cpu"), self.mark, Tensor.clone)
+        return DeviceQueue(torch.device("cpu"), self.mark, Tensor.clone)
 
-    def encoder(self, loaded: model.Encoder, layers: int) -> model.Encoder:
+    def encoder(self, loaded: Encoder, layers: int) -> Encoder:
         """Return an encoder on this device, with embeddings of one number.
 
         Args:
@@ -131,9 +134,9 @@ def pretend(patch: Any, device: PretendedDevice) -> None:
     """
     queue = device.queue()
 
-    def load(files: model.ModelFiles, options: model.EncoderOptions) -> model.Encoder:
-        return device.encoder(model.load_encoder(files, options), options.num_layers)
+    def load(files: ModelFiles, options: EncoderOptions) -> Encoder:
+        return device.encoder(load_encoder(files, options), options.num_layers)
 
     patch.setattr(scorer, "load_encoder", load)
-    patch.setattr(model.DeviceQueue, "of", lambda _: queue)
+    patch.setattr(DeviceQueue, "of", lambda _: queue)
     patch.setattr(kernel, "_fused_matching", lambda _: device.matching())

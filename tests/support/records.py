@@ -3,8 +3,9 @@
 import shutil
 from pathlib import Path
 
-from bertscore_beam.records import PACKS_FOLDER, read_records, record_path
-from bertscore_beam.run import OutputFolder
+from bertscore_beam.records.record import record_path
+from bertscore_beam.records.records import PACKS_FOLDER, read_records
+from bertscore_beam.run.folder import OutputFolder
 
 
 def unpack(output: Path) -> None:

@@ -2,10 +2,22 @@
 
 from dataclasses import replace
 
-from bertscore_beam import compare
-from bertscore_beam.pages import ChosenRow, Night, ReportData, ReportOptions, Texts
-from bertscore_beam.records import GroupRow, RowPlace, RunSummary
-from bertscore_core.stats import PairedResult
+from bertscore_beam.compare.results import (
+    WHOLE,
+    Comparison,
+    FieldDifference,
+    Group,
+    GroupComparison,
+    PairCounts,
+    RankedSystem,
+    Ranking,
+    SettingsDifference,
+)
+from bertscore_beam.pages.report_options import ReportOptions
+from bertscore_beam.pages.report_rows import ChosenRow, Night, ReportData, Texts
+from bertscore_beam.records.finished import RowPlace, RunSummary
+from bertscore_beam.records.groups import GroupRow
+from bertscore_core.stats.paired import PairedResult
 from tests.support import made_runs
 
 SIGNATURE = replace(made_runs.SIGNATURE, model="all-MiniLM-L6-v2").format()
@@ -78,15 +90,15 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
     )
 
 
-def comparison_of(name: compare.Group, at: int) -> compare.GroupComparison:
+def comparison_of(name: Group, at: int) -> GroupComparison:
     """Return the comparison of one group; the first is worse and the last is better."""
-    counts = dict.fromkeys(compare.PairCounts.__dataclass_fields__, 3)
+    counts = dict.fromkeys(PairCounts.__dataclass_fields__, 3)
     counts |= {"pairs": 990, "up": 40 * at}
     mean = -0.01 + at / 400
     interval = (mean - 0.003, mean + 0.003)
-    return compare.GroupComparison(
+    return GroupComparison(
         group=name,
-        counts=compare.PairCounts(**counts),
+        counts=PairCounts(**counts),
         mean=0.79,
         against_mean=0.8,
         result=PairedResult(pairs=990, confidence=0.95, difference=mean, interval=interval),
@@ -102,8 +114,8 @@ def made_report(*, with_texts: bool) -> ReportData:
     rows = list(enumerate(TEXTS if with_texts else [None] * len(TEXTS)))
     chosen = tuple(chosen_row(at, texts=texts) for at, texts in rows)
     moved = tuple(chosen_row(at, texts=texts, moved=True) for at, texts in rows)
-    harmless = compare.FieldDifference(field="torch", run="2.13.0", against="2.12.0")
-    moving = compare.FieldDifference(field="idf", run="a|b", against="none", language="de")
+    harmless = FieldDifference(field="torch", run="2.13.0", against="2.12.0")
+    moving = FieldDifference(field="idf", run="a|b", against="none", language="de")
     by = ("system", "<b>pair</b>")
     changes = tuple(comparison_of(name, at) for at, name in enumerate(names))
     nights = tuple(
@@ -136,13 +148,13 @@ def made_report(*, with_texts: bool) -> ReportData:
         ),
         histogram=bars(0.8),
         groups=groups,
-        ranking=compare.Ranking(
+        ranking=Ranking(
             test="randomization",
-            group=compare.WHOLE,
+            group=WHOLE,
             rows=900,
             confidence=0.95,
             systems=tuple(
-                compare.RankedSystem(
+                RankedSystem(
                     system=words,
                     mean=0.8 - at / 50,
                     first=max(1, at),
@@ -166,7 +178,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         worst=chosen,
         best=chosen[::-1],
         comparisons=(
-            compare.Comparison(
+            Comparison(
                 run="s3://bucket/scores/2026-11-20",
                 against="s3://bucket/scores/2026-11-19",
                 measure="f1",
@@ -175,10 +187,8 @@ def made_report(*, with_texts: bool) -> ReportData:
                 cluster="document",
                 confidence=0.95,
                 drop=None,
-                settings=compare.SettingsDifference(
-                    noise=1e-6, harmless=(harmless,), moving=(moving,)
-                ),
-                whole=comparison_of(compare.WHOLE, 0),
+                settings=SettingsDifference(noise=1e-6, harmless=(harmless,), moving=(moving,)),
+                whole=comparison_of(WHOLE, 0),
                 groups=changes,
                 warnings=("Three rows of <the other> run have other references.",),
             ),

@@ -2,10 +2,12 @@
 
 import pyarrow as pa
 
-from bertscore_beam.dump import Rows, TableFields
-from bertscore_beam.idf import IdfTables
-from bertscore_beam.records import RowSetting, RunSettings
-from bertscore_beam.score import ScoredTable, score_table
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.score.rows import score_table
+from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_core import BertScorer, IdfTable
 
 

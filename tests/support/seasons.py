@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam import compare
 from bertscore_beam.compare import keyed_rows, paired_sides
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.gate import judge
+from bertscore_beam.compare.results import WHOLE, Comparison, GroupComparison, SettingsDifference
 
 NIGHTS = 60
 """Nights of a season, after the first."""
@@ -85,7 +87,7 @@ def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
     passed = [first] * len(CONFIDENCES)
     for _ in range(NIGHTS):
         now = night(now)
-        compared: dict[int, compare.Comparison] = {}
+        compared: dict[int, Comparison] = {}
         failed = []
         for confidence, last in zip(CONFIDENCES, passed, strict=True):
             others = [last, first] if family.pinned else [last]
@@ -93,14 +95,14 @@ def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
                 if id(other) not in compared:
                     compared[id(other)] = _compared(family, rows, now, other)
             own = _options(family, confidence)
-            judged = compare.judge([compared[id(other)] for other in others], own)
+            judged = judge([compared[id(other)] for other in others], own)
             failed.append(any(one.failures for one in judged))
         yield tuple(failed)
         passed = [last if bad else now for bad, last in zip(failed, passed, strict=True)]
 
 
-def _options(family: Family, confidence: float) -> compare.CompareOptions:
-    return compare.CompareOptions(
+def _options(family: Family, confidence: float) -> CompareOptions:
+    return CompareOptions(
         run="run",
         against=("against",),
         by=("group",) if family.groups else (),
@@ -111,13 +113,11 @@ def _options(family: Family, confidence: float) -> compare.CompareOptions:
     )
 
 
-def _compared(
-    family: Family, rows: keyed_rows.Entries, now: Doubles, other: Doubles
-) -> compare.Comparison:
+def _compared(family: Family, rows: keyed_rows.Entries, now: Doubles, other: Doubles) -> Comparison:
     scores = np.concatenate([now, other])
     rows["score"] = rows["raw"] = scores
     clipped = keyed_rows.Clipped(scores, scores, np.zeros(len(scores), dtype=np.bool_))
-    options, settings = _options(family, CONFIDENCES[0]), compare.SettingsDifference(noise=0.0)
+    options, settings = _options(family, CONFIDENCES[0]), SettingsDifference(noise=0.0)
     number = max(1, family.groups)
     sums = paired_sides.PairedGroups(
         options, (0, 1), ("", ""), settings, number, None, has_repeats=True
@@ -125,7 +125,7 @@ def _compared(
     sums.add(rows, clipped, *np.arange(len(rows)).reshape(2, -1))
     names = range(family.groups)
     groups = tuple(sums.compared((str(one),), slice(one, one + 1), 0) for one in names)
-    return comparison(sums.compared(compare.WHOLE, slice(None), 0), groups, options)
+    return comparison(sums.compared(WHOLE, slice(None), 0), groups, options)
 
 
 def _deviations(family: Family, rows: int, random: np.random.Generator) -> Doubles:
@@ -138,12 +138,10 @@ def _deviations(family: Family, rows: int, random: np.random.Generator) -> Doubl
 
 
 def comparison(
-    whole: compare.GroupComparison,
-    groups: tuple[compare.GroupComparison, ...],
-    options: compare.CompareOptions,
-) -> compare.Comparison:
+    whole: GroupComparison, groups: tuple[GroupComparison, ...], options: CompareOptions
+) -> Comparison:
     """Return a comparison that has a whole and groups, and no rows."""
-    return compare.Comparison(
+    return Comparison(
         run=options.run,
         against=options.against[0],
         measure="f1",
@@ -152,7 +150,7 @@ def comparison(
         cluster=options.cluster,
         confidence=options.confidence,
         drop=options.fail_if_drop,
-        settings=compare.SettingsDifference(noise=0.0),
+        settings=SettingsDifference(noise=0.0),
         whole=whole,
         groups=groups,
     )

@@ -8,12 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam import dump
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.parquet import read_layout
+from bertscore_beam.dump.plan import Plan, plan_inputs
+from bertscore_beam.dump.splits import Split, plan_file
+from bertscore_beam.dump.texts import UnreadableText
 
 ROWS = 50
 
 
-BAD = dump.UnreadableText.INVALID_UTF8
+BAD = UnreadableText.INVALID_UTF8
 
 
 def every_type(rows: int = ROWS) -> pa.Table:
@@ -68,26 +73,26 @@ def write(path: Path, table: pa.Table, row_group_size: int | None = None, **opti
     return str(path)
 
 
-def plan(path: str, target_rows: int) -> list[dump.Split]:
-    layout = dump.read_layout(path)
-    blank = dump.Split(
+def plan(path: str, target_rows: int) -> list[Split]:
+    layout = read_layout(path)
+    blank = Split(
         path=path,
         input_name="x.parquet",
         file_rows=None,
         file_size=layout.file_size,
         file_version="",
     )
-    return dump.plan_file(blank, layout.row_groups, target_rows=target_rows, target_bytes=10**9)
+    return plan_file(blank, layout.row_groups, target_rows=target_rows, target_bytes=10**9)
 
 
-PAIRS = dump.TableFields(candidate_column="candidate", reference_column="reference")
+PAIRS = TableFields(candidate_column="candidate", reference_column="reference")
 
 
-def plan_pairs(*globs: object, rows: int | None = 1000, **changes: Any) -> dump.Plan:
+def plan_pairs(*globs: object, rows: int | None = 1000, **changes: Any) -> Plan:
     """Plan inputs with columns `candidate` and `reference`, without an import of text."""
-    files = dump.expand_inputs([str(glob) for glob in globs])
+    files = expand_inputs([str(glob) for glob in globs])
     usual = {"fields": PAIRS, "target_bytes": 10**9}
-    return dump.plan_inputs(files, target_rows=rows, **(usual | changes))
+    return plan_inputs(files, target_rows=rows, **(usual | changes))
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
-from bertscore_beam.dump import Imports, Plan, Resources, SplitReader
+from bertscore_beam.dump.plan import Imports, Plan, Resources
+from bertscore_beam.dump.read_rows import SplitReader
 from tests.support.jobs import import_here, own
 from tests.support.tables import plan_pairs
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.crawl import Page
+from bertscore_beam.crawl.warc import Page
 
 CRAWL = "CC-MAIN-2026-30"
 DATE = b"2026-07-14T06:21:11Z"

@@ -6,7 +6,3 @@ random, layer_moments.py scores the pairs, and baseline_tables.py writes the tab
 and layer_moments.py do not use Beam; collect_sentences.py and job.py put them into pipelines.
 job.py also describes a run, from its plan to its exit status.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,9 +5,13 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from bertscore_beam.crawl import PAGE_WORDS, SUFFIXES, WordLimits, check_installed, list_files_of
-from bertscore_beam.files import is_missing
-from bertscore_beam.options import NAMES, ScoringOptions, check_value
+from bertscore_beam.crawl.crawl_files import SUFFIXES, list_files_of
+from bertscore_beam.crawl.filters import PAGE_WORDS, WordLimits
+from bertscore_beam.crawl.languages import check_installed
+from bertscore_beam.files.paths import is_missing
+from bertscore_beam.options.declare import NAMES
+from bertscore_beam.options.score_options import ScoringOptions
+from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
 _SOURCES = ("crawl", "wet", "documents", "sentences")

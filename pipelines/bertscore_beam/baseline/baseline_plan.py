@@ -7,22 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bertscore_beam import run
 from bertscore_beam.baseline import sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.extract import SentenceIndex
-from bertscore_beam.crawl import SAMPLING, describe_filters
-from bertscore_beam.files import HIDDEN_PREFIXES, absolute, reaching
-from bertscore_core import (
-    ConfigError,
-    ScorerConfig,
-    Settings,
-    Signature,
-    UnknownLanguageError,
-    model_for_language,
+from bertscore_beam.crawl.sampling import SAMPLING
+from bertscore_beam.crawl.sentences import describe_filters
+from bertscore_beam.files.listing import HIDDEN_PREFIXES
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.run.folder import (
+    OutputFolder,
+    check_same_run,
+    check_stands_alone,
+    read_same_command,
 )
+from bertscore_beam.run.job import Say
+from bertscore_beam.run.loading import settle_workers, unseen_device_words, with_scoring
+from bertscore_beam.run.runner import Runner
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
-from bertscore_core.errors import SignatureError
+from bertscore_core.config import Settings
+from bertscore_core.errors import ConfigError, SignatureError, UnknownLanguageError
+from bertscore_core.registry import model_for_language
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.signature import Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +65,8 @@ class BaselinePlan:
     """
 
     options: BaselineOptions
-    runner: run.Runner
-    scoring: run.Runner
+    runner: Runner
+    scoring: Runner
     output: str
     source: sources.Source
     models: tuple[BaselineModel, ...] = ()
@@ -68,7 +75,7 @@ class BaselinePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return run.unseen_device_words(self.options, self.scoring.threads, self.models[0].config)
+        return unseen_device_words(self.options, self.scoring.threads, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -92,9 +99,9 @@ class BaselineJob:
     """A baseline run that holds its folder; `started` is in seconds since the epoch."""
 
     plan: BaselinePlan
-    folder: run.OutputFolder
+    folder: OutputFolder
     index: SentenceIndex
-    say: run.Say
+    say: Say
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     started: float = field(default_factory=time.time)
 
@@ -107,21 +114,21 @@ class BaselineJob:
 # What an output folder holds already, and whether a run may continue in it.
 
 
-def check_folder(plan: BaselinePlan, folder: run.OutputFolder) -> dict[str, Any]:
+def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     """Check that a run may continue in its output folder: nothing in it would be lost.
 
     With `overwrite` only the output of another command is refused.
     """
     names = folder.files()
-    run.check_stands_alone(folder.root, names)
+    check_stands_alone(folder.root, names)
     overwrite, holds_data = plan.options.overwrite, _holds_data(names)
     may_be_damaged = overwrite or not holds_data
-    before = run.read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
+    before = read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
     if overwrite:
         return before or {}
     if not holds_data:
         return {}
-    run.check_same_run(before, plan.identity)
+    check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in list_tables(names)}
     for language in plan.source.languages:
         of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
@@ -144,7 +151,7 @@ def _holds_data(names: Mapping[str, int]) -> bool:
 
 
 def _check_pairs(
-    folder: run.OutputFolder, language: str, asked_for: int, described: Iterable[Mapping[str, Any]]
+    folder: OutputFolder, language: str, asked_for: int, described: Iterable[Mapping[str, Any]]
 ) -> None:
     # Those that a table was made from, and those that gave no score.
     made = (said.get("pairs", 0) + said.get("pairs_without_tokens", 0) for said in described)
@@ -157,7 +164,7 @@ def _check_pairs(
         )
 
 
-def _scored_pairs(folder: run.OutputFolder, language: str) -> int:
+def _scored_pairs(folder: OutputFolder, language: str) -> int:
     sample = folder.read_json(sources.sample_record_path(language))
     pairs = folder.read_json(sources.pairs_record_path(language))
     if not pairs or pairs.get("sample") != sample.get("digest"):
@@ -181,14 +188,14 @@ def _check_weights(
     )
 
 
-def prepare_baseline(options: BaselineOptions, runner: run.Runner) -> BaselinePlan:
+def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
     """Check everything a run needs; nothing is written.
 
     Raises:
         BertScoreError: Whatever cannot work, before any work is done.
         OSError: Something cannot be reached at the moment.
     """
-    scoring = run.Runner.of(options.for_scoring)
+    scoring = Runner.of(options.for_scoring)
     # Workers of this machine, which --restarts is about, may read where others score.
     scoring.check(replace(options.for_scoring, restarts=None), may_detach=False)
     source = sources.Source.of(options)
@@ -207,14 +214,14 @@ def prepare_baseline(options: BaselineOptions, runner: run.Runner) -> BaselinePl
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
-        check_folder(plan, run.OutputFolder(output))
+        check_folder(plan, OutputFolder(output))
     # A crawl's listing is fetched, so only where it is needed before the run.
     needed = options.dry_run or options.overwrite
     return replace(plan, files=source.files()) if needed else plan
 
 
 def _models(
-    options: BaselineOptions, scoring: run.Runner, languages: Sequence[str]
+    options: BaselineOptions, scoring: Runner, languages: Sequence[str]
 ) -> tuple[BaselineModel, ...]:
     named = dict.fromkeys(options.models, languages) or usual_models(languages)
     models = tuple(_model(options, scoring, name, codes) for name, codes in named.items())
@@ -245,14 +252,14 @@ def usual_models(languages: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _model(
-    options: BaselineOptions, scoring: run.Runner, name: str, languages: Sequence[str]
+    options: BaselineOptions, scoring: Runner, name: str, languages: Sequence[str]
 ) -> BaselineModel:
     # Sentences of which the tokenizer leaves nothing say nothing about the model: no score.
     asked = ScorerConfig(
         model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
     )
-    config, settings = run.settle_workers(
-        run.with_scoring(asked, options, scoring.threads), scoring.threads
+    config, settings = settle_workers(
+        with_scoring(asked, options, scoring.threads), scoring.threads
     )
     table = baseline_path("xx", settings.files.name, idf=options.idf)
     return BaselineModel(

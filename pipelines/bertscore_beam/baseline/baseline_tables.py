@@ -17,13 +17,14 @@ from bertscore_beam.baseline.baseline_plan import (
     list_tables,
 )
 from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRecord, table_path
-from bertscore_beam.crawl import describe_overlap
-from bertscore_beam.files import mask_credentials
-from bertscore_beam.run import OutputFolder, Shown, escape_line
-from bertscore_core import IdfTable
+from bertscore_beam.crawl.sampling import describe_overlap
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.output import Shown, escape_line
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
 from bertscore_core.errors import load_json
-from bertscore_core.stats import Moments
+from bertscore_core.idf import IdfTable
+from bertscore_core.stats.moments import Moments
 
 # Check what holds for the scores of random pairs.
 

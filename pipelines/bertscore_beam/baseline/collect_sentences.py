@@ -7,7 +7,6 @@ from functools import partial
 
 import apache_beam as beam
 
-from bertscore_beam import run
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import lane_name, lanes_of_files, read_lane
@@ -23,7 +22,14 @@ from bertscore_beam.baseline.sources import (
     sample_record_path,
     write_record,
 )
-from bertscore_beam.crawl import RECORDS, RECORDS_BROKEN, CrawlFileError, Hashes
+from bertscore_beam.crawl.fetch import CrawlFileError
+from bertscore_beam.crawl.sampling import Hashes
+from bertscore_beam.crawl.warc import RECORDS, RECORDS_BROKEN
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
+from bertscore_beam.run.output import JobFailedError
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.run_step import RunStep
 from bertscore_core.errors import InputError, SignatureError, load_json
 
 _MARGIN = 1.1
@@ -34,7 +40,7 @@ _SHOWN = 5
 """Failed files that an error names."""
 
 
-def collect_samples(job: BaselineJob) -> Generator[run.Stage, None, dict[str, SampleRecord]]:
+def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, SampleRecord]]:
     """Take the sample of every language, from as many files as that needs.
 
     A language's first files are read, then as many more as their yield says, until its sample is
@@ -83,24 +89,24 @@ def collect_samples(job: BaselineJob) -> Generator[run.Stage, None, dict[str, Sa
 
 def read_stage(
     job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
-) -> run.Stage:
+) -> Stage:
     """Return the stage that reads files; the worker that reads a file of the web fetches it."""
     lanes = lanes_of_files(files, job.options.downloads)
 
     def build(root: beam.Pipeline) -> None:
-        step = run.Each(partial(read_lane, source=job.plan.source, folder=job.folder), lane_name)
+        step = Each(partial(read_lane, source=job.plan.source, folder=job.folder), lane_name)
         # A lane is one element, so that no runner can divide it and have more requests at a time.
         # Every worker reads lanes; no text crosses a stage.
         spread = root | beam.Create(lanes) | "SpreadLanes" >> beam.Reshuffle()
-        _ = spread | "ReadLane" >> beam.ParDo(run.RunStep(step))
+        _ = spread | "ReadLane" >> beam.ParDo(RunStep(step))
 
-    return run.Stage(
+    return Stage(
         name="read",
         runner=job.plan.runner,
         build=build,
         words=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=SENTENCES_FOLDER,
-        amounts=run.Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
+        amounts=Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
     )
 
 
@@ -117,7 +123,7 @@ def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
 
 def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> None:
     digests = {code: of_language.digest for code, of_language in files.items()}
-    noted = run.read_run(job.folder) or {}
+    noted = read_run(job.folder) or {}
     before = noted.get("files", {})
     changed = [code for code in digests if before.get(code, digests[code]) != digests[code]]
     if changed:
@@ -126,7 +132,7 @@ def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> Non
             f"{job.plan.source.shown} for {', '.join(changed)}; expected the same. Choose another "
             "--output, or use --overwrite to start again."
         )
-    job.folder.write_json(run.RUN_FILE, {**noted, "files": before | digests})
+    job.folder.write_json(RUN_FILE, {**noted, "files": before | digests})
 
 
 def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> int:
@@ -138,7 +144,7 @@ def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> i
 
 def _read_files(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> Iterator[run.Stage]:
+) -> Iterator[Stage]:
     asked = _asked_files(job, files, reading)
     lacking = _lacking(job, asked)
     if not lacking:
@@ -182,10 +188,10 @@ def _lacking(job: BaselineJob, asked: Sequence[SentenceFile]) -> list[SentenceFi
 
 def _too_many_failed(
     options: BaselineOptions, notes: Sequence[Mapping[str, str]], asked: int
-) -> run.JobFailedError | InputError:
+) -> JobFailedError | InputError:
     damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
     advice = ""
-    kind: type[run.JobFailedError | InputError] = run.JobFailedError
+    kind: type[JobFailedError | InputError] = JobFailedError
     if damaged and options.crawl:
         advice = (
             "\nFiles that fail again are damaged on the server: give a larger "
@@ -205,7 +211,7 @@ def _too_many_failed(
     )
 
 
-def _failures(folder: run.OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
+def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
     notes = folder.read_if_there(*map(failed_path, names))
     unknown = "it was never read to its end"
     return [
@@ -216,7 +222,7 @@ def _failures(folder: run.OutputFolder, names: Sequence[str]) -> list[dict[str, 
 
 def _take_samples(
     job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> run.Stage:
+) -> Stage:
     job.folder.delete(
         *(path(code) for code in reading for path in (sample_record_path, sample_path))
     )

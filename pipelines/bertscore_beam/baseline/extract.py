@@ -18,10 +18,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam import crawl
 from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, Source, note_failed
-from bertscore_beam.files import TEMPORARY_PREFIX, in_parallel, open_source
-from bertscore_beam.run import OutputFolder, counters
+from bertscore_beam.crawl.crawl_files import read_documents, read_sentences
+from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched, is_http
+from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
+from bertscore_beam.crawl.warc import read_pages
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.files.read import in_parallel, open_source
+from bertscore_beam.run import counters
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import load_json
 
 _PAGES = 20_000
@@ -56,10 +61,10 @@ def lanes_of_files(files: Sequence[SentenceFile], downloads: int) -> list[tuple[
     Servers ask for few requests at a time, so files of the web have no more lanes than downloads.
     Every other file is a lane of its own.
     """
-    web = [file for file in files if crawl.is_http(file.path)]
+    web = [file for file in files if is_http(file.path)]
     count = min(len(web), downloads)
     return [tuple(web[start::count]) for start in range(count)] + [
-        (file,) for file in files if not crawl.is_http(file.path)
+        (file,) for file in files if not is_http(file.path)
     ]
 
 
@@ -80,7 +85,7 @@ def read_lane(lane: Sequence[SentenceFile], source: Source, folder: OutputFolder
             continue
         try:
             _read_file(file, source, folder)
-        except (crawl.FetchError, crawl.CrawlFileError) as error:
+        except (FetchError, CrawlFileError) as error:
             note_failed(file, error, folder)
         else:
             yield file.label
@@ -89,7 +94,7 @@ def read_lane(lane: Sequence[SentenceFile], source: Source, folder: OutputFolder
 def _read_file(file: SentenceFile, source: Source, folder: OutputFolder) -> None:
     with (
         tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as place,
-        crawl.fetched(file.path, source.policy) as got,
+        fetched(file.path, source.policy) as got,
         open(got.file, "rb") as stream,
     ):
         record = ReadFile(
@@ -112,7 +117,7 @@ def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.
 
     Rows and row groups are added to the record as they are written.
     """
-    with pq.ParquetWriter(path, crawl.FILE_SCHEMA, compression="zstd", version="2.6") as writer:
+    with pq.ParquetWriter(path, FILE_SCHEMA, compression="zstd", version="2.6") as writer:
         for language, table in tables:
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
@@ -129,16 +134,14 @@ def _tables(
     seed, words = options.seed, options.words
     if options.sentences:
         (language,) = languages
-        yield from (
-            (language, rows) for rows in crawl.read_sentences(stream, language, seed, words)
-        )
+        yield from ((language, rows) for rows in read_sentences(stream, language, seed, words))
         return
     is_wet = not options.documents
-    pages = (crawl.read_pages if is_wet else crawl.read_documents)(stream, counts)
+    pages = (read_pages if is_wet else read_documents)(stream, counts)
     for page in pages:
         # All pages of a WET file at once: it has far fewer than a file of documents may have.
         together = chain([page], islice(pages, None if is_wet else _PAGES))
-        yield from crawl.extract_sentences(
+        yield from extract_sentences(
             together, frozenset(languages), seed, options.sentences_per_page, words
         ).items()
 

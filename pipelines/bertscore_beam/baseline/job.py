@@ -14,7 +14,6 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam import run
 from bertscore_beam.baseline import baseline_tables, sources
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.baseline_plan import (
@@ -33,13 +32,27 @@ from bertscore_beam.baseline.layer_moments import (
     write_idf,
 )
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
-from bertscore_beam.crawl import FetchPolicy
-from bertscore_beam.files import from_json
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, InputError, ScorerConfig
-from bertscore_core.stats import Moments
+from bertscore_beam.crawl.fetch import FetchPolicy
+from bertscore_beam.files.checked import from_json
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    declare_success,
+)
+from bertscore_beam.run.job import JobKind, Say, worker_errors
+from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
+from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.run_step import RunOnDevice, RunStep
+from bertscore_beam.run.runner import Runner
+from bertscore_core.errors import IdfError, InputError
+from bertscore_core.idf import DocumentFrequencies, IdfTable
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.stats.moments import Moments
 
 
-def begin_baseline(plan: BaselinePlan, folder: run.OutputFolder, say: run.Say) -> BaselineJob:
+def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
     """Write down whose folder this is, and take back an earlier success.
 
     Raises:
@@ -53,14 +66,14 @@ def begin_baseline(plan: BaselinePlan, folder: run.OutputFolder, say: run.Say) -
         # Killed while it deletes, the run leaves a folder that no settings fit: only another
         # --overwrite may continue in it.
         unlike_any = {"command": "baseline", "state": "being overwritten"}
-        folder.write_json(run.RUN_FILE, {"identity": unlike_any})
+        folder.write_json(RUN_FILE, {"identity": unlike_any})
         baseline_tables.delete_output(folder)
         files = {}
-    folder.delete(run.SUCCESS_FILE)  # before the summary: no success without one
-    folder.delete(run.SUMMARY_FILE)
+    folder.delete(SUCCESS_FILE)  # before the summary: no success without one
+    folder.delete(SUMMARY_FILE)
     folder.delete_temporary()
     folder.write_json(
-        run.RUN_FILE,
+        RUN_FILE,
         {
             "run": job.run,
             "files": files,
@@ -83,7 +96,7 @@ def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
     return changed or before.get("identity") != plan.identity
 
 
-def baseline_stages(job: BaselineJob) -> Iterator[run.Stage]:
+def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     """Yield what is left to do, then write the tables and the summary."""
     samples = yield from collect_samples(job)
     for stale in baseline_tables.delete_stale_tables(job.folder, samples):
@@ -106,7 +119,7 @@ def baseline_stages(job: BaselineJob) -> Iterator[run.Stage]:
                 table = sources.table_path(language, model.name)
                 unusable.append({"table": table, "reason": str(error)})
     job.folder.write_json(
-        run.SUMMARY_FILE,
+        SUMMARY_FILE,
         {
             "source": job.plan.source.shown,
             "seconds": round(time.time() - job.started, 1),
@@ -164,7 +177,7 @@ def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToSco
 
 def _count_idf(
     job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> Generator[run.Stage, None, dict[str, IdfTable | None]]:
+) -> Generator[Stage, None, dict[str, IdfTable | None]]:
     """Count the sentences of every language with a model's tokens; tables there are kept."""
     if not model.config.idf:
         return dict.fromkeys(parts)
@@ -179,9 +192,7 @@ def _count_idf(
     }
 
 
-def _find_idf(
-    folder: run.OutputFolder, model: BaselineModel, part: PairsToScore
-) -> IdfTable | None:
+def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) -> IdfTable | None:
     (data,) = folder.read_if_there(str(part.idf))
     tokenizer = model.settings.tokenizer
     try:
@@ -194,19 +205,19 @@ def _find_idf(
 
 def _count_stage(
     job: BaselineJob, config: ScorerConfig, parts: Sequence[PairsToScore] = (), model: str = ""
-) -> run.Stage:
+) -> Stage:
     def build(root: beam.Pipeline) -> None:
         _ = (
             root
             | beam.Create(parts)
             | "SpreadParts" >> beam.Reshuffle()
             # (table to write, frequencies): only these cross to the combine.
-            | "CountPart" >> beam.ParDo(run.RunStep(CountParts(config, job.folder)))
+            | "CountPart" >> beam.ParDo(RunStep(CountParts(config, job.folder)))
             | "MergeFrequencies" >> beam.CombinePerKey(DocumentFrequencies.merge)
             | "WriteIdf" >> beam.MapTuple(partial(write_idf, folder=job.folder))
         )
 
-    return run.Stage(
+    return Stage(
         name="count",
         # Where pairs are scored: only there the model's files must be.
         runner=job.plan.scoring,
@@ -217,7 +228,7 @@ def _count_stage(
 
 def _score_with_model(
     job: BaselineJob, model: BaselineModel, parts: Mapping[str, Sequence[PairsToScore]]
-) -> Generator[run.Stage, None, dict[str, Moments]]:
+) -> Generator[Stage, None, dict[str, Moments]]:
     """Score the pairs of every language with one model; sums that are there are kept."""
     pending = []
     for language, wanted in parts.items():
@@ -236,22 +247,22 @@ def _score_with_model(
 
 def _score_stage(
     job: BaselineJob, step: ScorePairParts, parts: Sequence[PairsToScore] = (), model: str = ""
-) -> run.Stage:
-    score = run.RunOnDevice(step, job.options.accelerator)
-    return run.Stage(
+) -> Stage:
+    score = RunOnDevice(step, job.options.accelerator)
+    return Stage(
         name="score",
         runner=job.plan.scoring,
         build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=sources.MOMENTS_FOLDER,
-        amounts=run.Amounts(
+        amounts=Amounts(
             (part.moments.removeprefix(f"{sources.MOMENTS_FOLDER}/"), part.rows) for part in parts
         ),
         unit="pairs",
     )
 
 
-def _read_moments(folder: run.OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
+def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
     paths = [part.moments for part in parts]
     for start in range(0, len(paths), _READ_AT_ONCE):
         some = paths[start : start + _READ_AT_ONCE]
@@ -259,33 +270,33 @@ def _read_moments(folder: run.OutputFolder, parts: Sequence[PairsToScore]) -> It
             yield Moments.from_bytes(data or b"", folder.path(path))
 
 
-def conclude_baseline(job: BaselineJob) -> run.Outcome:
+def conclude_baseline(job: BaselineJob) -> Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
-    with run.worker_errors():
-        summary = from_json(job.folder.read(run.SUMMARY_FILE))
+    with worker_errors():
+        summary = from_json(job.folder.read(SUMMARY_FILE))
     done = not summary["unusable"] and not baseline_tables.languages_without_pairs(
         summary["languages"]
     )
     if done:
-        run.declare_success(job.folder, job.run)
-    return run.Outcome(
-        status=run.DONE if done else run.TOO_MANY_REJECTS,
+        declare_success(job.folder, job.run)
+    return Outcome(
+        status=DONE if done else TOO_MANY_REJECTS,
         shown=(baseline_tables.show_tables(summary, job.folder),),
         document={"output": job.folder.shown, "summary": summary},
         warnings=tuple(baseline_tables.warnings_of(summary, cure=job.plan.source.cure)),
     )
 
 
-def sketch_baseline(options: BaselineOptions, runner: run.Runner) -> Iterator[run.Stage]:
+def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]:
     """Yield each stage of a job once, without a plan: its steps do not depend on it."""
     plan = BaselinePlan(
         options=options,
         runner=runner,
-        scoring=run.Runner.of(options.for_scoring),
+        scoring=Runner.of(options.for_scoring),
         output=options.output,
         source=sources.Source(options=options, languages=(), policy=FetchPolicy()),
     )
-    folder = run.OutputFolder(options.output)
+    folder = OutputFolder(options.output)
     job = BaselineJob(plan=plan, folder=folder, index=SentenceIndex(folder), say=print)
     yield read_stage(job)
     yield sample_stage(job)
@@ -295,7 +306,7 @@ def sketch_baseline(options: BaselineOptions, runner: run.Runner) -> Iterator[ru
     yield _score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=folder))
 
 
-BASELINE = run.JobKind(
+BASELINE = JobKind(
     prepare=prepare_baseline,
     sketch=sketch_baseline,
     show=baseline_tables.show_plan,

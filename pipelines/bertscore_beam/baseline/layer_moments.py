@@ -14,12 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.baseline.sources import MOMENTS_FOLDER
-from bertscore_beam.crawl import HOST_COLUMNS
-from bertscore_beam.files import mask_credentials, open_source
-from bertscore_beam.run import OutputFolder, at_work, counters, load_scorer
-from bertscore_core import BertScorer, DocumentFrequencies, IdfTable, ScorerConfig, TextTokenizer
+from bertscore_beam.crawl.sampling import HOST_COLUMNS
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import open_source
+from bertscore_beam.run import at_work, counters
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.loading import load_scorer
 from bertscore_core.config import settle_tokenizer
-from bertscore_core.stats import Moments
+from bertscore_core.idf import DocumentFrequencies, IdfTable
+from bertscore_core.scorer import BertScorer
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.stats.moments import Moments
+from bertscore_core.tokenizer.tokenization import TextTokenizer
 from bertscore_core.tokens import Work
 
 # Count sentences for idf weights, for tables of idf-weighted scores.

@@ -20,13 +20,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
-from bertscore_beam import crawl
 from bertscore_beam.baseline import sources
 from bertscore_beam.baseline.baseline_plan import BaselineJob
 from bertscore_beam.baseline.extract import read_rows
-from bertscore_beam.dump import write_part
-from bertscore_beam.files import mask_credentials
-from bertscore_beam.run import OutputFolder, Stage, counters
+from bertscore_beam.crawl.sampling import (
+    HASH_SCHEMA,
+    SENTENCE_SCHEMA,
+    Hashes,
+    cap_hosts,
+    count_overlap,
+    hashes_of,
+    is_sampled,
+    leading_bits,
+    lowest,
+    pair_neighbours,
+    pairing_order,
+    part_bits,
+)
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.run import counters
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.progress import Stage
 from bertscore_core.errors import InputError
 
 _HOST_BUCKETS = 16
@@ -57,8 +72,8 @@ def sample_stage(
     folder, options = job.folder, job.options
 
     def build(root: beam.Pipeline) -> None:
-        cap = partial(crawl.cap_hosts, cap=options.sentences_per_host)
-        take = partial(crawl.lowest, count=2 * options.pairs)
+        cap = partial(cap_hosts, cap=options.sentences_per_host)
+        take = partial(lowest, count=2 * options.pairs)
         _ = (
             root
             | beam.Create(lanes)
@@ -81,23 +96,23 @@ def sample_stage(
     )
 
 
-def sample_digest(sample: crawl.Hashes) -> str:
+def sample_digest(sample: Hashes) -> str:
     """Return the digest of a sample: 16 hexadecimal digits, and nothing of an empty one."""
     return hashlib.sha256(sample.astype("<u8").tobytes()).hexdigest()[:16] if len(sample) else ""
 
 
-def read_sample(folder: OutputFolder, language: str) -> crawl.Hashes:
+def read_sample(folder: OutputFolder, language: str) -> Hashes:
     """Read the priorities of a language's sample, ascending; none where there is no file."""
     (data,) = folder.read_if_there(sources.sample_path(language))
     if data is None:
-        return crawl.lowest([])
-    sample: crawl.Hashes = np.load(io.BytesIO(data), allow_pickle=False)
+        return lowest([])
+    sample: Hashes = np.load(io.BytesIO(data), allow_pickle=False)
     return sample.astype(np.uint64)
 
 
 def _read_hashes(lane: Lane, folder: OutputFolder) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    for table in _gathered(_read_lane(lane, folder, crawl.HASH_SCHEMA.names), _LANE_HASHES):
-        hashes = crawl.hashes_of(table)
+    for table in _gathered(_read_lane(lane, folder, HASH_SCHEMA.names), _LANE_HASHES):
+        hashes = hashes_of(table)
         for bucket, rows in rows_by_value(hashes["host"].to_numpy() % np.uint64(_HOST_BUCKETS)):
             yield (lane[0], bucket), hashes.take(pa.array(rows))
 
@@ -128,7 +143,7 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def _write_sample(language: str, sample: crawl.Hashes, *, folder: OutputFolder) -> None:
+def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> None:
     sink = io.BytesIO()
     np.save(sink, sample.astype("<u8"), allow_pickle=False)
     folder.write(sources.sample_path(language), sink.getvalue())
@@ -227,24 +242,24 @@ def _read_sampled(
 ) -> Iterator[tuple[tuple[str, str], pa.Table]]:
     language = lane[0]
     sample = _planned_sample(folder, language, samples[language])
-    bits = crawl.part_bits(len(sample) // 2)
+    bits = part_bits(len(sample) // 2)
     tables = _read_lane(lane, folder, ("text", "priority", "host"))
     sampled = (_sampled(table, sample, seed, language) for table in tables)
     for sentences in _gathered(sampled, _LANE_TEXTS):
-        for place, rows in rows_by_value(crawl.leading_bits(sentences["order"].to_numpy(), bits)):
+        for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
             # Rows that are taken are copied; a slice would be sent with everything around it.
             yield (language, f"part-{place:05d}"), sentences.take(pa.array(rows))
 
 
-def _sampled(table: pa.Table, sample: crawl.Hashes, seed: int, language: str) -> pa.Table:
-    table = table.filter(pa.array(crawl.is_sampled(table["priority"].to_numpy(), sample)))
-    order = [crawl.pairing_order(seed, language, text) for text in table["text"].to_pylist()]
+def _sampled(table: pa.Table, sample: Hashes, seed: int, language: str) -> pa.Table:
+    table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
+    order = [pairing_order(seed, language, text) for text in table["text"].to_pylist()]
     columns = [table["text"], pa.array(order, pa.uint64()), table["host"]]
-    return pa.table(columns, schema=crawl.SENTENCE_SCHEMA)
+    return pa.table(columns, schema=SENTENCE_SCHEMA)
 
 
 @lru_cache(maxsize=2)
-def _planned_sample(folder: OutputFolder, language: str, digest: str) -> crawl.Hashes:
+def _planned_sample(folder: OutputFolder, language: str, digest: str) -> Hashes:
     sample = read_sample(folder, language)
     digest_now = sample_digest(sample)
     if digest_now != digest:
@@ -264,7 +279,7 @@ class _PairInPart(beam.DoFn):
 
     def process(self, part: tuple[tuple[str, str], Iterable[pa.Table]]) -> Iterator[Any]:
         (language, name), tables = part
-        pairs, left = crawl.pair_neighbours(pa.concat_tables(tables))
+        pairs, left = pair_neighbours(pa.concat_tables(tables))
         if len(pairs):
             yield _write_pairs(language, name, pairs, self._folder)
         if len(left):
@@ -282,7 +297,7 @@ def _write_pairs(
         name=name,
         rows=len(pairs),
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
-        overlap=crawl.count_overlap(candidates, references, language),
+        overlap=count_overlap(candidates, references, language),
     )
 
 

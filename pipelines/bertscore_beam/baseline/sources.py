@@ -9,13 +9,26 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from bertscore_beam import crawl
 from bertscore_beam.baseline.baseline_options import BaselineOptions
-from bertscore_beam.files import file_version, in_parallel, mask_credentials, reaching
-from bertscore_beam.run import OutputFolder, counters
-from bertscore_core import InputError
+from bertscore_beam.crawl.crawl_files import (
+    DOCUMENT_SUFFIXES,
+    SUFFIXES,
+    check_given,
+    list_crawl,
+    list_files_of,
+    seeded_order,
+)
+from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, is_http
+from bertscore_beam.crawl.languages import check_language, check_tag
+from bertscore_beam.crawl.sampling import Overlap
+from bertscore_beam.files.find import file_version
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import in_parallel
+from bertscore_beam.run import counters
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.baseline import TABLE_SUFFIX
-from bertscore_core.errors import BertScoreError, load_json
+from bertscore_core.errors import BertScoreError, InputError, load_json
 
 # Names of all files in the output folder of a baseline job.
 #
@@ -144,7 +157,7 @@ class PairPart:
     name: str
     rows: int
     same_host: int
-    overlap: crawl.Overlap
+    overlap: Overlap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +249,7 @@ class Source:
 
     options: BaselineOptions
     languages: tuple[str, ...]
-    policy: crawl.FetchPolicy
+    policy: FetchPolicy
 
     @classmethod
     def of(cls, options: BaselineOptions) -> "Source":
@@ -245,13 +258,11 @@ class Source:
         Raises:
             ConfigError: A language is not known, or the contact cannot be sent.
         """
-        languages = dict.fromkeys(
-            [*map(crawl.check_language, options.languages), *_given_paths(options)]
-        )
+        languages = dict.fromkeys([*map(check_language, options.languages), *_given_paths(options)])
         return cls(
             options=options,
             languages=tuple(languages),
-            policy=crawl.FetchPolicy(
+            policy=FetchPolicy(
                 attempts=options.fetch_attempts,
                 timeout=options.fetch_timeout,
                 pause=options.fetch_pause,
@@ -287,10 +298,10 @@ class Source:
         options = self.options
         if self.options.given:
             paths_by_language = _given_paths(options)
-            suffixes = crawl.SUFFIXES if self.options.sentences else crawl.DOCUMENT_SUFFIXES
+            suffixes = SUFFIXES if self.options.sentences else DOCUMENT_SUFFIXES
             with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
                 return {
-                    code: self._in_order(crawl.list_files_of(paths, suffixes=suffixes))
+                    code: self._in_order(list_files_of(paths, suffixes=suffixes))
                     for code, paths in paths_by_language.items()
                 }
         if options.crawl is not None:
@@ -298,7 +309,7 @@ class Source:
                 listing = self._list_crawl(options.crawl)
         else:
             with reaching("wet", *options.wet):
-                listing = crawl.list_files_of(options.wet)
+                listing = list_files_of(options.wet)
         return dict.fromkeys(self.languages, self._in_order(listing))
 
     def check(self) -> None:
@@ -310,13 +321,13 @@ class Source:
         listed = {} if self.options.crawl else self.files()
         if self.options.given:
             paths = {path for files in listed.values() for path in files.paths.values()}
-            check = partial(crawl.check_given, has_pages=not self.options.sentences)
-            list(in_parallel(check, sorted(path for path in paths if not crawl.is_http(path))))
+            check = partial(check_given, has_pages=not self.options.sentences)
+            list(in_parallel(check, sorted(path for path in paths if not is_http(path))))
 
     def _list_crawl(self, name: str) -> dict[str, str]:
         try:
-            return crawl.list_crawl(name, self.policy, self.options.crawl_root)
-        except crawl.FetchError as error:
+            return list_crawl(name, self.policy, self.options.crawl_root)
+        except FetchError as error:
             if error.permanent:
                 raise
             # A server that does not answer is not the command's fault: later it may work.
@@ -324,7 +335,7 @@ class Source:
 
     def _in_order(self, paths: Mapping[str, str]) -> SourceFiles:
         return SourceFiles(
-            names=tuple(crawl.seeded_order(list(paths), self.options.seed)),
+            names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
             digest=_digest_names(paths) if self.options.crawl else _digest_with_versions(paths),
         )
@@ -332,7 +343,7 @@ class Source:
 
 def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
     paths: dict[str, tuple[str, ...]] = {}
-    check = crawl.check_tag if options.sentences else crawl.check_language  # which can be detected
+    check = check_tag if options.sentences else check_language  # which can be detected
     for text in options.given:
         code, _, path = text.partition("=")
         language = check(code)
@@ -353,7 +364,7 @@ def _digest_with_versions(paths: Mapping[str, str]) -> str:
 
 def _version(path: str) -> str:
     try:
-        return "" if crawl.is_http(path) else file_version(path)
+        return "" if is_http(path) else file_version(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{mask_credentials(path)!r} cannot be opened: got a name without a file, such as a "

@@ -1,10 +1,30 @@
 """`groups`, `compare`, `report` and `check`: what finished runs say."""
 
-from bertscore_beam import compare, files, records, run
 from bertscore_beam.cli.show import print_error, report, say
-from bertscore_beam.options import CheckOptions, GroupsOptions
-from bertscore_beam.pages import ReportOptions, check_outside, outcome_of_groups
-from bertscore_core import ConfigError
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.comparison_tables import (
+    document_of,
+    failures_of,
+    tables_of,
+    warnings_in,
+)
+from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.reach import before_work, reaching
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.options.answer_options import CheckOptions, GroupsOptions
+from bertscore_beam.pages.group_rows import check_outside, outcome_of_groups
+from bertscore_beam.pages.report_options import ReportOptions
+from bertscore_beam.records.finished import check_parts, open_finished, read_notes
+from bertscore_beam.records.groups import group_name
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    successful_run,
+)
+from bertscore_beam.run.output import BROKEN, DONE, WORSE, Outcome, Shown
+from bertscore_core.errors import ConfigError
 
 
 def print_groups(options: GroupsOptions) -> int:
@@ -12,19 +32,24 @@ def print_groups(options: GroupsOptions) -> int:
     return report(outcome_of_groups(options))
 
 
-def print_comparison(options: "compare.CompareOptions") -> int:
+def print_comparison(options: "CompareOptions") -> int:
     """Compare runs or systems, and print the result; return the exit status."""
-    with files.before_work():
-        compared = compare.compare_runs(options)
+    from bertscore_beam.compare.compare import (
+        check_paired,  # here, since it takes time
+        compare_runs,  # here, since it takes time
+    )
+
+    with before_work():
+        compared = compare_runs(options)
     if options.fail_if_drop is None:
-        compare.check_paired(compared)
-    failures = compare.failures_of(compared)
+        check_paired(compared)
+    failures = failures_of(compared)
     return report(
-        run.Outcome(
-            status=run.WORSE if failures else run.DONE,
-            shown=compare.tables_of(compared),
-            document=compare.document_of(compared),
-            warnings=(*compare.warnings_in(compared), *failures),
+        Outcome(
+            status=WORSE if failures else DONE,
+            shown=tables_of(compared),
+            document=document_of(compared),
+            warnings=(*warnings_in(compared), *failures),
             is_answer=not failures,
         )
     )
@@ -36,19 +61,21 @@ def write_report(options: ReportOptions) -> int:
     for path in runs:
         check_outside(options.output, path)
     try:
-        from bertscore_beam.compare import Compared, answer_of, failures_of
-        from bertscore_beam.pages import collect, render
+        from bertscore_beam.compare.comparison_tables import answer_of, failures_of
+        from bertscore_beam.compare.results import Compared
+        from bertscore_beam.pages.page import render
+        from bertscore_beam.pages.report_rows import collect
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"no report can be made: the package {error.name!r} is missing; expected the packages "
             "of the extra 'results'. In the checkout: pip install '.[results]'."
         ) from error
-    with files.before_work(), files.reaching("RUN", *runs):
+    with before_work(), reaching("RUN", *runs):
         data = collect(options)
     page = render(data)
-    with files.reaching("--output", options.output):
-        files.write_atomically(options.output, page.encode())
-    shown: str = files.mask_credentials(options.output)
+    with reaching("--output", options.output):
+        write_atomically(options.output, page.encode())
+    shown: str = mask_credentials(options.output)
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     total = data.total.values
@@ -66,7 +93,7 @@ def write_report(options: ReportOptions) -> int:
     }
     rows = [("page", shown), ("run", data.run), ("rows", f"{total['rows']:,}")]
     rows += [
-        (f"f1 of {records.group_name(row.group or ())}", f"{row.values['f1']:.6f}")
+        (f"f1 of {group_name(row.group or ())}", f"{row.values['f1']:.6f}")
         for row in data.scored_languages
     ]
     if total["f1"] is not None:
@@ -75,9 +102,9 @@ def write_report(options: ReportOptions) -> int:
     rows += [("notice", words) for words in data.notices]
     rows += [("caveat", words) for words in data.caveats]
     return report(
-        run.Outcome(
-            status=run.WORSE if failures else run.DONE,
-            shown=(run.Shown("Report", ("", ""), rows),),
+        Outcome(
+            status=WORSE if failures else DONE,
+            shown=(Shown("Report", ("", ""), rows),),
             document=document,
             warnings=failures,
             is_answer=not failures,
@@ -87,19 +114,19 @@ def write_report(options: ReportOptions) -> int:
 
 def check(options: CheckOptions) -> int:
     """Tell whether an output folder holds a run that has succeeded, and is whole."""
-    shown = files.mask_credentials(options.run)
-    with files.before_work(), files.reaching("RUN", options.run):
-        folder = run.OutputFolder(files.absolute(options.run))
-        notes, success = records.read_notes(folder), run.successful_run(folder)
-        gates = None if success else folder.read_json(run.SUMMARY_FILE).get("failed_gates")
+    shown = mask_credentials(options.run)
+    with before_work(), reaching("RUN", options.run):
+        folder = OutputFolder(absolute(options.run))
+        notes, success = read_notes(folder), successful_run(folder)
+        gates = None if success else folder.read_json(SUMMARY_FILE).get("failed_gates")
         if notes is not None and success is not None:
-            finished = records.open_finished(options.run)  # for its checks
+            finished = open_finished(options.run)  # for its checks
             if options.parts:
-                records.check_parts(finished)
-        is_there = notes is not None or folder.exists(run.RUN_FILE)
+                check_parts(finished)
+        is_there = notes is not None or folder.exists(RUN_FILE)
     if not is_there:
         raise ConfigError(
-            f"{shown!r} holds no run: got no {run.RUN_FILE}; expected the output folder of `score` "
+            f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` "
             "or `baseline`. Check the path."
         )
     if options.parts and notes is None:
@@ -108,10 +135,10 @@ def check(options: CheckOptions) -> int:
             "command; expected that of `score`, `select` or `rescale`. Leave --parts out."
         )
     if success is None:
-        why = f"got no {run.SUCCESS_FILE} of it; wait for it, or run its command again."
+        why = f"got no {SUCCESS_FILE} of it; wait for it, or run its command again."
         if isinstance(gates, list) and gates:
             names = ", ".join(map(str, gates))
-            why = f"it ended without passing {names}; see its {run.SUMMARY_FILE}."
-        return print_error(f"the run in {shown!r} is not done: {why}", run.BROKEN)
-    done = run.Shown("Check", ("",), [(f"{shown} is done",)])
-    return report(run.Outcome(shown=(done,), document={"folder": shown}, is_answer=True))
+            why = f"it ended without passing {names}; see its {SUMMARY_FILE}."
+        return print_error(f"the run in {shown!r} is not done: {why}", BROKEN)
+    done = Shown("Check", ("",), [(f"{shown} is done",)])
+    return report(Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

@@ -5,16 +5,31 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from bertscore_beam import pages
 from bertscore_beam.cli.show import manner, report, say
-from bertscore_beam.files import absolute, mask_credentials, reaching, write_atomically
-from bertscore_beam.idf import load_idf
-from bertscore_beam.options import IDF_WORDS, ExplainOptions, ScoreOptions
-from bertscore_beam.records import FinishedRun, RowPlace, open_finished
-from bertscore_beam.run import Outcome, Runner, escape_line, printed, scorer_config
-from bertscore_core import BertScorer, ConfigError, explain
-from bertscore_core.errors import escape_text
-from bertscore_core.explanations import FORMATS, Explanation, check_matplotlib, page, picture
+from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.options.answer_options import ExplainOptions
+from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
+from bertscore_beam.pages.explain_rows import (
+    StoredRow,
+    explain_row,
+    extreme_rows,
+    named_rows,
+    read_idf,
+    read_stored,
+    row_config,
+)
+from bertscore_beam.pages.explain_terminal import terminal
+from bertscore_beam.records.finished import FinishedRun, RowPlace, open_finished
+from bertscore_beam.run.loading import scorer_config
+from bertscore_beam.run.output import Outcome, escape_line, printed
+from bertscore_beam.run.runner import Runner
+from bertscore_core.errors import ConfigError, escape_text
+from bertscore_core.explanations.explanation import Explanation, explain, page
+from bertscore_core.explanations.explanation_picture import FORMATS, check_matplotlib, picture
+from bertscore_core.scorer import BertScorer
 
 
 class _Explained(NamedTuple):
@@ -80,25 +95,25 @@ def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
             f"a picture shows one row: got {len(places)}; expected one. Choose one with --row, or "
             "write an HTML file."
         )
-    rows = pages.read_stored(run, places)
+    rows = read_stored(run, places)
     changes = options.scoring
-    tables = pages.read_idf(run, changes.get("idf"))
+    tables = read_idf(run, changes.get("idf"))
     scorers: dict[tuple[str | None, str], BertScorer] = {}
     explained = []
     for row in rows:
         key = row.language, row.signature.format()
         if key not in scorers:
-            scorers[key] = BertScorer(pages.row_config(run, row, changes))
-        explained.append(_of_row(row, *pages.explain_row(run, row, scorers[key], tables)))
+            scorers[key] = BertScorer(row_config(run, row, changes))
+        explained.append(_of_row(row, *explain_row(run, row, scorers[key], tables)))
     return explained
 
 
 def _places(options: ExplainOptions, run: FinishedRun) -> list[RowPlace]:
-    places = pages.named_rows(run, options.row)
+    places = named_rows(run, options.row)
     if options.worst is not None:
-        places += pages.extreme_rows(run, options.worst, worst=True)
+        places += extreme_rows(run, options.worst, worst=True)
     if options.best is not None:
-        places += pages.extreme_rows(run, options.best, worst=False)
+        places += extreme_rows(run, options.best, worst=False)
     if not places:
         raise ConfigError(
             f"the run in {run.folder.shown!r} has no row with a score; expected one to explain."
@@ -106,7 +121,7 @@ def _places(options: ExplainOptions, run: FinishedRun) -> list[RowPlace]:
     return list(dict.fromkeys(places))
 
 
-def _of_row(row: pages.StoredRow, explanation: Explanation, differences: list[str]) -> _Explained:
+def _of_row(row: StoredRow, explanation: Explanation, differences: list[str]) -> _Explained:
     stored = row.scores
     notes = [
         f"in the run: precision {stored.precision:.6f}, recall {stored.recall:.6f}, F1 "
@@ -142,7 +157,7 @@ def _print(explained: Sequence[_Explained]) -> None:
     console = Console(highlight=False)
     for row in explained:
         console.print(escape_line(row.heading), style="bold", markup=False)
-        console.print(pages.terminal(row.explanation, width=console.width))
+        console.print(terminal(row.explanation, width=console.width))
         for note in row.notes:
             console.print(escape_text(note), markup=False, soft_wrap=True)
         console.print()

@@ -7,12 +7,16 @@ import os
 from dataclasses import replace
 from pathlib import PurePath
 
-from bertscore_beam import run
 from bertscore_beam.cli.show import manner, named, report, say, warn
-from bertscore_beam.dump import write_line_files
-from bertscore_beam.files import before_work, mask_credentials, reaching
-from bertscore_beam.options import DumpOptions, ImportOptions, RunOptions, ScoreOptions
-from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
+from bertscore_beam.dump.text.to_parquet import write_line_files
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.reach import before_work, reaching
+from bertscore_beam.options.run_options import DumpOptions, RunOptions
+from bertscore_beam.options.score_options import ImportOptions, ScoreOptions
+from bertscore_beam.run.folder import temporary_folder
+from bertscore_beam.run.output import NOTHING_KEPT, Outcome
+from bertscore_core.errors import ConfigError
+from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 
 
 def run_command(job: str, options: RunOptions) -> int:
@@ -25,7 +29,7 @@ def run_command(job: str, options: RunOptions) -> int:
     return report(_outcome_of(job, options))
 
 
-def _score_lines(job: str, options: ScoreOptions) -> run.Outcome:
+def _score_lines(job: str, options: ScoreOptions) -> Outcome:
     """Score files with a text a line: as Parquet files that are deleted at the end."""
     if options.beam:
         raise ConfigError(
@@ -33,7 +37,7 @@ def _score_lines(job: str, options: ScoreOptions) -> run.Outcome:
             f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Make Parquet of "
             "them, and give it as --input."
         )
-    with run.temporary_folder() as folder:
+    with temporary_folder() as folder:
         with before_work(), reaching("candidates and references", *options.input):
             dump = write_line_files(options.candidates, options.references, folder)
         options = replace(options, input=dump, input_format="parquet")
@@ -42,12 +46,12 @@ def _score_lines(job: str, options: ScoreOptions) -> run.Outcome:
         return _only_printed(job, options, folder)
 
 
-def _only_printed(job: str, options: ScoreOptions, folder: str) -> run.Outcome:
+def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
     """Run a job whose output folder nobody will see."""
     try:
         outcome = _outcome_of(job, replace(options, output=f"{folder}/scores"))
     except Exception as error:
-        error.add_note(run.NOTHING_KEPT)
+        error.add_note(NOTHING_KEPT)
         raise
     document = outcome.document and {"summary": outcome.document["summary"]}
     return replace(
@@ -58,23 +62,26 @@ def _only_printed(job: str, options: ScoreOptions, folder: str) -> run.Outcome:
         ),
         document=document,
         warnings=tuple(
-            words.replace(f"They are listed in {folder}/scores/_rejects.", run.NOTHING_KEPT)
+            words.replace(f"They are listed in {folder}/scores/_rejects.", NOTHING_KEPT)
             for words in outcome.warnings
         ),
     )
 
 
-def _outcome_of(job: str, options: RunOptions) -> run.Outcome:
+def _outcome_of(job: str, options: RunOptions) -> Outcome:
+    from bertscore_beam.run.job import run_job  # here, since it takes time
+    from bertscore_beam.run.runner import usable_cores  # here, since it takes time
+
     if isinstance(options, ScoreOptions | ImportOptions) and not options.print_job:
         _warn_of_output(options)
     if isinstance(options, DumpOptions) and not options.print_job:
         announce_model(options)
-    if not options.beam and options.workers != "auto" and options.workers > run.usable_cores():
+    if not options.beam and options.workers != "auto" and options.workers > usable_cores():
         warn(
-            f"--workers {options.workers:,} is more than the {run.usable_cores()} cores of this "
+            f"--workers {options.workers:,} is more than the {usable_cores()} cores of this "
             "machine. That is not faster, and each worker takes the memory of a model."
         )
-    return run.run_job(named(job), options, say, quiet=manner().quiet)
+    return run_job(named(job), options, say, quiet=manner().quiet)
 
 
 def _warn_of_output(options: ScoreOptions | ImportOptions) -> None:

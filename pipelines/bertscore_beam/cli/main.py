@@ -18,13 +18,27 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn, cast
 
-from bertscore_beam import run
 from bertscore_beam.cli.show import Manner, manner, named, print_error, printing
-from bertscore_beam.files import NotBegunError, is_refused, mask_credentials
-from bertscore_beam.options import Option, by_name, read_options, summary_of
-from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
-from bertscore_core import BertScoreError, ConfigError, DeviceLostError
-from bertscore_core.errors import escape_text, nearest
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.reach import NotBegunError, is_refused
+from bertscore_beam.options.declare import Option, by_name, summary_of
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.run.lock import FolderLostError, JobStillRunsError
+from bertscore_beam.run.output import (
+    BROKEN,
+    DONE,
+    NOTHING_KEPT,
+    TOO_MANY_REJECTS,
+    UNUSABLE,
+    EscapedRecord,
+    EscapingFormatter,
+    JobFailedError,
+    forgive_output,
+    interrupted,
+    last_error,
+)
+from bertscore_beam.run.pool import WorkersDiedError
+from bertscore_core.errors import BertScoreError, ConfigError, DeviceLostError, escape_text, nearest
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
 
@@ -37,13 +51,10 @@ _SPINS = "10000"
 milliseconds, which takes the processor from others: with another busy program beside it, scoring
 with torch took half the CPU seconds and half the time with this."""
 
-_BROKEN = (run.FolderLostError, run.JobStillRunsError, DeviceLostError)
+_BROKEN = (FolderLostError, JobStillRunsError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
 
-_WORDED = (
-    *(BertScoreError, OSError, KeyboardInterrupt),
-    *(run.JobFailedError, run.WorkersDiedError),
-)
+_WORDED = (*(BertScoreError, OSError, KeyboardInterrupt), *(JobFailedError, WorkersDiedError))
 """Errors whose message says enough. Their traceback is shown only with `--debug`."""
 
 _CONTINUES = "Finished parts are kept, and the same command continues from there."
@@ -66,20 +77,22 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
-    "score": Command("options.ScoreOptions", job="score.SCORE"),
-    "select": Command("options.SelectOptions", job="score.SCORE"),
-    "rescale": Command("options.RescaleOptions", job="score.RESCALE"),
-    "idf": Command("options.IdfOptions", job="idf.IDF"),
-    "import": Command("options.ImportOptions", job="imports.IMPORT"),
-    "baseline": Command("baseline.BaselineOptions", job="baseline.BASELINE"),
-    "baseline compare": Command("options.TablesOptions", "cli.tables.compare_tables"),
-    "groups": Command("options.GroupsOptions", "cli.answers.print_groups"),
-    "compare": Command("compare.CompareOptions", "cli.answers.print_comparison"),
-    "report": Command("pages.ReportOptions", "cli.answers.write_report"),
-    "explain": Command("options.ExplainOptions", "cli.explain.explain_rows"),
-    "tune": Command("tune.TuneOptions", job="tune.TUNE"),
-    "check": Command("options.CheckOptions", "cli.answers.check"),
-    "models": Command("options.ModelsOptions", "cli.tables.print_models"),
+    "score": Command("options.score_options.ScoreOptions", job="score.job.SCORE"),
+    "select": Command("options.score_options.SelectOptions", job="score.job.SCORE"),
+    "rescale": Command("options.score_options.RescaleOptions", job="score.rescale.RESCALE"),
+    "idf": Command("options.score_options.IdfOptions", job="idf.job.IDF"),
+    "import": Command("options.score_options.ImportOptions", job="imports.job.IMPORT"),
+    "baseline": Command("baseline.baseline_options.BaselineOptions", job="baseline.job.BASELINE"),
+    "baseline compare": Command(
+        "options.answer_options.TablesOptions", "cli.tables.compare_tables"
+    ),
+    "groups": Command("options.answer_options.GroupsOptions", "cli.answers.print_groups"),
+    "compare": Command("compare.compare_options.CompareOptions", "cli.answers.print_comparison"),
+    "report": Command("pages.report_options.ReportOptions", "cli.answers.write_report"),
+    "explain": Command("options.answer_options.ExplainOptions", "cli.explain.explain_rows"),
+    "tune": Command("tune.tune_options.TuneOptions", job="tune.job.TUNE"),
+    "check": Command("options.answer_options.CheckOptions", "cli.answers.check"),
+    "models": Command("options.answer_options.ModelsOptions", "cli.tables.print_models"),
 }
 
 _HELP = """\
@@ -97,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     if arguments is None and sys.flags.optimize > 1:
         _begin_again()
-    run.forgive_output()
+    forgive_output()
     gc.set_threshold(_ALLOCATIONS)
     if "OMP_WAIT_POLICY" not in os.environ:  # before torch, and for all processes to come
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
@@ -158,12 +171,10 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
     is_worded = isinstance(error, _WORDED)
     if manner().debug or not is_worded:
         print(_words("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-    continues = (
-        run.NOTHING_KEPT if run.NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
-    )
+    continues = NOTHING_KEPT if NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
     if isinstance(error, KeyboardInterrupt):
-        status, words = run.interrupted(signal.SIGINT), "interrupted."
-    elif isinstance(error, run.WorkersDiedError):
+        status, words = interrupted(signal.SIGINT), "interrupted."
+    elif isinstance(error, WorkersDiedError):
         words += f"\n{continues}"
     elif isinstance(error, BertScoreError) and not isinstance(error, _BROKEN):
         status = UNUSABLE
@@ -171,9 +182,9 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
         words += "\nNothing was begun. Run the same command again when it can be reached."
-    elif not isinstance(error, run.FolderLostError | run.JobStillRunsError):
+    elif not isinstance(error, FolderLostError | JobStillRunsError):
         if not is_worded:
-            words = _words(run.last_error(error))
+            words = _words(last_error(error))
         words = f"the {'job' if is_job else 'command'} stopped: {words}"
         if is_job:
             words += f"\n{continues}"
@@ -207,8 +218,8 @@ _OF_INTEREST = _OfInterest()
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.addFilter(_OF_INTEREST)
-    handler.setFormatter(run.EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
-    logging.setLogRecordFactory(run.EscapedRecord)  # other libraries have handlers of their own
+    handler.setFormatter(EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.setLogRecordFactory(EscapedRecord)  # other libraries have handlers of their own
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 

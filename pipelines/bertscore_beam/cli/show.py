@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bertscore_beam.options import split_arguments
-from bertscore_beam.run import Outcome, Shown, escape_json, escape_line, plain, printed
+from bertscore_beam.options.flags import split_arguments
+from bertscore_beam.run.folder import plain
+from bertscore_beam.run.output import Outcome, Shown, escape_json, escape_line, printed
 from bertscore_core.errors import escape_text
 
 # How a command prints: `--json`, `--quiet` and `--debug`, which every command takes.
@@ -45,7 +46,7 @@ _MANNER = ContextVar("manner", default=Manner())  # noqa: B039 - it is frozen
 
 
 def named(place: str) -> Any:
-    """Return what a place such as `options.ScoreOptions` names, and import it only now."""
+    """Return what a place such as `score.job.SCORE` names, and import it only now."""
     module, _, name = place.rpartition(".")
     return getattr(import_module(f"bertscore_beam.{module}"), name)
 

@@ -4,11 +4,12 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import Any
 
-from bertscore_beam.baseline import compare_sides, open_side
+from bertscore_beam.baseline.table_difference import compare_sides, open_side
 from bertscore_beam.cli.show import report
-from bertscore_beam.options import ModelsOptions, TablesOptions
-from bertscore_beam.run import Outcome, Shown
-from bertscore_core import EMBEDDED_MODEL, known_languages, known_models, published_baselines
+from bertscore_beam.options.answer_options import ModelsOptions, TablesOptions
+from bertscore_beam.run.output import Outcome, Shown
+from bertscore_core.baseline import published_baselines
+from bertscore_core.registry import EMBEDDED_MODEL, known_languages, known_models
 
 
 def compare_tables(options: TablesOptions) -> int:

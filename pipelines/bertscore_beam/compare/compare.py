@@ -11,22 +11,26 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bertscore_beam import records
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
-from bertscore_beam.dump import (
-    METRICS,
-    MOST_GROUPS,
-    SCORES,
-    check_choosing_columns,
-    column_of,
-    values_as_text,
+from bertscore_beam.dump.census import MOST_GROUPS
+from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns
+from bertscore_beam.dump.paths import column_of
+from bertscore_beam.dump.texts import values_as_text
+from bertscore_beam.files.listing import real_path
+from bertscore_beam.files.paths import resolve
+from bertscore_beam.records.finished import (
+    FinishedRun,
+    RowPlace,
+    input_schemas,
+    open_finished,
+    read_rows,
 )
-from bertscore_beam.files import real_path, resolve
+from bertscore_beam.records.groups import group_order
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats import RESAMPLES, holm
+from bertscore_core.stats.paired import RESAMPLES, holm
 
 # What the reader of a comparison has to know besides its numbers.
 
@@ -105,8 +109,8 @@ def compare_runs(options: CompareOptions) -> results.Compared:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    run = records.open_finished(options.run, "RUN")
-    others = [records.open_finished(folder, "AGAINST") for folder in options.against]
+    run = open_finished(options.run, "RUN")
+    others = [open_finished(folder, "AGAINST") for folder in options.against]
     for other in others:
         if _place(other) == _place(run):
             raise ConfigError(
@@ -142,7 +146,7 @@ def compare_runs(options: CompareOptions) -> results.Compared:
 
 
 def _with_languages(
-    compared: results.Compared, options: CompareOptions, runs: Sequence[records.FinishedRun]
+    compared: results.Compared, options: CompareOptions, runs: Sequence[FinishedRun]
 ) -> results.Compared:
     """Add the comparison of each language where there are several: a mean of all says little.
 
@@ -197,21 +201,21 @@ def _corrected(
     return tuple(corrected)
 
 
-def _place(run: records.FinishedRun) -> str:
+def _place(run: FinishedRun) -> str:
     return real_path(*resolve(run.folder.root))
 
 
-def _check_columns(options: CompareOptions, runs: Sequence[records.FinishedRun]) -> None:
+def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:
     named = options.choosing_columns
     for run in runs if named else ():
-        for schema in records.input_schemas(run):
+        for schema in input_schemas(run):
             try:
                 check_choosing_columns(schema, named)
             except InputError as error:
                 raise ConfigError(f"the run in {run.folder.shown!r}: {error}") from error
 
 
-def _references_to_check(runs: Sequence[records.FinishedRun]) -> str | None:
+def _references_to_check(runs: Sequence[FinishedRun]) -> str | None:
     """Check that runs paired by position have the same inputs, and tell what is left to check.
 
     Returns:
@@ -238,28 +242,24 @@ def _references_to_check(runs: Sequence[records.FinishedRun]) -> str | None:
     return first.notes.identity["reference_column"]
 
 
-def _rows_by_input(run: records.FinishedRun) -> dict[str, int]:
+def _rows_by_input(run: FinishedRun) -> dict[str, int]:
     rows: dict[str, int] = {}
     for record in run.records:
         rows[record.input_name] = rows.get(record.input_name, 0) + record.num_rows
     return rows
 
 
-def _reference_digests(run: records.FinishedRun) -> dict[str, str]:
+def _reference_digests(run: FinishedRun) -> dict[str, str]:
     """Return the digest of the references of each part; "" if it has none."""
     return {record.part_name: record.digests.references for record in run.records}
 
 
 def _comparison(
-    options: CompareOptions,
-    measure: str,
-    run: records.FinishedRun,
-    paired: Paired,
-    sums: PairedGroups,
+    options: CompareOptions, measure: str, run: FinishedRun, paired: Paired, sums: PairedGroups
 ) -> results.Comparison:
     _check_references(options, sums)
     numbers = paired.reader.groups
-    names = [results.WHOLE, *(sorted(numbers, key=records.group_order) if options.by else ())]
+    names = [results.WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
         sums.compared(name, _slice(numbers, name), resamples[name != results.WHOLE])
@@ -352,11 +352,11 @@ def _check_references(options: CompareOptions, sums: PairedGroups) -> None:
 
 
 def _moved(
-    paired: Paired, sums: PairedGroups, run: records.FinishedRun, key: Sequence[str]
+    paired: Paired, sums: PairedGroups, run: FinishedRun, key: Sequence[str]
 ) -> tuple[results.MovedRow, ...]:
     files, groups, moved = list(paired.reader.files), list(paired.reader.groups), sums.moved()
-    places = [records.RowPlace(files[mine["file"]], int(mine["row"])) for mine, _ in moved]
-    named = records.read_rows(run, places, key) if key else [None] * len(moved)
+    places = [RowPlace(files[mine["file"]], int(mine["row"])) for mine, _ in moved]
+    named = read_rows(run, places, key) if key else [None] * len(moved)
     return tuple(
         results.MovedRow(
             change=float(mine["score"]) - float(theirs["score"]),

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from bertscore_beam.dump import CANDIDATE_FROM, METRICS, SCORES
-from bertscore_beam.options import COLUMN, COLUMNS, MEASURES, NAMES, RUN, Options
+from bertscore_beam.dump.columns import CANDIDATE_FROM, METRICS, SCORES
+from bertscore_beam.options.declare import COLUMN, COLUMNS, MEASURES, NAMES, RUN, Options
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import check_confidence
+from bertscore_core.stats.intervals import check_confidence
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,11 @@ from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
 
-from bertscore_beam import records
 from bertscore_beam.compare import results
-from bertscore_beam.run import Shown
-from bertscore_core.stats import POWER, caveat_cells
+from bertscore_beam.records.groups import group_name
+from bertscore_beam.run.output import Shown
+from bertscore_core.stats.caveats import caveat_cells
+from bertscore_core.stats.paired import POWER
 
 _NONE = ""
 
@@ -54,7 +55,7 @@ def answer_of(compared: results.Compared) -> Iterator[tuple[str, str]]:
             _change(comparison.whole, comparison, corrected),
         )
         for group in comparison.clearest_languages(_SHOWN_ROWS):
-            name = f"{comparison.measure} of {records.group_name(group.group)}"
+            name = f"{comparison.measure} of {group_name(group.group)}"
             yield name, _change(group, comparison, "corrected ")
         if len(comparison.languages) > _SHOWN_ROWS:
             yield "languages", f"{len(comparison.languages) - _SHOWN_ROWS:,} more, in the table"

@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_core.stats import holm, least_p
+from bertscore_core.stats.paired import holm, least_p
 
 LUCK = 0.3
 """By how much a run that has passed may be better than it really is, in standard errors."""

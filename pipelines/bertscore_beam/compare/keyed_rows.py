@@ -15,22 +15,20 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam import dump
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.results import Group
 from bertscore_beam.dump import columns
-from bertscore_beam.files import Buckets
-from bertscore_beam.metrics import CORPUS_METRICS, num_counts
-from bertscore_beam.records import (
-    FinishedRun,
-    PartRows,
-    metric_labels,
-    metric_rows,
-    read_columns,
-    with_language,
-)
+from bertscore_beam.dump.candidates import input_rows
+from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of
+from bertscore_beam.dump.digests import digest_texts
+from bertscore_beam.dump.paths import column_of, has_column
+from bertscore_beam.dump.texts import values_as_text
+from bertscore_beam.files.buckets import Buckets
+from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
+from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
+from bertscore_beam.records.groups import metric_labels, metric_rows, with_language
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import NOT_COUNTED, clipped_f1, is_clipped
+from bertscore_core.stats.score_statistics import NOT_COUNTED, clipped_f1, is_clipped
 
 ENTRY = np.dtype(
     [
@@ -146,20 +144,20 @@ class RowReader:
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             if options.cluster is not None:
-                _put_clusters(entries, dump.column_of(table, options.cluster))
+                _put_clusters(entries, column_of(table, options.cluster))
             if options.key:
-                usable = _put_keys(entries, [dump.column_of(table, name) for name in options.key])
+                usable = _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
             entries["group"] = _numbered(table, options.by, self.groups, options.by_language)
-            dump.check_number(self.groups, options.by, "--by")
+            check_number(self.groups, options.by, "--by")
             if options.systems is not None:
                 by = (options.system_column,)
                 entries["side"] = _numbered(table, by, self.systems)
-                if len(self.systems) > dump.MOST_GROUPS:
+                if len(self.systems) > MOST_GROUPS:
                     raise ConfigError(
                         "the column of systems has too many values: got more than "
-                        f"{dump.MOST_GROUPS:,}; expected names of systems. Name "
+                        f"{MOST_GROUPS:,}; expected names of systems. Name "
                         "another column with --system."
                     )
             yield entries
@@ -191,7 +189,7 @@ class RowReader:
         entries["low"] = entries["row"]
         if part.record.input_rows is not None:
             origins = part.table[columns.CANDIDATE_FROM]
-            entries["low"] = part.record.offset + dump.input_rows(origins)
+            entries["low"] = part.record.offset + input_rows(origins)
             options = self._options
             if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
                 entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
@@ -201,7 +199,7 @@ def _numbered(
     table: pa.Table, by: Sequence[str], numbers: dict[Group, int], by_language: bool = False
 ) -> Numbers:
     """Return the number of each row's group; a new group gets the next one."""
-    rows = dump.groups_of(table, by)
+    rows = groups_of(table, by)
     names = map(with_language, rows.groups) if by_language else rows.groups
     codes = [numbers.setdefault(name, len(numbers)) for name in names]
     return np.array(codes, dtype=np.int64)[rows.codes]
@@ -212,7 +210,7 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
 
     Infinity is not a number, but for F1: it is minus infinity where P = -R.
     """
-    column = dump.column_of(table, name) if dump.has_column(table.schema, name) else None
+    column = column_of(table, name) if has_column(table.schema, name) else None
     kind = None if column is None else column.type
     if column is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         known = ", ".join((*columns.SCORES, *columns.METRICS))
@@ -235,7 +233,7 @@ def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:
         tokens = pc.fill_null(table[columns.REFERENCE_TOKENS], 0).to_numpy()
         return np.asarray(tokens, dtype=np.uint64)
     nothing = pa.chunked_array([pa.nulls(len(table), pa.string())])
-    return dump.digest_texts(nothing, dump.column_of(table, name))[:, 0] | np.uint64(1)  # never 0
+    return digest_texts(nothing, column_of(table, name))[:, 0] | np.uint64(1)  # never 0
 
 
 def _put_clusters(entries: Entries, column: pa.ChunkedArray) -> None:
@@ -266,7 +264,7 @@ def _as_bytes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.object_], BoolArr
         kind = kind.value_type
         column = column.cast(kind)
     if pa.types.is_floating(kind):
-        column = pa.chunked_array([pa.array(dump.values_as_text(column), pa.large_string())])
+        column = pa.chunked_array([pa.array(values_as_text(column), pa.large_string())])
     raw = column.cast(pa.large_string()).cast(pa.large_binary())
     return raw.to_numpy(), ~raw.is_null().to_numpy()
 

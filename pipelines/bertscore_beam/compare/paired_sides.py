@@ -23,12 +23,21 @@ from bertscore_beam.compare.keyed_rows import (
     pair_entries,
     row_buckets,
 )
-from bertscore_beam.dump import MOST_GROUPS
-from bertscore_beam.files import Buckets
-from bertscore_beam.metrics import corpus_score
-from bertscore_beam.records import FinishedRun
-from bertscore_core import stats
+from bertscore_beam.dump.census import MOST_GROUPS
+from bertscore_beam.files.buckets import Buckets
+from bertscore_beam.metrics.table import corpus_score
+from bertscore_beam.records.finished import FinishedRun
 from bertscore_core.errors import ConfigError
+from bertscore_core.stats.caveats import caveats_of_difference
+from bertscore_core.stats.paired import (
+    ClusterSums,
+    CorpusResult,
+    PairedSums,
+    compare_corpora,
+    holm,
+    paired_result,
+)
+from bertscore_core.stats.score_statistics import UnknownTokens
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
@@ -58,7 +67,7 @@ def rank(
         confidence: 1 - confidence is the level of the tests.
     """
     rows, means = common
-    p_values = stats.holm([comparison.p_value for comparison in compared.values()])
+    p_values = holm([comparison.p_value for comparison in compared.values()])
     better = np.zeros((len(systems), len(systems)), dtype=np.bool_)
     pairs = []
     for ((left, right), comparison), p in zip(compared.items(), p_values, strict=True):
@@ -125,7 +134,7 @@ _LEAST_CORRELATION, _NEIGHBOUR_ERRORS = 0.1, 4.0
 
 _COUNTS = tuple(results.PairCounts.__dataclass_fields__)
 _Moved = list[tuple[Entries, Entries]]
-_NO_CLUSTERS = stats.ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
+_NO_CLUSTERS = ClusterSums.of(np.zeros(0), np.zeros(0, dtype=np.uint64))
 
 
 class PairedGroups:
@@ -160,11 +169,11 @@ class PairedGroups:
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
         no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
-        self._no_pairs = stats.PairedSums.of(np.zeros(0), no_keys)
+        self._no_pairs = PairedSums.of(np.zeros(0), no_keys)
         self._pairs = [self._no_pairs] * groups
         self._clusters = [[_NO_CLUSTERS] for _ in range(groups)]
         self._missing = [[_NO_CLUSTERS] for _ in range(groups)]
-        self._unknown = [stats.UnknownTokens()] * groups
+        self._unknown = [UnknownTokens()] * groups
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
         self._in_order = _RowsInOrder()
 
@@ -194,7 +203,7 @@ class PairedGroups:
             clusters, of_groups = entries["cluster"][theirs[missing]], groups[missing]
             for group in np.unique(of_groups).tolist():
                 lost = clusters[of_groups == group]
-                _gather(self._missing[group], stats.ClusterSums.of(np.ones(len(lost)), lost))
+                _gather(self._missing[group], ClusterSums.of(np.ones(len(lost)), lost))
 
     def _add_pairs(
         self, entries: Entries, clipped: Clipped, places: tuple[Numbers, Numbers], groups: Numbers
@@ -207,7 +216,7 @@ class PairedGroups:
         self._count("clipped", groups[now.is_clipped | before.is_clipped])
         for read in (mine, theirs):
             counted = read["text_tokens"], read["unknown_tokens"]
-            more = stats.UnknownTokens.by_group(*counted, groups, len(self._unknown))
+            more = UnknownTokens.by_group(*counted, groups, len(self._unknown))
             self._unknown = list(map(add, self._unknown, more))
         others = (mine["reference"] != theirs["reference"]) & (mine["reference"] != 0)
         self._count("other_references", groups[others & (theirs["reference"] != 0)])
@@ -235,9 +244,9 @@ class PairedGroups:
             if not len(rows):
                 continue
             own = None if keys is None else keys[rows]
-            self._pairs[group] += stats.PairedSums.of(differences[rows], own)
+            self._pairs[group] += PairedSums.of(differences[rows], own)
             if self._options.cluster is not None:
-                sums = stats.ClusterSums.of(differences[rows], mine["cluster"][rows])
+                sums = ClusterSums.of(differences[rows], mine["cluster"][rows])
                 _gather(self._clusters[group], sums)
 
     @property
@@ -273,13 +282,13 @@ class PairedGroups:
         clusters, lost_together = None, 1.0
         if options.cluster is not None:
             clusters, missing = (
-                stats.ClusterSums.merge([_NO_CLUSTERS, *chain.from_iterable(sums[groups])])
+                ClusterSums.merge([_NO_CLUSTERS, *chain.from_iterable(sums[groups])])
                 for sums in (self._clusters, self._missing)
             )
             if len(missing):
                 lost_together = float(missing.totals @ missing.totals / missing.totals.sum())
-        result = stats.paired_result(
-            stats.PairedSums.merge([self._no_pairs, *self._pairs[groups]]),
+        result = paired_result(
+            PairedSums.merge([self._no_pairs, *self._pairs[groups]]),
             clusters,
             resamples=resamples,
             **how,
@@ -292,8 +301,8 @@ class PairedGroups:
             against_mean=against,
             result=result,
             p_adjusted=None,
-            caveats=stats.caveats_of_difference(
-                result, counts.clipped, stats.UnknownTokens.merge(self._unknown[groups]), ways
+            caveats=caveats_of_difference(
+                result, counts.clipped, UnknownTokens.merge(self._unknown[groups]), ways
             ),
             lost_together=lost_together,
             corpus=corpus,
@@ -310,7 +319,7 @@ class PairedGroups:
         ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
         return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
-    def _compared_corpora(self, groups: slice, **how: Any) -> tuple[stats.CorpusResult | None, int]:
+    def _compared_corpora(self, groups: slice, **how: Any) -> tuple[CorpusResult | None, int]:
         """Return the comparison of a corpus, and how many ways its texts are cut in."""
         name = self._corpus
         if name is None or not self._counts.any():
@@ -325,7 +334,7 @@ class PairedGroups:
             own = corpus_score(name, sums.astype(np.int64).tolist())
             return 0.0 - own if name == "ter" else own
 
-        return stats.compare_corpora(mine, theirs, score, **how), 1
+        return compare_corpora(mine, theirs, score, **how), 1
 
 
 def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
@@ -337,11 +346,11 @@ def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     return keys
 
 
-def _gather(waiting: list[stats.ClusterSums], sums: stats.ClusterSums) -> None:
+def _gather(waiting: list[ClusterSums], sums: ClusterSums) -> None:
     """Add sums of clusters to those before, which are merged now and then."""
     waiting.append(sums)
     if sum(map(len, waiting[1:])) > max(_WAITING, len(waiting[0])):
-        waiting[:] = [stats.ClusterSums.merge(waiting)]
+        waiting[:] = [ClusterSums.merge(waiting)]
 
 
 def _by_distance(two: tuple[Entries, Entries]) -> tuple[float, int, int]:

@@ -4,19 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bertscore_beam.metrics import signature_words
-from bertscore_beam.records import FinishedRun, MetricSummary, group_name
+from bertscore_beam.metrics.table import signature_words
+from bertscore_beam.records.finished import FinishedRun, MetricSummary
+from bertscore_beam.records.groups import group_name
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
-from bertscore_core.stats import (
-    Caveat,
-    CaveatOfGroups,
-    CorpusResult,
-    PairedResult,
-    caveat_words,
-    caveats_of_groups,
-    least_p,
-)
+from bertscore_core.stats.caveats import Caveat, CaveatOfGroups, caveat_words, caveats_of_groups
+from bertscore_core.stats.paired import CorpusResult, PairedResult, least_p
 
 Group = tuple[str | None, ...]
 """Values of the columns of `--by`, in their order; None for a null."""

@@ -19,9 +19,12 @@ from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, 
 from bertscore_beam.crawl.filters import WordLimits, count_words
 from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, MOST_BROKEN, RECORDS, RECORDS_BROKEN, Page
-from bertscore_beam.dump import input_names, values_as_text
-from bertscore_beam.dump.text import parse_line
-from bertscore_beam.files import Trouble, absolute, mask_credentials, open_source, search
+from bertscore_beam.dump.inputs import input_names
+from bertscore_beam.dump.text.parsers import parse_line
+from bertscore_beam.dump.texts import values_as_text
+from bertscore_beam.files.find import Trouble, search
+from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.read import open_source
 from bertscore_core.errors import ConfigError, InputError
 
 # List the files of a crawl, or those that the user names, in an order that makes a sample.

@@ -22,7 +22,8 @@ import requests
 import urllib3
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam import files
+from bertscore_beam.files.paths import TEMPORARY_PREFIX, mask_credentials, resolve
+from bertscore_beam.files.read import NoFileError, open_source, source_size
 from bertscore_core.errors import BertScoreError, ConfigError
 
 _PROBLEM_LENGTH = 300
@@ -49,7 +50,7 @@ class _AttemptError(Exception):
 
     def __post_init__(self) -> None:
         name = f"{type(self.problem).__name__}: " if isinstance(self.problem, Exception) else ""
-        words = files.mask_credentials(f"{name}{self.problem}").split()
+        words = mask_credentials(f"{name}{self.problem}").split()
         self.problem = " ".join(words)[:_PROBLEM_LENGTH]
 
     def __str__(self) -> str:
@@ -144,18 +145,18 @@ def _retry_after(value: str) -> float:
 # Read a whole file once, from a store that fsspec knows or from a disk.
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-_NOT_ALLOWED = (files.NoFileError, PermissionError)
+_NOT_ALLOWED = (NoFileError, PermissionError)
 # Errors of botocore, by name, since it is not always installed.
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError"})
 _STORE_BLOCK = 8 << 20
 
 
 def _store_blocks(path: str) -> Iterator[bytes]:
-    fs, _ = files.resolve(path)
+    fs, _ = resolve(path)
     try:
         fs.invalidate_cache()
-        with files.open_source(path) as source:
-            size, received = files.source_size(source), 0
+        with open_source(path) as source:
+            size, received = source_size(source), 0
             while block := source.read(_STORE_BLOCK):
                 received += len(block)
                 yield block
@@ -263,11 +264,11 @@ def fetched(path: str, policy: FetchPolicy) -> Iterator[Fetched]:
         OSError: The copy cannot be written, such as when the disk is full. It is not tried again.
     """
     if not is_http(path):
-        fs, inner = files.resolve(path)
+        fs, inner = resolve(path)
         if isinstance(fs, LocalFileSystem):
             yield _try_to_fetch(path, policy, Path(inner), os.devnull)
             return
-    with tempfile.TemporaryDirectory(prefix=files.TEMPORARY_PREFIX) as folder:
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX) as folder:
         copy = os.path.join(folder, "copy")
         yield _try_to_fetch(path, policy, Path(copy), copy)
 
@@ -301,7 +302,7 @@ def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
         else "Try again later, with fewer downloads at a time."
     )
     return FetchError(
-        f"{files.mask_credentials(path)!r} cannot be fetched: got {error} after {tries}; expected "
+        f"{mask_credentials(path)!r} cannot be fetched: got {error} after {tries}; expected "
         f"the whole file. {cure}",
         permanent=error.permanent,
         missing=error.missing,

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.crawl.filters import is_unspaced
-from bertscore_core.stats import HOST_BITS
+from bertscore_core.stats.moments import HOST_BITS
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

@@ -2,7 +2,3 @@
 
 This room knows Parquet and Arrow. It knows neither Beam nor models nor how texts are scored.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

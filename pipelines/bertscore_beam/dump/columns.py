@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from bertscore_beam.dump.paths import is_list, is_text, paths_of, paths_within, type_at
 from bertscore_core.errors import ConfigError, InputError, load_json
-from bertscore_core.stats import NOT_COUNTED
+from bertscore_core.stats.score_statistics import NOT_COUNTED
 
 # Spark's own description of a file's columns: it hides whatever it does not name.
 

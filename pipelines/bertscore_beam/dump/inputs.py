@@ -16,7 +16,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from bertscore_beam import files
+from bertscore_beam.files.find import FoundFile, file_version, search
+from bertscore_beam.files.listing import HIDDEN_PREFIXES, real_path
+from bertscore_beam.files.paths import mask_credentials, resolve, with_scheme
+from bertscore_beam.files.read import is_other_version, reads_one_version
 from bertscore_core.errors import InputError
 
 # The formats of input files: chosen by the file's name, checked by its first bytes.
@@ -129,7 +132,7 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
     magic = _MAGIC.get(codec)
     if magic is not None and not head:
         raise InputError(
-            f"{files.mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
+            f"{mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
             "compression, which has some bytes even without text. Write it again."
         )
     if magic is not None and not head.startswith(magic):
@@ -145,7 +148,7 @@ def not_parquet_hint(path: str, head: bytes) -> str | None:
         got = "lines of JSON"
     if got is None and _is_text(head) and not path.lower().endswith(".parquet"):
         return (
-            f"{files.mask_credentials(path)!r} names no columns: got lines of text; expected a "
+            f"{mask_credentials(path)!r} names no columns: got lines of text; expected a "
             f"file of rows that is named by its format, such as dump.tsv. {TWO_FILES} For CSV, TSV "
             "or JSON lines of another name give --input-format."
         )
@@ -173,7 +176,7 @@ def _looks_like(head: bytes) -> str | None:
 
 def _misnamed(path: str, got: str, expected: str) -> InputError:
     return InputError(
-        f"{files.mask_credentials(path)!r} is not what its name says: got {got}; expected "
+        f"{mask_credentials(path)!r} is not what its name says: got {got}; expected "
         f"{expected}. Rename or convert it, or give the right --input-format."
     )
 
@@ -269,7 +272,7 @@ def _escape(component: str) -> str:
     if not component:
         return "%"
     safe = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", component)
-    if safe.startswith(files.HIDDEN_PREFIXES):
+    if safe.startswith(HIDDEN_PREFIXES):
         safe = f"%{ord(safe[0]):02X}{safe[1:]}"
     return cut_name(safe, component)
 
@@ -333,7 +336,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile(files.FoundFile):
+class InputFile(FoundFile):
     """A file that was found for a job.
 
     Attributes:
@@ -368,11 +371,11 @@ def expand_inputs(
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    found: dict[str, files.FoundFile] = {}
+    found: dict[str, FoundFile] = {}
     again: list[str] = []
     endings = suffixes(input_format)
     for pattern in globs:
-        result = files.search(pattern, endings)
+        result = search(pattern, endings)
         if not result.found:
             plain = [suffix for suffix in endings if suffix.count(".") == 1]
             raise InputError(
@@ -384,8 +387,8 @@ def expand_inputs(
         if not outside:
             raise InputError(
                 f"no input: all {len(result.found)} files that match "
-                f"{files.mask_credentials(pattern)!r} are in the output folder "
-                f"{files.mask_credentials(exclude or '')!r}, which is never read; expected files "
+                f"{mask_credentials(pattern)!r} are in the output folder "
+                f"{mask_credentials(exclude or '')!r}, which is never read; expected files "
                 "elsewhere. Choose another --output."
             )
         for file in outside:
@@ -397,16 +400,16 @@ def expand_inputs(
     return [InputFile(**asdict(file), input_format=input_format) for file in first]
 
 
-def _outside(found: Sequence[files.FoundFile], folder: str | None) -> Sequence[files.FoundFile]:
+def _outside(found: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFile]:
     if folder is None:
         return found
-    fs, inner = files.resolve(folder)
-    real = files.with_scheme(fs, files.real_path(fs, inner)).rstrip("/") + "/"
+    fs, inner = resolve(folder)
+    real = with_scheme(fs, real_path(fs, inner)).rstrip("/") + "/"
     return [file for file in found if not f"{file.real}/".startswith(real)]
 
 
-def _once(found: Iterable[files.FoundFile], again: Sequence[str]) -> Iterable[files.FoundFile]:
-    first_of: dict[str, files.FoundFile] = {}
+def _once(found: Iterable[FoundFile], again: Sequence[str]) -> Iterable[FoundFile]:
+    first_of: dict[str, FoundFile] = {}
     found = sorted(found, key=lambda file: (file.real != file.path, file.path))
     twice = [file.path for file in found if first_of.setdefault(file.real, file) is not file]
     links = [*again, *twice]
@@ -414,7 +417,7 @@ def _once(found: Iterable[files.FoundFile], again: Sequence[str]) -> Iterable[fi
         logger.warning(
             "%d symbolic links lead to inputs, such as %r: each file is scored once",
             len(links),
-            files.mask_credentials(links[0]),
+            mask_credentials(links[0]),
         )
     return first_of.values()
 
@@ -428,17 +431,17 @@ def of_one_version(path: str, version: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not files.is_other_version(error):
+        if not is_other_version(error):
             raise
         raise file_changed(path, "another version", f"version {version}") from error
-    is_sure = not version or files.reads_one_version(path)
-    if not is_sure and (got := files.file_version(path)) != version:
+    is_sure = not version or reads_one_version(path)
+    if not is_sure and (got := file_version(path)) != version:
         raise file_changed(path, f"version {got}", f"version {version}")
 
 
 def file_changed(path: str, got: str, expected: str) -> InputError:
     """Return the error for a file that has changed since it was planned."""
     return InputError(
-        f"{files.mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
+        f"{mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
         f"{expected}. Run the job again: it scores what has changed."
     )

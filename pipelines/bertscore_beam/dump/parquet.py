@@ -14,13 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam import files
 from bertscore_beam.dump import types
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.lines import LINE_COLUMN, without_lines
 from bertscore_beam.dump.paths import list_at, root_of, roots_of
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
+from bertscore_beam.files.checked import digest_of
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import RemoteFile, fetch, open_source, reads_one_version, source_size
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)
@@ -50,7 +52,7 @@ def open_parquet(
     whole: bool = False,
     footer: str = "",
     digest: str = "",
-) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | files.RemoteFile]]:
+) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | RemoteFile]]:
     """Open a Parquet file; damaged bytes raise `InputError`, also while the file is read.
 
     Args:
@@ -70,12 +72,12 @@ def open_parquet(
         InputError: If it is not a whole, undamaged Parquet file.
         OSError: If it cannot be reached.
     """
-    with reading(path), files.open_source(path, size=size, version=version) as source:
+    with reading(path), open_source(path, size=size, version=version) as source:
         if whole:
-            files.fetch(source, 0, files.source_size(source))
-        if digest and files.digest_of(source.read()) != digest:
+            fetch(source, 0, source_size(source))
+        if digest and digest_of(source.read()) != digest:
             raise ValueError("other bytes than were written")
-        known = (path, size, version) if version and files.reads_one_version(path) else None
+        known = (path, size, version) if version and reads_one_version(path) else None
         metadata = _checked_footer(source, footer) if footer else _footers.get(known)
         file = _opened(source, metadata, timestamp_unit)
         if known is not None and not whole:
@@ -87,7 +89,7 @@ def open_parquet(
 
 
 def _opened(
-    source: pa.NativeFile | files.RemoteFile, footer: pq.FileMetaData | None, unit: str
+    source: pa.NativeFile | RemoteFile, footer: pq.FileMetaData | None, unit: str
 ) -> pq.ParquetFile:
     options = {
         "buffer_size": BUFFER_BYTES,
@@ -119,30 +121,30 @@ def footer_digest(data: bytes) -> str:
     values are read.
     """
     with pa.BufferReader(data) as source:
-        return files.digest_of(_footer(source))
+        return digest_of(_footer(source))
 
 
-def _checked_footer(source: pa.NativeFile | files.RemoteFile, digest: str) -> pq.FileMetaData:
+def _checked_footer(source: pa.NativeFile | RemoteFile, digest: str) -> pq.FileMetaData:
     footer = _footer(source)
-    if files.digest_of(footer) != digest:
+    if digest_of(footer) != digest:
         raise ValueError("another footer than was written")
     return pq.read_metadata(pa.BufferReader(footer))
 
 
-def _footer(source: pa.NativeFile | files.RemoteFile) -> bytes:
+def _footer(source: pa.NativeFile | RemoteFile) -> bytes:
     """Return the footer of an open file, and what is after it."""
-    size = files.source_size(source)
-    files.fetch(source, size - _FOOTER_BYTES, size)
+    size = source_size(source)
+    fetch(source, size - _FOOTER_BYTES, size)
     source.seek(max(0, size - _END_BYTES - _footer_length(source)))
     return bytes(source.read())
 
 
-def _footer_length(source: pa.NativeFile | files.RemoteFile) -> int:
-    source.seek(max(0, files.source_size(source) - _END_BYTES))
+def _footer_length(source: pa.NativeFile | RemoteFile) -> int:
+    source.seek(max(0, source_size(source) - _END_BYTES))
     return int.from_bytes(source.read(_END_BYTES // 2), "little")
 
 
-def _encrypted(file: pq.ParquetFile, source: pa.NativeFile | files.RemoteFile) -> tuple[str, ...]:
+def _encrypted(file: pq.ParquetFile, source: pa.NativeFile | RemoteFile) -> tuple[str, ...]:
     """Return the columns that are encrypted in a file whose footer is not.
 
     Such a footer is signed: it is longer than what it says. pyarrow 25 crashes the process if it is
@@ -238,7 +240,7 @@ def read_layout(
             schema=schema,
             row_groups=groups,
             num_rows=footer.num_rows,
-            file_size=files.source_size(source),
+            file_size=source_size(source),
             null_lists=types.null_lists(file, encrypted),
             lost_types=tuple(lost),
             encrypted=encrypted,
@@ -353,9 +355,7 @@ def read_parquet(
             *_, last = pieces
             if row_group_of(split) != row_group:
                 continue
-            _check_unchanged(
-                split, file.metadata, size if split.data else files.source_size(source)
-            )
+            _check_unchanged(split, file.metadata, size if split.data else source_size(source))
             rows = _Rows(file, source, split, names)
             are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
             while row_group_of(split) == row_group:
@@ -367,13 +367,13 @@ def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
     skip = split.skip_rows
     if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
         message = types.not_exact_message(rows.int96)
-        raise InputError(f"{files.mask_credentials(split.path)!r}: {message}")
+        raise InputError(f"{mask_credentials(split.path)!r}: {message}")
     for column in table.columns:
         for chunk in column.chunks:
             types.check_indices(chunk)
     if table.num_rows != split.num_rows:
         raise InputError(
-            f"rows are missing from {files.mask_credentials(split.path)!r}: got {table.num_rows} "
+            f"rows are missing from {mask_credentials(split.path)!r}: got {table.num_rows} "
             f"from row {split.row_offset} on; expected {split.num_rows}. Write the file again."
         )
     return types.with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
@@ -385,7 +385,7 @@ class _Rows:
     def __init__(
         self,
         file: pq.ParquetFile,
-        source: pa.NativeFile | files.RemoteFile,
+        source: pa.NativeFile | RemoteFile,
         split: Split,
         columns: list[str] | None,
     ) -> None:
@@ -410,7 +410,7 @@ class _Rows:
         limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.rows_read // self._available)
         if self._batches is None:
             # All bytes come in a few requests, also if some rows are not wanted.
-            is_remote = isinstance(self._source, files.RemoteFile)
+            is_remote = isinstance(self._source, RemoteFile)
             if is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES:
                 self._fetch_ahead()
             largest = self._largest_row(limit)
@@ -514,7 +514,7 @@ class _Rows:
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
     first, last = split.row_offset, split.row_offset + rows - 1
     return InputError(
-        f"rows {first} to {last} of {files.mask_credentials(split.path)!r} are too large: got "
+        f"rows {first} to {last} of {mask_credentials(split.path)!r} are too large: got "
         f"{size} bytes in memory, though the file is small; expected at most {limit} for the "
         f"{split.num_rows} rows of a split. Score with --split-rows {max(1, rows // 2)} or less."
     )

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam import files
 from bertscore_beam.dump import columns, inputs
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
@@ -39,6 +38,16 @@ from bertscore_beam.dump.text.arrays import json_columns, shown
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import COARSE, null_lists_message
+from bertscore_beam.files.checked import with_digest, without_digest
+from bertscore_beam.files.paths import (
+    FILES_IN_FLIGHT,
+    is_utf8,
+    join,
+    mask_credentials,
+    too_long_to_read,
+    too_long_to_write,
+)
+from bertscore_beam.files.read import exists, in_parallel, open_source, read_many
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 
@@ -98,7 +107,7 @@ class Resources:
     """
 
     workers: int | None = None
-    files_in_flight: int = files.FILES_IN_FLIGHT
+    files_in_flight: int = FILES_IN_FLIGHT
     imports: "Imports | None" = None
     group_by: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -233,7 +242,7 @@ class Imports:
 
     def path(self, text: TextFile) -> str:
         """Return the path of the Parquet file that is made of a file of text."""
-        return files.join(self.folder, text.data)
+        return join(self.folder, text.data)
 
     def layout(self, text: TextFile, candidates: Sequence[str] = ()) -> FileLayout | None:
         """Return what planning needs of an import; None if it is not there, or too little.
@@ -249,10 +258,10 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_layout(files.join(self.folder, text.footer), candidates=candidates)
-            lacks_rows = self.needs_rows and not files.exists(self.path(text))
+            layout = read_layout(join(self.folder, text.footer), candidates=candidates)
+            lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
-        (noted,) = files.read_many([files.join(self.folder, text.rejection)])
+        (noted,) = read_many([join(self.folder, text.rejection)])
         with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
             content = load_json(noted or b"{}")
             reason, message = FileReason(content["reason"]), str(content["message"])
@@ -378,7 +387,7 @@ def plan_inputs(
         except RejectedError as error:
             return rejected_file(file.path, name, error)
 
-    outcomes = list(files.in_parallel(look_at, found, resources.files_in_flight))
+    outcomes = list(in_parallel(look_at, found, resources.files_in_flight))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:
@@ -517,15 +526,15 @@ def check_place(
     Raises:
         RejectedError: If it cannot be planned.
     """
-    if not files.is_utf8(name):
+    if not is_utf8(name):
         raise RejectedError(
             FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file or folder."
         )
     if file.trouble is not None:
         raise RejectedError(FileReason(file.trouble), file.message)
-    limit = files.too_long_to_read(file.path)
+    limit = too_long_to_read(file.path)
     if limit is None and written is not None:
-        limit = files.too_long_to_write(written(part_name(name, 0)))
+        limit = too_long_to_write(written(part_name(name, 0)))
     if limit is not None:
         raise RejectedError(
             FileReason.BAD_NAME,
@@ -537,7 +546,7 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
     try:
         return read_layout(blank.path, blank.file_size, blank.file_version, candidates)
     except InputError as error:
-        with files.open_source(blank.path) as source:
+        with open_source(blank.path) as source:
             hint = inputs.not_parquet_hint(blank.path, bytes(source.read(inputs.HEAD_BYTES)))
         if hint is None:
             raise
@@ -596,15 +605,15 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
 def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:
     """Describe a rejected file, without its credentials and in valid UTF-8."""
     return RejectedFile(
-        path=files.mask_credentials(_as_utf8(path)),
+        path=mask_credentials(_as_utf8(path)),
         reason=error.reason,
-        message=files.mask_credentials(str(error)),
+        message=mask_credentials(str(error)),
         input_name=_as_utf8(name),
     )
 
 
 def _as_utf8(text: str) -> str:
-    return text if files.is_utf8(text) else ascii(text)[1:-1]
+    return text if is_utf8(text) else ascii(text)[1:-1]
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
@@ -654,7 +663,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     sink = pa.BufferOutputStream()
     table = table.replace_schema_metadata({_PLAN_KEY: json.dumps(rest)})
     pq.write_table(table, sink, compression="zstd")
-    return files.with_digest(bytes(sink.getvalue()))
+    return with_digest(bytes(sink.getvalue()))
 
 
 def plan_from_bytes(data: bytes, source: str) -> Plan:
@@ -664,7 +673,7 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
         InputError: If it is not a plan, or one of another format.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(files.without_digest(data)))
+        file = pq.ParquetFile(pa.BufferReader(without_digest(data)))
         rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
         if rest["format"] != _PLAN_FORMAT:
             raise ValueError(f"format {rest['format']}")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bertscore_beam.files import RemoteFile
+from bertscore_beam.files.read import RemoteFile
 
 # Take runs of rows from a stream of batches.
 

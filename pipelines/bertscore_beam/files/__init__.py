@@ -2,7 +2,3 @@
 
 This room knows fsspec. It does not know what is in a file, nor what a job or a run is.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,15 +9,20 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-from bertscore_beam.dump import UNREADABLE, Rows, Split, SplitReader, SplitRun, TableFields
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.splits import Split, SplitRun
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf import counts
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
-from bertscore_beam.run import OutputFolder, at_work, counters
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
-from bertscore_core.idf import CountedRows
-from bertscore_core.scorer_config import model_part
+from bertscore_beam.run import at_work, counters
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.errors import IdfError
+from bertscore_core.idf import CountedRows, DocumentFrequencies, IdfTable
+from bertscore_core.scorer_config import ScorerConfig, model_part
 
 logger = logging.getLogger(__name__)
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump import Rows
+from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfKey, IdfTables
 from bertscore_beam.idf.owners import NO_KEY, Owned, digest_of, row_keys
-from bertscore_core import DocumentFrequencies, IdfError
-from bertscore_core.errors import load_json
-from bertscore_core.idf import CountedRows
+from bertscore_core.errors import IdfError, load_json
+from bertscore_core.idf import CountedRows, DocumentFrequencies
 
 if TYPE_CHECKING:
-    from bertscore_core import TextTokenizer
+    from bertscore_core.tokenizer.tokenization import TextTokenizer
 
 # How often the references of a corpus repeat, estimated in a few kilobytes.
 

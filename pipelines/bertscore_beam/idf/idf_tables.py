@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from bertscore_beam.files import mask_credentials, read_bytes
-from bertscore_core import IdfError, IdfTable
-from bertscore_core.errors import load_json
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import read_bytes
+from bertscore_core.errors import IdfError, load_json
+from bertscore_core.idf import IdfTable
 
 # The idf tables of a run: one for all rows, or one for each language and each test set.
 #

@@ -13,21 +13,61 @@ from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
-from bertscore_beam import dump, files, run
+from bertscore_beam.dump.census import take_census
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
+from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.plan import (
+    Imports,
+    Plan,
+    Resources,
+    check_all_reached,
+    few_rows_words,
+    grouped,
+    plan_inputs,
+    plan_to_bytes,
+    rows_words,
+)
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.splits import Split, reading_words
+from bertscore_beam.dump.text.text_source import TextFile, texts_among
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.paths import absolute, join, mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import exists, is_file, read_bytes
+from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
 from bertscore_beam.idf.counts import Repeats, repeat_words, table_warnings
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
-from bertscore_beam.options import IdfOptions
-from bertscore_core import BertScoreError, ConfigError, UnknownLanguageError
+from bertscore_beam.options.score_options import IdfOptions
+from bertscore_beam.run.folder import (
+    PLAN_FILE,
+    RUN_FILE,
+    SPLIT_ROWS,
+    OutputFolder,
+    given_split_rows,
+)
+from bertscore_beam.run.job import JobKind, Say, import_stage, worker_errors
+from bertscore_beam.run.loading import scorer_config, tokenizer_facts
+from bertscore_beam.run.lock import FolderLostError, is_of_lock
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, Shown, escape_line
+from bertscore_beam.run.pool import ask
+from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.run_step import ReadPlan, Spread
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.text_import import imports_among, keep_imports, lacking, slow_words
+from bertscore_core.errors import BertScoreError, ConfigError, UnknownLanguageError
 
 # A look at some rows of the plan: do references repeat much, although every row would count?
 
 _SPLITS = 8
 
 
-def repeats_in_sample(splits: Sequence[dump.Split], fields: dump.TableFields) -> str | None:
+def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | None:
     """Return the warning about references that repeat in a sample; None without cause.
 
     The sample is the first splits of the first eight files: systems on one test set are usually in
@@ -39,8 +79,8 @@ def repeats_in_sample(splits: Sequence[dump.Split], fields: dump.TableFields) ->
     sample = sorted(splits, key=lambda split: (split.row_offset, split.input_name))[:_SPLITS]
     seen = []
     for split in sample:
-        with suppress(*dump.UNREADABLE):  # the run says so
-            rows = dump.Rows(dump.read_split(split, [fields.reference_column]), fields)
+        with suppress(*UNREADABLE):  # the run says so
+            rows = Rows(read_split(split, [fields.reference_column]), fields)
             seen.append(Repeats.of([group for group in rows.countable if group is not None]))
     repeats = Repeats.merge(seen)
     return repeat_words(repeats.rows, repeats.distinct, keyed=False, sampled=True)
@@ -59,18 +99,18 @@ class IdfPlan:
     """
 
     options: IdfOptions
-    runner: run.Runner
+    runner: Runner
     table: str
     output: str
     vocabularies: Mapping[str, Vocabulary]
-    files: tuple[dump.InputFile, ...]
-    plan: dump.Plan
+    files: tuple[InputFile, ...]
+    plan: Plan
 
     @property
-    def texts(self) -> tuple[dump.TextFile, ...]:
+    def texts(self) -> tuple[TextFile, ...]:
         """The input files of text."""
         fields = table_fields(self.options)
-        return dump.texts_among(self.files, fields.named(), fields.lists)
+        return texts_among(self.files, fields.named(), fields.lists)
 
     @property
     def is_too_small(self) -> bool:
@@ -78,7 +118,7 @@ class IdfPlan:
         rows = self.plan.num_rows
         return rows is not None and rows < self.options.min_rows
 
-    def counting(self, folder: run.OutputFolder) -> Counting:
+    def counting(self, folder: OutputFolder) -> Counting:
         """Return what is counted, with the folder of the run that keeps the counts."""
         return Counting(
             vocabularies=self.vocabularies,
@@ -98,13 +138,13 @@ class IdfJob:
     """
 
     planned: IdfPlan
-    folder: run.OutputFolder
+    folder: OutputFolder
     counting: Counting
-    texts: tuple[dump.TextFile, ...]
+    texts: tuple[TextFile, ...]
 
 
 def plan_idf(
-    options: IdfOptions, runner: run.Runner, imported: Sequence[dump.InputFile] | None = None
+    options: IdfOptions, runner: Runner, imported: Sequence[InputFile] | None = None
 ) -> IdfPlan:
     """Check everything and plan it.
 
@@ -119,22 +159,22 @@ def plan_idf(
         OSError: A file to be counted cannot be reached at the moment.
     """
     vocabularies = {} if options.language_column else {WHOLE.language: _vocabulary(options, runner)}
-    with files.reaching("output", options.output):
-        table = files.absolute(options.output)
+    with reaching("output", options.output):
+        table = absolute(options.output)
         runner.check_output(table.rpartition("/")[0])
         work_folder = _work_folder(table)
         _check_table(table, work_folder, options)
-        target_rows = run.given_split_rows(options, run.OutputFolder(work_folder))
-    with files.reaching("input", *options.input):
-        found = imported or dump.expand_inputs(options.input, input_format=options.input_format)
-        plan = dump.plan_inputs(
+        target_rows = given_split_rows(options, OutputFolder(work_folder))
+    with reaching("input", *options.input):
+        found = imported or expand_inputs(options.input, input_format=options.input_format)
+        plan = plan_inputs(
             found,
             fields=table_fields(options),
             target_rows=target_rows,
-            resources=dump.Resources(
+            resources=Resources(
                 workers=runner.expected_workers,
                 files_in_flight=options.files_in_flight,
-                imports=dump.Imports(
+                imports=Imports(
                     folder=work_folder,
                     are_made=imported is not None,
                     needs_rows=options.language_column is not None,
@@ -143,7 +183,7 @@ def plan_idf(
         )
         if options.language_column and not plan.sketched:
             vocabularies = _of_languages(options, runner, plan)
-    dump.check_all_reached(plan)
+    check_all_reached(plan)
     return IdfPlan(
         options=options,
         runner=runner,
@@ -161,40 +201,36 @@ def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
     It may be there beside the folder of a run that was cut off before it had cleaned up. Whether it
     is the table of this command is known when that is counted: see `_put`.
     """
-    if not files.exists(table):
+    if not exists(table):
         return
-    if not files.is_file(table):
+    if not is_file(table):
         raise ConfigError(
-            f"output {files.mask_credentials(table)!r} is a folder; expected a file for the table. "
+            f"output {mask_credentials(table)!r} is a folder; expected a file for the table. "
             "Choose another --output."
         )
-    if not options.overwrite and not files.exists(files.join(work_folder, run.RUN_FILE)):
+    if not options.overwrite and not exists(join(work_folder, RUN_FILE)):
         raise _there_already(options)
 
 
 def _there_already(options: IdfOptions) -> ConfigError:
     return ConfigError(
-        f"{files.mask_credentials(options.output)} is there already; expected a new file. Choose "
+        f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
         "another --output, or use --overwrite."
     )
 
 
-def _vocabulary(options: IdfOptions, runner: run.Runner) -> Vocabulary:
-    config = run.scorer_config(options, runner.threads)
-    tokenizer, max_length = run.ask(run.tokenizer_facts, config)
+def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
+    config = scorer_config(options, runner.threads)
+    tokenizer, max_length = ask(tokenizer_facts, config)
     return Vocabulary(config=config, tokenizer=tokenizer, max_length=max_length)
 
 
-def _of_languages(
-    options: IdfOptions, runner: run.Runner, plan: dump.Plan
-) -> dict[str, Vocabulary]:
+def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
     """Return the tokenizer of each language of the input that has one; others are not counted."""
     found: dict[str, Vocabulary] = {}
-    for language in dump.by_name(
-        dump.take_census(plan.splits, options.language_column, ()).languages
-    ):
+    for language in by_name(take_census(plan.splits, options.language_column, ()).languages):
         chosen = options.for_language(language)
-        if chosen is None or language in (dump.NO_LANGUAGE, dump.NO_CODE):
+        if chosen is None or language in (NO_LANGUAGE, NO_CODE):
             continue
         try:
             found[language] = _vocabulary(chosen, runner)
@@ -216,7 +252,7 @@ def _work_folder(table: str) -> str:
     return f"{folder}/.{name}.run"
 
 
-def show_idf(planned: IdfPlan) -> tuple[run.Shown, ...]:
+def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     options, plan = planned.options, planned.plan
     rows = {
@@ -225,32 +261,32 @@ def show_idf(planned: IdfPlan) -> tuple[run.Shown, ...]:
             for language, vocabulary in planned.vocabularies.items()
         },
         "input files": f"{plan.num_files:,}",
-        "rows": dump.rows_words(plan.splits)
+        "rows": rows_words(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
-        "rows read": dump.reading_words(plan.splits, planned.runner.elements_at_once),
-        "output": files.mask_credentials(planned.table),
+        "rows read": reading_words(plan.splits, planned.runner.elements_at_once),
+        "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
-    found: list[str | None] = [run.slow_words(planned.texts)]
+    found: list[str | None] = [slow_words(planned.texts)]
     if not plan.sketched:
         found.append(repeats_in_sample(plan.splits, table_fields(options)))
     warned = [("warning", words) for words in found if words]
-    return (run.Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
+    return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
-def refuse_idf(planned: IdfPlan) -> run.Outcome | None:
+def refuse_idf(planned: IdfPlan) -> Outcome | None:
     """Return how the command ends if the input has too few rows."""
     if not planned.is_too_small:
         return None
-    few = dump.few_rows_words(planned.plan.about_rows, planned.options.min_rows)
-    return run.Outcome(
-        status=run.TOO_MANY_REJECTS,
+    few = few_rows_words(planned.plan.about_rows, planned.options.min_rows)
+    return Outcome(
+        status=TOO_MANY_REJECTS,
         warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
     )
 
 
-def begin_idf(planned: IdfPlan, folder: run.OutputFolder, say: run.Say) -> IdfJob:
+def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     """Write the plan for the workers, and delete what an earlier run left and none can use.
 
     Raises:
@@ -258,11 +294,11 @@ def begin_idf(planned: IdfPlan, folder: run.OutputFolder, say: run.Say) -> IdfJo
     """
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
-    imports = run.imports_among(folder.files())
-    run.keep_imports(folder, planned.texts, imports)
+    imports = imports_among(folder.files())
+    keep_imports(folder, planned.texts, imports)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
-    folder.write_json(run.RUN_FILE, {run.SPLIT_ROWS: planned.plan.split_rows})
-    folder.write(run.PLAN_FILE, dump.plan_to_bytes(planned.plan))
+    folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
+    folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
     counting, splits = planned.counting(folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
     wanted = {counting.count_name(split) for split in splits if split.file_version}
@@ -280,61 +316,61 @@ def begin_idf(planned: IdfPlan, folder: run.OutputFolder, say: run.Say) -> IdfJo
         planned=planned,
         folder=folder,
         counting=counting,
-        texts=run.lacking(planned.texts, to_read, imports),
+        texts=lacking(planned.texts, to_read, imports),
     )
 
 
-def idf_stages(job: IdfJob) -> Iterator[run.Stage]:
+def idf_stages(job: IdfJob) -> Iterator[Stage]:
     """Yield the one pipeline of the job, behind the imports that it lacks."""
     if job.texts:
-        yield run.import_stage(job.texts, job.planned.runner, job.folder)
+        yield import_stage(job.texts, job.planned.runner, job.folder)
     name_of, splits = job.counting.count_name, job.planned.plan.splits
-    rows = run.Amounts((name_of(split), split.about_rows) for split in splits)
+    rows = Amounts((name_of(split), split.about_rows) for split in splits)
     stage = _stage(job.planned.runner, job.folder, job.counting)
     yield replace(stage, folder=COUNTS_FOLDER, amounts=rows, unit="rows")
 
 
-def _stage(runner: run.Runner, folder: run.OutputFolder, counting: Counting) -> run.Stage:
+def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
     def build(root: beam.Pipeline) -> None:
         _ = (
             root
             # The plan that `begin_idf` writes.
-            | "ReadPlan" >> run.ReadPlan(folder.path(run.PLAN_FILE), runner.elements_at_once)
-            | "Spread" >> run.Spread()
+            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.elements_at_once)
+            | "Spread" >> Spread()
             | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
             | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
         )
 
-    return run.Stage(name="idf", runner=runner, build=build)
+    return Stage(name="idf", runner=runner, build=build)
 
 
-def conclude_idf(job: IdfJob) -> run.Outcome:
+def conclude_idf(job: IdfJob) -> Outcome:
     """Put the table in its place and clean up; without a table the counts are kept."""
     planned, folder = job.planned, job.folder
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
-        folder.delete(run.PLAN_FILE)
-        problem = files.from_json(folder.read(_NOTE_FILE))["problem"]
+        folder.delete(PLAN_FILE)
+        problem = from_json(folder.read(_NOTE_FILE))["problem"]
         words = f"{problem}: no table was saved. Run the same command again."
-        return run.Outcome(status=run.BROKEN, warnings=(words,))
-    with run.worker_errors():
-        counted, data = files.from_json(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
+        return Outcome(status=BROKEN, warnings=(words,))
+    with worker_errors():
+        counted, data = from_json(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:
         raise _there_already(planned.options)
-    with suppress(run.FolderLostError):  # the table is saved; the other run cleans up
+    with suppress(FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
-    shown = run.escape_line(files.mask_credentials(planned.table))
+    shown = escape_line(mask_credentials(planned.table))
     documents = f"{counted['documents']:,} references of {plan.num_files:,} files"
     if counted["group_columns"]:
         documents += f" in {counted['tables']:,} tables"
     if counted["key_columns"]:
         documents += f", without {counted['rows_left_out']:,} rows of keys counted already"
-    return run.Outcome(
-        status=run.TOO_MANY_REJECTS if plan.rejected_files else run.DONE,
+    return Outcome(
+        status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
         text=f"{documents}: {shown} ({counted['fingerprint']})",
-        document={"output": files.mask_credentials(planned.table), "idf": counted},
+        document={"output": mask_credentials(planned.table), "idf": counted},
         warnings=tuple(table_warnings(counted)),
     )
 
@@ -342,38 +378,38 @@ def conclude_idf(job: IdfJob) -> run.Outcome:
 def _put(planned: IdfPlan, data: bytes) -> bool:
     """Put the table in its place; False if another one is there, and is not to be replaced."""
     table = planned.table
-    if not planned.options.overwrite and files.exists(table):
-        return files.read_bytes(table) == data
-    files.write_atomically(table, data, temporary_in=planned.output)
+    if not planned.options.overwrite and exists(table):
+        return read_bytes(table) == data
+    write_atomically(table, data, temporary_in=planned.output)
     return True
 
 
-def _clean_up(folder: run.OutputFolder) -> None:
+def _clean_up(folder: OutputFolder) -> None:
     """Delete the files of the run, except its lock, which is released last.
 
     While `_run.json` is there, the same command cleans up what is left, also beside its table.
     """
-    names = (name for name in folder.files() if name != run.RUN_FILE and not run.is_of_lock(name))
+    names = (name for name in folder.files() if name != RUN_FILE and not is_of_lock(name))
     folder.delete(*names)
-    folder.delete(run.RUN_FILE)
+    folder.delete(RUN_FILE)
     folder.delete_empty_folders()
 
 
-def _rejected(plan: dump.Plan) -> list[str]:
-    return dump.grouped([(file.path, file.message) for file in plan.rejected_files])
+def _rejected(plan: Plan) -> list[str]:
+    return grouped([(file.path, file.message) for file in plan.rejected_files])
 
 
-def _rejected_words(plan: dump.Plan) -> list[str]:
-    return [f"rejected {run.escape_line(line)}" for line in _rejected(plan)]
+def _rejected_words(plan: Plan) -> list[str]:
+    return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
 
 
-def sketch_idf(options: IdfOptions, runner: run.Runner) -> Iterator[run.Stage]:
+def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
     counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
-    yield _stage(runner, run.OutputFolder(_work_folder(options.output)), counting)
+    yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
 
 
-IDF = run.JobKind(
+IDF = JobKind(
     prepare=plan_idf,
     sketch=sketch_idf,
     show=show_idf,

@@ -13,9 +13,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump import CANDIDATE, NO_CODE, NO_LANGUAGE, Rows, Split, TableFields
+from bertscore_beam.dump.columns import CANDIDATE, TableFields
+from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
-from bertscore_beam.options import DumpOptions, ScoreOptions
+from bertscore_beam.options.run_options import DumpOptions
+from bertscore_beam.options.score_options import ScoreOptions
 
 # Which idf table each row belongs to.
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump import SplitRun
-from bertscore_beam.files import to_json
+from bertscore_beam.dump.splits import SplitRun
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.idf.counting import Counting, CountSplits, Found, ToCount, find_keys
 from bertscore_beam.idf.counts import SplitCount, describe_tables
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
-from bertscore_beam.run import Each, OutputFolder, RunStep
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.run_step import RunStep
 
 
 @dataclass

@@ -9,8 +9,39 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bertscore_beam import dump, files, run
-from bertscore_beam.options import ImportOptions
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import above_partitions, common_folder, expand_inputs, input_names
+from bertscore_beam.dump.plan import (
+    FileReason,
+    Imports,
+    Notes,
+    RejectedError,
+    RejectedFile,
+    check_place,
+    grouped,
+    rejected_file,
+)
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.dump.text.arrays import json_columns
+from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
+from bertscore_beam.files.listing import HIDDEN_PREFIXES, list_files
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, absolute, join, mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import exists, in_parallel
+from bertscore_beam.options.score_options import ImportOptions
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    OutputFolder,
+    check_stands_alone,
+    declare_success,
+    read_same_command,
+)
+from bertscore_beam.run.job import JobKind, Say, import_stage
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, Shown, escape_line
+from bertscore_beam.run.progress import Stage
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.text_import import delete_input, slow_words
 from bertscore_core.errors import ConfigError, InputError
 
 _IDENTITY = {"command": "import"}
@@ -21,10 +52,10 @@ class ImportPlan:
     """An import, checked."""
 
     options: ImportOptions
-    runner: run.Runner
+    runner: Runner
     output: str
-    texts: tuple[dump.TextFile, ...]
-    rejected: tuple[dump.RejectedFile, ...]
+    texts: tuple[TextFile, ...]
+    rejected: tuple[RejectedFile, ...]
     num_parquet: int
 
 
@@ -38,30 +69,28 @@ class ImportJob:
     """
 
     plan: ImportPlan
-    folder: run.OutputFolder
+    folder: OutputFolder
     run: str
-    texts: tuple[dump.TextFile, ...]
+    texts: tuple[TextFile, ...]
     orphans: tuple[str, ...]
 
 
-def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
+def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
     """Find the files, and check their names and the output folder."""
-    with files.reaching("output", options.output):
-        output = files.absolute(options.output)
+    with reaching("output", options.output):
+        output = absolute(options.output)
         runner.check_output(output)
-        there = files.list_files(output)
-        run.check_stands_alone(output, there)
-        run.read_same_command(run.OutputFolder(output), _IDENTITY, may_be_damaged=True)
+        there = list_files(output)
+        check_stands_alone(output, there)
+        read_same_command(OutputFolder(output), _IDENTITY, may_be_damaged=True)
         _check_is_ours(output, there)
-    with files.reaching("input", *options.input):
-        found = dump.expand_inputs(options.input, exclude=output, input_format=options.input_format)
+    with reaching("input", *options.input):
+        found = expand_inputs(options.input, exclude=output, input_format=options.input_format)
     paths = [file.path for file in found]
     # From above their partition columns, so that the output has these, too.
-    names = dump.input_names(
-        paths, dump.above_partitions(dump.common_folder([file.root for file in found]))
-    )
+    names = input_names(paths, above_partitions(common_folder([file.root for file in found])))
     # A JSON file without any row has these.
-    fields = dump.TableFields(
+    fields = TableFields(
         candidate_column=options.candidate_column[0],
         several=options.candidate_column if len(options.candidate_column) > 1 else (),
         reference_column=options.reference_column,
@@ -70,13 +99,13 @@ def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
     for file in found:
         folder, slash, last = names[file.path].rpartition("/")
         name = f"{folder}{slash}{last.replace('=', '%3D')}"  # becomes a folder, and no column
-        target = dump.part_name(name, 0)
+        target = part_name(name, 0)
         try:
-            dump.check_place(file, name, lambda part: [files.join(output, part)])
-        except dump.RejectedError as error:
-            rejected.append(dump.rejected_file(file.path, name, error))
+            check_place(file, name, lambda part: [join(output, part)])
+        except RejectedError as error:
+            rejected.append(rejected_file(file.path, name, error))
             continue
-        text = dump.TextFile.of(file, fields.named(options.columns), fields.lists)
+        text = TextFile.of(file, fields.named(options.columns), fields.lists)
         if text is None:
             num_parquet += 1
         else:
@@ -98,55 +127,55 @@ def plan_import(options: ImportOptions, runner: run.Runner) -> ImportPlan:
 
 def _check_is_ours(output: str, names: Iterable[str]) -> None:
     foreign = sorted(name for name in names if name.endswith(".parquet"))
-    if foreign and not files.exists(files.join(output, run.RUN_FILE)):
+    if foreign and not exists(join(output, RUN_FILE)):
         raise ConfigError(
-            f"output {files.mask_credentials(output)!r} holds Parquet files that no import has "
+            f"output {mask_credentials(output)!r} holds Parquet files that no import has "
             f"written: got {foreign[0]!r}; expected a new folder, or one of `import`. Choose "
             "another --output."
         )
 
 
-def show_import(plan: ImportPlan) -> tuple[run.Shown, ...]:
+def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     rows: list[tuple[str, ...]] = [
         ("files of text", f"{len(plan.texts):,}"),
         ("bytes", f"{sum(text.size for text in plan.texts):,}"),
         *[("file rejected", line) for line in _rejected_lines(plan.rejected)],
-        *[("warning", words) for words in [run.slow_words(plan.texts)] if words],
-        ("output", files.mask_credentials(plan.output)),
+        *[("warning", words) for words in [slow_words(plan.texts)] if words],
+        ("output", mask_credentials(plan.output)),
     ]
-    return (run.Shown("Plan", ("", ""), rows),)
+    return (Shown("Plan", ("", ""), rows),)
 
 
-def begin_import(plan: ImportPlan, folder: run.OutputFolder, say: run.Say) -> ImportJob:
+def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     """Delete what earlier runs have made of other versions, and find out what is left to do."""
-    run.read_same_command(folder, _IDENTITY, may_be_damaged=True)
+    read_same_command(folder, _IDENTITY, may_be_damaged=True)
     name = uuid.uuid4().hex
-    folder.delete(run.SUCCESS_FILE)
-    folder.write_json(run.RUN_FILE, {"run": name, "identity": _IDENTITY})
+    folder.delete(SUCCESS_FILE)
+    folder.write_json(RUN_FILE, {"run": name, "identity": _IDENTITY})
     folder.delete_temporary()
     overwrite = plan.options.overwrite
-    noted = {f"{dump.IMPORTS_FOLDER}/{name}" for name in folder.files(dump.IMPORTS_FOLDER)}
+    noted = {f"{IMPORTS_FOLDER}/{name}" for name in folder.files(IMPORTS_FOLDER)}
     kept = {text.footer for text in plan.texts if text.version and not overwrite}
     parquet = folder.files(suffix=".parquet")
-    there = {name for name in parquet if not name.startswith(files.HIDDEN_PREFIXES)}
+    there = {name for name in parquet if not name.startswith(HIDDEN_PREFIXES)}
     current = kept & noted
     done = {text.target for text in plan.texts if text.footer in current} & there
     wanted = {text.target for text in plan.texts}
     orphans = tuple(sorted(there - wanted))
     deleted = (there & wanted) - done
     # If a folder could not be listed, no file counts as missing.
-    if overwrite and all(file.reason is not dump.FileReason.UNLISTED for file in plan.rejected):
+    if overwrite and all(file.reason is not FileReason.UNLISTED for file in plan.rejected):
         deleted, orphans = deleted | set(orphans), ()
     # The rows first: a footer without them is made again.
     folder.delete(*deleted)
     folder.delete(*(noted - kept))
     for name in deleted:
         folder.delete_empty_folders(name.rpartition("/")[0])
-    run.delete_input(folder)  # of another command that was refused here
+    delete_input(folder)  # of another command that was refused here
     for line in _rejected_lines(plan.rejected):
-        say(f"rejected {run.escape_line(line)}")
-    if words := run.slow_words(plan.texts):
+        say(f"rejected {escape_line(line)}")
+    if words := slow_words(plan.texts):
         say(words)
     if done:
         say(f"{len(done):,} files have not changed since they were imported.")
@@ -154,51 +183,51 @@ def begin_import(plan: ImportPlan, folder: run.OutputFolder, say: run.Say) -> Im
     return ImportJob(plan=plan, folder=folder, run=name, texts=texts, orphans=orphans)
 
 
-def import_stages(job: ImportJob) -> Iterator[run.Stage]:
+def import_stages(job: ImportJob) -> Iterator[Stage]:
     """Yield the one pipeline of the job, if there is anything to do."""
     if job.texts:
-        yield run.import_stage(job.texts, job.plan.runner, job.folder)
+        yield import_stage(job.texts, job.plan.runner, job.folder)
 
 
-def conclude_import(job: ImportJob) -> run.Outcome:
+def conclude_import(job: ImportJob) -> Outcome:
     """Add up the rows, and write the marker if every file was imported."""
     plan, folder = job.plan, job.folder
-    imports = dump.Imports(folder=folder.root, are_made=True)
+    imports = Imports(folder=folder.root, are_made=True)
 
-    notes = dump.Notes()
+    notes = Notes()
 
-    def rows_of(text: dump.TextFile) -> int | dump.RejectedFile:
+    def rows_of(text: TextFile) -> int | RejectedFile:
         try:
             layout = imports.layout(text)
-        except dump.RejectedError as error:
-            return dump.rejected_file(text.path, text.target.rpartition("/")[0], error)
+        except RejectedError as error:
+            return rejected_file(text.path, text.target.rpartition("/")[0], error)
         if layout is None:
             return 0
-        notes.as_json.update(dump.json_columns(layout.schema))
+        notes.as_json.update(json_columns(layout.schema))
         return layout.num_rows
 
-    results = list(files.in_parallel(rows_of, plan.texts, files.FILES_IN_FLIGHT))
-    late = tuple(result for result in results if isinstance(result, dump.RejectedFile))
+    results = list(in_parallel(rows_of, plan.texts, FILES_IN_FLIGHT))
+    late = tuple(result for result in results if isinstance(result, RejectedFile))
     rows = sum(result for result in results if isinstance(result, int))
     rejected = (*plan.rejected, *late)
     if any(file.reason.is_out_of_reach for file in rejected):
-        status = run.BROKEN
+        status = BROKEN
     else:
-        status = run.TOO_MANY_REJECTS if rejected or job.orphans else run.DONE
-    if status == run.DONE:
-        run.declare_success(folder, job.run)
+        status = TOO_MANY_REJECTS if rejected or job.orphans else DONE
+    if status == DONE:
+        declare_success(folder, job.run)
     number = len(plan.texts) - len(late)
-    return run.Outcome(
+    return Outcome(
         status=status,
-        text=f"{number:,} files of text, {rows:,} rows: {files.mask_credentials(folder.root)}",
+        text=f"{number:,} files of text, {rows:,} rows: {mask_credentials(folder.root)}",
         document={
-            "output": files.mask_credentials(folder.root),
+            "output": mask_credentials(folder.root),
             "files": number,
             "rows": rows,
             "rejected": {file.path: file.message for file in rejected},
         },
         warnings=(
-            *(f"rejected {run.escape_line(line)}" for line in _rejected_lines(late)),
+            *(f"rejected {escape_line(line)}" for line in _rejected_lines(late)),
             *notes.words,
             *_notices(job),
         ),
@@ -209,7 +238,7 @@ def _notices(job: ImportJob) -> Iterator[str]:
     if job.orphans:
         yield (
             f"{len(job.orphans):,} Parquet files are of inputs that are not there now, such as "
-            f"{run.escape_line(job.orphans[0])!r}: they are still in the output. --overwrite "
+            f"{escape_line(job.orphans[0])!r}: they are still in the output. --overwrite "
             "deletes them, and imports all others again."
         )
     if job.plan.num_parquet:
@@ -219,16 +248,16 @@ def _notices(job: ImportJob) -> Iterator[str]:
         )
 
 
-def _rejected_lines(rejected: Sequence[dump.RejectedFile]) -> list[str]:
-    return dump.grouped([(file.path, file.message) for file in rejected])
+def _rejected_lines(rejected: Sequence[RejectedFile]) -> list[str]:
+    return grouped([(file.path, file.message) for file in rejected])
 
 
-def sketch_import(options: ImportOptions, runner: run.Runner) -> Iterator[run.Stage]:
+def sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    yield run.import_stage((), runner, run.OutputFolder(options.output))
+    yield import_stage((), runner, OutputFolder(options.output))
 
 
-IMPORT = run.JobKind(
+IMPORT = JobKind(
     prepare=plan_import,
     sketch=sketch_import,
     show=show_import,

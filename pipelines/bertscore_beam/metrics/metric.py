@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.stats import Doubles
+from bertscore_core.stats.score_statistics import Doubles
 
 
 class Metric(Protocol):

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump import METRIC_COUNTS, METRICS
+from bertscore_beam.dump.columns import METRIC_COUNTS, METRICS
 from bertscore_beam.metrics.table import score_rows
-from bertscore_beam.run import Pool
-from bertscore_core.stats import Doubles
+from bertscore_beam.run.pool import Pool
+from bertscore_core.stats.score_statistics import Doubles
 
 _AT_ONCE = 200
 """Rows that a process scores at a time: a fraction of a second."""

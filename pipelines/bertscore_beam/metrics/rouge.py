@@ -13,7 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from bertscore_beam.metrics.metric import base_of, exceeds
 from bertscore_beam.metrics.sacre import tokenizer_of
-from bertscore_core.stats import Doubles
+from bertscore_core.stats.score_statistics import Doubles
 
 # rouge-score's own tokenizer drops whatever is no Latin letter without accents, or digit. Of texts
 # in other scripts it leaves names and numbers, whose score would say nothing: such rows have none.

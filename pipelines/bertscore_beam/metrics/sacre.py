@@ -10,7 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from bertscore_beam.metrics.metric import base_of, exceeds
-from bertscore_core.stats import Doubles
+from bertscore_core.stats.score_statistics import Doubles
 
 # **Languages.** BLEU takes the tokenizer that sacreBLEU chooses for Chinese, Japanese and Korean,
 # single characters for other scripts without spaces, and `13a` for all others. TER takes texts of

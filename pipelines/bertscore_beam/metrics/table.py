@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump import METRIC_COUNTS, scripts_of
+from bertscore_beam.dump.columns import METRIC_COUNTS
+from bertscore_beam.dump.languages import scripts_of
 from bertscore_beam.metrics.metric import Metric, base_of
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import Doubles
+from bertscore_core.stats.score_statistics import Doubles
 
 _PACKAGES = {"sacrebleu": "sacrebleu", "rouge_score": "rouge-score"}
 _CUTTERS = {"ja": ("MeCab", "ja"), "ko": ("mecab_ko", "ko")}

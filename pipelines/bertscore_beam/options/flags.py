@@ -13,7 +13,7 @@ import yaml
 
 from bertscore_beam.options import declare
 from bertscore_beam.options.values import fit_value, load_yaml
-from bertscore_core import ConfigError
+from bertscore_core.errors import ConfigError
 
 FILE_ONLY = frozenset({"beam", "beam_scoring"})
 """Options without a flag: they hold flags for Beam, which the command line takes after `--`."""

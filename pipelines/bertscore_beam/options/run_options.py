@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from bertscore_beam.dump import is_code
-from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, mask_credentials
+from bertscore_beam.dump.languages import is_code
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, mask_credentials
 from bertscore_beam.options.declare import COLUMNS, Options
 from bertscore_beam.options.values import check_value, load_yaml, plain_value
 from bertscore_core.errors import ConfigError
@@ -190,7 +190,7 @@ class RunOptions(Options):
         Raises:
             InputError: Nothing is there.
         """
-        from bertscore_beam.dump import expand_inputs  # here, since it takes time to import
+        from bertscore_beam.dump.inputs import expand_inputs  # here, since it takes time to import
 
         for name in ("input", "references", "judgements"):
             for path in filter(is_missing, getattr(self, name, ())):

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bertscore_beam.dump import METRICS
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, plain_value
@@ -295,7 +295,7 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
     """Name the options for text files; without this only the output would be called missing."""
     if {"output", "input_format"} & values.keys():
         return
-    from bertscore_beam.dump import TWO_FILES  # here, since it takes time to import
+    from bertscore_beam.dump.inputs import TWO_FILES  # here, since it takes time to import
 
     texts = [mask_credentials(path) for path in paths if path.endswith((".txt", ".txt.gz"))]
     check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)

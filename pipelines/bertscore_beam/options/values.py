@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import yaml
 
-from bertscore_beam.dump import CANDIDATE_FROM
-from bertscore_beam.files import NoFileError, mask_credentials, reaching, read_bytes
+from bertscore_beam.dump.columns import CANDIDATE_FROM
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import NoFileError, read_bytes
 from bertscore_core.errors import ConfigError
 
 _KINDS: Mapping[object, str] = {

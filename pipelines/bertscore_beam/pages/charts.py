@@ -13,10 +13,10 @@ import vl_convert
 from jinja2 import Template
 from markupsafe import Markup
 
-from bertscore_beam.compare import WHOLE, Group
+from bertscore_beam.compare.results import WHOLE, Group
 from bertscore_beam.pages.report_rows import Night, ReportData
 from bertscore_beam.pages.words import by_number, shown_name, shown_value
-from bertscore_beam.records import SHARES, GroupRow
+from bertscore_beam.records.groups import SHARES, GroupRow
 
 MOST_GROUPS = 40
 """Most groups in one chart. The table below it has all of them."""

@@ -11,25 +11,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.compare import noise_of
-from bertscore_beam.dump import Rows, columns, only_strings, texts_from_column
-from bertscore_beam.files import reaching
-from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
-from bertscore_beam.options import IDF_WORDS, language_map
+from bertscore_beam.compare.results import noise_of
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.texts import Rows, only_strings, texts_from_column
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.idf.idf_tables import WHOLE, IdfTables, load_idf
+from bertscore_beam.idf.owners import NO_KEY, row_keys
+from bertscore_beam.options.run_options import language_map
+from bertscore_beam.options.score_options import IDF_WORDS
 from bertscore_beam.pages.one_pass import lowest_rows
-from bertscore_beam.records import (
-    IDF_FILE,
+from bertscore_beam.records.finished import (
     FinishedRun,
     RowPlace,
     RunOptions,
     read_columns,
     read_rows,
 )
-from bertscore_beam.run import read_baseline
-from bertscore_core import BertScorer, IdfError, IdfTable, ScorerConfig, Signature, explain
-from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.explanations import Explanation, Measures
-from bertscore_core.signature import moving_fields
+from bertscore_beam.records.records import IDF_FILE
+from bertscore_beam.run.loading import read_baseline
+from bertscore_core.errors import ConfigError, IdfError, InputError
+from bertscore_core.explanations.explanation import Explanation, Measures, explain
+from bertscore_core.idf import IdfTable
+from bertscore_core.scorer import BertScorer
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.signature import Signature, moving_fields
 
 # Choose rows of a finished run: those that a user names, or those with the extreme scores.
 

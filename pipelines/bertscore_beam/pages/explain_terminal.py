@@ -9,8 +9,20 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from bertscore_beam.run import escape_line
-from bertscore_core import explanations
+from bertscore_beam.run.output import escape_line
+from bertscore_core.explanations.explanation import (
+    NO_MATCH,
+    ExplainedPair,
+    ExplainedText,
+    Explanation,
+    Measures,
+    formula_words,
+    making_words,
+    reference_words,
+    rule_words,
+    score_words,
+    text_notes,
+)
 
 # More lines of similarities than this are read by nobody.
 _MOST_LINES = 150
@@ -21,53 +33,49 @@ _LABEL, _CELL = 14, 7
 _LIGHT, _STRONG = (255, 255, 255), (33, 113, 181)
 
 
-def terminal(explanation: explanations.Explanation, *, width: int) -> RenderableType:
+def terminal(explanation: Explanation, *, width: int) -> RenderableType:
     """Return what to print.
 
     Args:
         explanation: The explanation.
         width: Columns of the terminal.
     """
-    making = Text(explanations.making_words(explanation))
+    making = Text(making_words(explanation))
     parts: list[RenderableType] = [making, _scores(explanation)]
     for number, pair in enumerate(explanation.pairs):
-        title = explanations.reference_words(explanation, number)
+        title = reference_words(explanation, number)
         parts.append(Rule(title, align="left", characters="-"))
         parts += _pair(pair, explanation.baseline, width)
     return Group(*parts)
 
 
-def _scores(explanation: explanations.Explanation) -> Table:
-    table = _table("", *explanations.Measures._fields)
+def _scores(explanation: Explanation) -> Table:
+    table = _table("", *Measures._fields)
     if explanation.baseline is None:
-        table.add_row("score", *map(explanations.score_words, explanation.scores))
+        table.add_row("score", *map(score_words, explanation.scores))
     else:
-        table.add_row("before rescaling", *map(explanations.score_words, explanation.raw))
-        table.add_row("rescaled score", *map(explanations.score_words, explanation.scores))
+        table.add_row("before rescaling", *map(score_words, explanation.raw))
+        table.add_row("rescaled score", *map(score_words, explanation.scores))
     if len(explanation.pairs) > 1:
         table.add_row("best reference", *(str(number + 1) for number in explanation.best))
     return table
 
 
-def _pair(
-    pair: explanations.ExplainedPair, baseline: explanations.Measures | None, width: int
-) -> Iterator[RenderableType]:
+def _pair(pair: ExplainedPair, baseline: Measures | None, width: int) -> Iterator[RenderableType]:
     for name, text in (("candidate", pair.candidate), ("reference", pair.reference)):
         yield Text(f"{name}: {escape_line(text.text)}")
-        yield from map(Text, explanations.text_notes(text))
+        yield from map(Text, text_notes(text))
     yield Text("precision: each token of the candidate, and its match")
     yield _parts(pair.candidate, pair.reference, width)
     yield Text("recall: each token of the reference, and its match")
     yield _parts(pair.reference, pair.candidate, width)
     yield from _matrix(pair, width)
     if pair.rule is not None:
-        yield Text(explanations.rule_words(pair.rule), style="bold")
-    yield from map(Text, explanations.formula_words(pair, baseline))
+        yield Text(rule_words(pair.rule), style="bold")
+    yield from map(Text, formula_words(pair, baseline))
 
 
-def _parts(
-    text: explanations.ExplainedText, other: explanations.ExplainedText, width: int
-) -> Table:
+def _parts(text: ExplainedText, other: ExplainedText, width: int) -> Table:
     is_wide = width >= 72
     table = _table("#", "token", "weight", *(["share"] if is_wide else []), "match", "sim", "adds")
     for number, token in enumerate(text.tokens):
@@ -78,7 +86,7 @@ def _parts(
             escape_line(token),
             f"{weight:.3f}",
             *([_digits(text.shares[number])] if is_wide else []),
-            "" if match == explanations.NO_MATCH else f"{match} {escape_line(other.tokens[match])}",
+            "" if match == NO_MATCH else f"{match} {escape_line(other.tokens[match])}",
             _coloured(float(text.similarities[number])),
             _digits(adds),
             style="dim" if weight == 0 else "",
@@ -87,7 +95,7 @@ def _parts(
     return table
 
 
-def _matrix(pair: explanations.ExplainedPair, width: int) -> Iterator[RenderableType]:
+def _matrix(pair: ExplainedPair, width: int) -> Iterator[RenderableType]:
     rows, columns = pair.similarities.shape
     if not rows or not columns:
         return
@@ -104,7 +112,7 @@ def _matrix(pair: explanations.ExplainedPair, width: int) -> Iterator[Renderable
         yield _block(pair, range(start, min(start + per_block, columns)))
 
 
-def _block(pair: explanations.ExplainedPair, columns: Sequence[int]) -> Table:
+def _block(pair: ExplainedPair, columns: Sequence[int]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True, max_width=_LABEL - 1)
     for column in columns:

@@ -8,12 +8,29 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from bertscore_beam import records
-from bertscore_beam.files import absolute, before_work, mask_credentials, reaching, write_atomically
-from bertscore_beam.options import GroupsOptions, check_group_columns
-from bertscore_beam.run import Outcome
+from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.reach import before_work, reaching
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.options.answer_options import GroupsOptions
+from bertscore_beam.options.values import check_group_columns
+from bertscore_beam.records.finished import FinishedRun, open_finished
+from bertscore_beam.records.groups import (
+    CONFIDENCE,
+    GroupRow,
+    caveat_words_of,
+    check_columns,
+    described,
+    group_row,
+    group_rows,
+    merge_groups,
+    merge_languages,
+    show_groups,
+    table_of_groups,
+    table_to_bytes,
+)
+from bertscore_beam.run.output import Outcome
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import check_confidence
+from bertscore_core.stats.intervals import check_confidence
 
 OPTION = "--by"
 
@@ -30,31 +47,31 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     with before_work():
         run, groups = groups_of_run(options.run, by, options.confidence)
         with reaching("run", options.run):
-            by_language = records.merge_languages(run, by)
+            by_language = merge_languages(run, by)
         if output is not None:
-            table = records.table_of_groups(groups, by)
-            data = _csv(table) if output.endswith(".csv") else records.table_to_bytes(table)
+            table = table_of_groups(groups, by)
+            data = _csv(table) if output.endswith(".csv") else table_to_bytes(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
-    rows = [records.described(row, by) for row in groups]
+    rows = [described(row, by) for row in groups]
     of_languages, own_by = by_language or ({}, ())
-    own = [records.group_row(*one, options.confidence) for one in of_languages.items()]
-    languages = [records.described(row, own_by) for row in own]
-    tables = [records.show_groups(rows, by, len(rows) - 1, options.confidence, len(run.languages))]
+    own = [group_row(*one, options.confidence) for one in of_languages.items()]
+    languages = [described(row, own_by) for row in own]
+    tables = [show_groups(rows, by, len(rows) - 1, options.confidence, len(run.languages))]
     if languages:  # a mean over languages says little
-        tables.insert(0, records.show_groups(languages, own_by, len(languages), options.confidence))
+        tables.insert(0, show_groups(languages, own_by, len(languages), options.confidence))
     about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
     return Outcome(
         shown=tuple(tables),
         document={**about, **({"languages": languages} if languages else {}), "groups": rows},
-        warnings=records.caveat_words_of(groups, own),
+        warnings=caveat_words_of(groups, own),
         is_answer=True,
     )
 
 
 def groups_of_run(
-    folder: str, by: Sequence[str], confidence: float = records.CONFIDENCE
-) -> tuple[records.FinishedRun, list[records.GroupRow]]:
+    folder: str, by: Sequence[str], confidence: float = CONFIDENCE
+) -> tuple[FinishedRun, list[GroupRow]]:
     """Return a finished run and its groups: all rows together first, then each group.
 
     A few parts are in memory at a time. `by` holds names or dotted paths of columns; none for all
@@ -68,11 +85,11 @@ def groups_of_run(
     """
     check_group_columns("by", by)
     check_confidence(confidence)
-    run = records.open_finished(folder)
+    run = open_finished(folder)
     with reaching("run", folder):
-        records.check_columns(run, by, OPTION)
-        merged = records.merge_groups(run, by, OPTION)
-    return run, list(records.group_rows(merged, confidence))
+        check_columns(run, by, OPTION)
+        merged = merge_groups(run, by, OPTION)
+    return run, list(group_rows(merged, confidence))
 
 
 def check_output(output: str, run: str) -> None:

@@ -14,10 +14,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam import records
-from bertscore_beam.compare import Group
-from bertscore_beam.dump import MOST_GROUPS, check_number, columns, groups_of, language_of
-from bertscore_core.stats import MEASURES, ScoreStatistics, statistics_by_group
+from bertscore_beam.compare.results import Group
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of
+from bertscore_beam.dump.languages import language_of
+from bertscore_beam.records.finished import FinishedRun, PartRows, RowPlace, read_columns
+from bertscore_beam.records.groups import (
+    SCORE_COLUMNS,
+    add_merging,
+    check_columns,
+    grouped_rows,
+    with_language,
+)
+from bertscore_core.stats.score_statistics import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
 
 OPTION = "--by"
@@ -27,7 +36,7 @@ _LENGTHS = (columns.CANDIDATE_TOKENS, columns.REFERENCE_TOKENS)
 _Name = TypeVar("_Name")
 _Sums = defaultdict[_Name, list[ScoreStatistics]]
 """Statistics by name, which are merged several at a time."""
-_Scored = list[tuple[float, records.RowPlace]]
+_Scored = list[tuple[float, RowPlace]]
 """Rows, each after the number by which it was chosen."""
 
 
@@ -45,13 +54,13 @@ class Findings:
     languages: Mapping[str, ScoreStatistics]
     language_groups: Mapping[Group, ScoreStatistics]
     lengths: Mapping[int, ScoreStatistics]
-    worst: Sequence[records.RowPlace]
-    best: Sequence[records.RowPlace]
+    worst: Sequence[RowPlace]
+    best: Sequence[RowPlace]
 
 
-def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findings:
+def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     """Read what a page says of the rows of a run, and so many extreme rows of each kind."""
-    records.check_columns(run, by, OPTION)
+    check_columns(run, by, OPTION)
     language = run.notes.fields.language
     cell_columns = [*by, *([] if language is None else [language])]
     groups: _Sums[Group] = defaultdict(list)
@@ -60,20 +69,20 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
     is_crossed = bool(by) and language is not None and language not in by
     lengths: _Sums[int] = defaultdict(list)
     extreme: dict[int, _Scored] = {1: [], -1: []}  # the lowest F1, and the lowest -F1
-    for part in records.read_columns(run, [*records.SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
+    for part in read_columns(run, [*SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
         table = part.table
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        rows = records.grouped_rows(table, cells, part.record.is_reused, language)
+        rows = grouped_rows(table, cells, part.record.is_reused, language)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
-            records.add_merging(groups[cell[: len(by)]], statistics)
+            add_merging(groups[cell[: len(by)]], statistics)
             if language is not None:
-                records.add_merging(languages[language_of(cell[-1])], statistics)
+                add_merging(languages[language_of(cell[-1])], statistics)
             if is_crossed:
-                name = records.with_language((cell[-1], *cell[:-1]))
-                records.add_merging(language_groups[name], statistics)
+                name = with_language((cell[-1], *cell[:-1]))
+                add_merging(language_groups[name], statistics)
         if len(language_groups) > MOST_GROUPS:
             is_crossed = False
             language_groups.clear()
@@ -83,7 +92,7 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
         by_length = replace(rows, groups=codes + 1, number=int(codes.max()) + 2)
         for length, statistics in enumerate(statistics_by_group(by_length)[1:]):
             if statistics.rows:
-                records.add_merging(lengths[length], statistics)
+                add_merging(lengths[length], statistics)
         for sign, known in extreme.items():
             extreme[sign] = lowest_rows(known, part, sign * rows.scores[:, F1], extremes)
     of_groups = _merged(groups)
@@ -99,7 +108,7 @@ def gather(run: records.FinishedRun, by: Sequence[str], extremes: int) -> Findin
 
 
 def lowest_rows(
-    so_far: _Scored, part: records.PartRows, values: npt.NDArray[np.floating], count: int
+    so_far: _Scored, part: PartRows, values: npt.NDArray[np.floating], count: int
 ) -> _Scored:
     """Return the rows of all parts so far with the lowest values, the first of equals first.
 
@@ -112,7 +121,7 @@ def lowest_rows(
         rows = rows[values[rows] <= limit]
     rows = rows[np.argsort(values[rows], kind="stable")[:count]]
     more = [
-        (float(values[row]), records.RowPlace(part.input_name, part.first_row + row))
+        (float(values[row]), RowPlace(part.input_name, part.first_row + row))
         for row in rows.tolist()
     ]
     return sorted([*so_far, *more], key=itemgetter(0))[:count]

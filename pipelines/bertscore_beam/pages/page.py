@@ -14,13 +14,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bertscore_beam.compare import GroupComparison, verdict
+from bertscore_beam.compare.comparison_tables import verdict
+from bertscore_beam.compare.results import GroupComparison
 from bertscore_beam.pages import charts, words
 from bertscore_beam.pages.report_rows import ReportData
-from bertscore_beam.records import shown_metrics
-from bertscore_beam.run import duration_words, escape_line
+from bertscore_beam.records.groups import shown_metrics
+from bertscore_beam.run.output import duration_words, escape_line
 from bertscore_core.errors import escape_text
-from bertscore_core.stats import caveat_cells
+from bertscore_core.stats.caveats import caveat_cells
 
 MOST_ROWS = 1000
 """Most groups in one table: 10,000 of them would make a page that browsers are slow to show."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from bertscore_beam.compare import CompareOptions
-from bertscore_beam.files import mask_credentials
-from bertscore_beam.options import COLUMN, COLUMNS, RUN, RUNS, Options
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.options.declare import COLUMN, COLUMNS, RUN, RUNS, Options
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import check_confidence
+from bertscore_core.stats.intervals import check_confidence
 
 MOST_ROWS = 1000
 """Most rows of each kind on a page."""

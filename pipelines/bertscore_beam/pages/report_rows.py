@@ -14,15 +14,46 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam import compare, dump, records
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.results import (
+    WHOLE,
+    Comparison,
+    Group,
+    MovedRow,
+    Ranking,
+    compare_settings,
+    stated_signatures,
+)
 from bertscore_beam.dump import columns
-from bertscore_beam.files import mask_credentials, reaching
+from bertscore_beam.dump.census import groups_of
+from bertscore_beam.dump.languages import NO_CODE, by_name, words_for
+from bertscore_beam.dump.paths import column_of
+from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column, values_as_text
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.reach import reaching
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
-from bertscore_beam.run import OutputFolder, successful_run
+from bertscore_beam.records.earlier_run import damaged_words, scoring_runs
+from bertscore_beam.records.finished import (
+    FinishedRun,
+    RowPlace,
+    RunSummary,
+    open_finished,
+    read_rows,
+    utc,
+)
+from bertscore_beam.records.groups import (
+    GroupRow,
+    caveat_words_of,
+    group_order,
+    group_row,
+    language_order,
+    merge_groups,
+)
+from bertscore_beam.run.folder import OutputFolder, successful_run
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import STATISTIC_BINS, ScoreStatistics
+from bertscore_core.stats.score_statistics import STATISTIC_BINS, ScoreStatistics
 
 # What a page says of a run, as plain data.
 
@@ -48,11 +79,11 @@ class ChosenRow:
         key: Its values in the columns that identify it; empty without such columns.
     """
 
-    place: records.RowPlace
+    place: RowPlace
     precision: float
     recall: float
     f1: float
-    group: compare.Group = compare.WHOLE
+    group: Group = WHOLE
     reason: str | None = None
     tokens: int | None = None
     before: float | None = None
@@ -70,9 +101,9 @@ class Night:
 
     run: str
     started: str
-    total: records.GroupRow
+    total: GroupRow
     comparable: bool = True
-    groups: Mapping[compare.Group, float] = field(default_factory=dict)
+    groups: Mapping[Group, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +141,20 @@ class ReportData:
     started: str
     made: str
     rescaled: bool
-    total: records.GroupRow
-    summary: records.RunSummary
+    total: GroupRow
+    summary: RunSummary
     parts: int = 0
     part_bytes: int = 0
     histogram: tuple[tuple[float, float, int], ...] = ()
-    groups: tuple[records.GroupRow, ...] = ()
-    ranking: compare.Ranking | None = None
-    languages: tuple[records.GroupRow, ...] = ()
-    language_groups: tuple[records.GroupRow, ...] = ()
-    lengths: tuple[records.GroupRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    ranking: Ranking | None = None
+    languages: tuple[GroupRow, ...] = ()
+    language_groups: tuple[GroupRow, ...] = ()
+    lengths: tuple[GroupRow, ...] = ()
     rejected_files: tuple[tuple[str, str], ...] = ()
     worst: tuple[ChosenRow, ...] = ()
     best: tuple[ChosenRow, ...] = ()
-    comparisons: tuple[compare.Comparison, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     nights: tuple[Night, ...] = ()
@@ -131,12 +162,12 @@ class ReportData:
     notices: tuple[str, ...] = ()
 
     @property
-    def against(self) -> compare.Comparison | None:
+    def against(self) -> Comparison | None:
         """The comparison that is shown; None without another run."""
         return self.comparisons[_telling(self.comparisons)] if self.comparisons else None
 
     @property
-    def scored_languages(self) -> tuple[records.GroupRow, ...]:
+    def scored_languages(self) -> tuple[GroupRow, ...]:
         """The languages that have scores, if there are several: a mean over them says little."""
         scored = tuple(row for row in self.languages if row.values["scored"])
         return scored if len(scored) > 1 else ()
@@ -150,20 +181,20 @@ class ReportData:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Why the means may say less than they seem to, in sentences."""
-        return records.caveat_words_of((self.total, *self.groups), self.scored_languages)
+        return caveat_words_of((self.total, *self.groups), self.scored_languages)
 
 
 # Rows that are shown by themselves: their scores, and their texts if the page holds texts.
 
 _UNREADABLE = {
     None: "(null)",
-    dump.UnreadableText.INVALID_UTF8: "(not valid UTF-8)",
-    dump.UnreadableText.NOT_TEXT: "(not a text)",
+    UnreadableText.INVALID_UTF8: "(not valid UTF-8)",
+    UnreadableText.NOT_TEXT: "(not a text)",
 }
 
 
 def _chosen_rows(
-    options: ReportOptions, run: records.FinishedRun, places: Sequence[records.RowPlace]
+    options: ReportOptions, run: FinishedRun, places: Sequence[RowPlace]
 ) -> tuple[ChosenRow, ...]:
     by, key = options.by, options.row_key
     wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
@@ -172,27 +203,24 @@ def _chosen_rows(
         ChosenRow(
             place=place,
             **{measure: table[name][0].as_py() for measure, name in columns.SCORES.items()},
-            group=dump.groups_of(table, by).groups[0],
-            key=tuple(dump.values_as_text(dump.column_of(table, name))[0] for name in key),
+            group=groups_of(table, by).groups[0],
+            key=tuple(values_as_text(column_of(table, name))[0] for name in key),
             reason=table[columns.ERROR][0].as_py(),
             tokens=table[columns.CANDIDATE_TOKENS][0].as_py(),
             texts=_texts(run, table) if options.with_texts else None,
         )
-        for place, table in zip(places, records.read_rows(run, places, wanted), strict=True)
+        for place, table in zip(places, read_rows(run, places, wanted), strict=True)
     )
 
 
 def _moved_rows(
-    options: ReportOptions,
-    run: records.FinishedRun,
-    other: records.FinishedRun,
-    moved: Sequence[compare.MovedRow],
+    options: ReportOptions, run: FinishedRun, other: FinishedRun, moved: Sequence[MovedRow]
 ) -> tuple[ChosenRow, ...]:
-    shown = _chosen_rows(options, run, [records.RowPlace(row.file, row.row) for row in moved])
+    shown = _chosen_rows(options, run, [RowPlace(row.file, row.row) for row in moved])
     candidates: list[str | None] = [None] * len(moved)
     if options.with_texts:
-        places = [records.RowPlace(row.against_file, row.against_row) for row in moved]
-        earlier = records.read_rows(other, places, _text_columns(other))
+        places = [RowPlace(row.against_file, row.against_row) for row in moved]
+        earlier = read_rows(other, places, _text_columns(other))
         candidates = [_texts(other, table).candidate for table in earlier]
     return tuple(
         replace(row, before=move.against_score, candidate_before=candidate)
@@ -200,26 +228,26 @@ def _moved_rows(
     )
 
 
-def _text_columns(run: records.FinishedRun) -> tuple[str, ...]:
+def _text_columns(run: FinishedRun) -> tuple[str, ...]:
     fields = run.notes.fields
     return tuple(fields.shown)
 
 
-def _texts(run: records.FinishedRun, row: pa.Table) -> Texts:
-    rows = dump.Rows(row, run.notes.fields)
-    (candidate,) = dump.texts_from_column(rows.candidates)
+def _texts(run: FinishedRun, row: pa.Table) -> Texts:
+    rows = Rows(row, run.notes.fields)
+    (candidate,) = texts_from_column(rows.candidates)
     # Samples that are compared with each other have no references of their own.
     own = rows.fields.reference_column != rows.fields.candidate_column
     (references,) = rows.reference_texts if own else [[]]
-    (language,) = rows.languages or [dump.NO_CODE]
+    (language,) = rows.languages or [NO_CODE]
     return Texts(
         candidate=_shown(candidate),
         references=("(null)",) if references is None else tuple(map(_shown, references)),
-        language=None if language in ("", dump.NO_CODE) else language.replace("_", "-"),
+        language=None if language in ("", NO_CODE) else language.replace("_", "-"),
     )
 
 
-def _shown(text: dump.Text) -> str:
+def _shown(text: Text) -> str:
     return text if isinstance(text, str) else _UNREADABLE[text]
 
 
@@ -231,7 +259,7 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     if not has_magic(pattern):
         return [pattern], []
     with reaching("RUN", pattern):
-        found = records.scoring_runs(pattern, "RUN")
+        found = scoring_runs(pattern, "RUN")
         roots = [run.root for run in found.runs]
         done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
@@ -242,36 +270,36 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     notices = []
     if left_out := len(roots) - len(done):
         notices.append(f"Runs of the series that are not done are left out: {left_out:,}.")
-    if words := records.damaged_words(found):
+    if words := damaged_words(found):
         notices.append(words.strip())
     return done, notices
 
 
 def _nights(
-    options: ReportOptions, earlier: Sequence[str], newest: records.FinishedRun, findings: Findings
+    options: ReportOptions, earlier: Sequence[str], newest: FinishedRun, findings: Findings
 ) -> Iterator[Night]:
     """Yield the runs of a series, the newest last."""
     for root in (*earlier, None):
-        run = newest if root is None else records.open_finished(root, "RUN")
-        sums = findings if root is None else records.merge_groups(run, options.by, OPTION)
+        run = newest if root is None else open_finished(root, "RUN")
+        sums = findings if root is None else merge_groups(run, options.by, OPTION)
         groups = sums.groups or {}
         yield Night(
             run=run.folder.shown,
             started=_utc(run.notes.started),
-            total=records.group_row(compare.WHOLE, sums.total, options.confidence),
+            total=group_row(WHOLE, sums.total, options.confidence),
             comparable=_is_comparable(newest, run),
             groups={name: float(own.means[F1]) for name, own in groups.items() if own.scored},
         )
 
 
 def _utc(seconds: float | None) -> str:
-    return "–" if seconds is None else records.utc(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    return "–" if seconds is None else utc(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _is_comparable(newest: records.FinishedRun, run: records.FinishedRun) -> bool:
+def _is_comparable(newest: FinishedRun, run: FinishedRun) -> bool:
     """Tell whether the scores of two runs were made alike, which needs a language in common."""
     try:
-        return not compare.compare_settings(newest, run).moving
+        return not compare_settings(newest, run).moving
     except ConfigError:
         return False
 
@@ -280,7 +308,7 @@ MOST_BARS = 64
 """Most bars of a histogram."""
 
 
-def _telling(comparisons: Sequence[compare.Comparison]) -> int:
+def _telling(comparisons: Sequence[Comparison]) -> int:
     """Return the place of the comparison that a page shows: the first that failed, or the first."""
     return next((at for at, one in enumerate(comparisons) if one.failures), 0)
 
@@ -293,17 +321,19 @@ def collect(options: ReportOptions) -> ReportData:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
+    from bertscore_beam.compare.compare import compare_runs  # here, since it takes time
+
     (*earlier, newest), left_out = _find_series(options.run)
-    run = records.open_finished(newest, "RUN")
-    others = [records.open_finished(folder, "--against") for folder in options.against]
+    run = open_finished(newest, "RUN")
+    others = [open_finished(folder, "--against") for folder in options.against]
     findings = gather(run, options.by, options.rows)
     comparison = None
-    comparisons: tuple[compare.Comparison, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     if others:
         folders = tuple(other.folder.root for other in others)
-        comparisons = compare.compare_runs(options.comparison(run.folder.root, folders)).comparisons
+        comparisons = compare_runs(options.comparison(run.folder.root, folders)).comparisons
         shown = _telling(comparisons)
         comparison = comparisons[shown]
         rows = _moved_rows(options, run, others[shown], comparison.moved)
@@ -311,9 +341,9 @@ def collect(options: ReportOptions) -> ReportData:
         fallen = tuple(row for move, row in moved if move.change < 0)
         risen = tuple(row for move, row in moved if move.change > 0)
     confidence = options.confidence
-    groups = (records.group_row(*group, confidence) for group in findings.groups.items())
+    groups = (group_row(*group, confidence) for group in findings.groups.items())
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
-    signatures = compare.stated_signatures(run)
+    signatures = stated_signatures(run)
     fields = chain.from_iterable(map(signature_sentences, signatures.values()))
     return ReportData(
         options=options,
@@ -321,7 +351,7 @@ def collect(options: ReportOptions) -> ReportData:
         started=_utc(run.notes.started),
         made=_utc(datetime.now(UTC).timestamp()),
         rescaled=any(name == "baseline" and value != "none" for name, value, _ in fields),
-        total=records.group_row(compare.WHOLE, findings.total, confidence),
+        total=group_row(WHOLE, findings.total, confidence),
         summary=run.summary,
         parts=len(run.records),
         part_bytes=sum(record.part_bytes for record in run.records),
@@ -329,15 +359,15 @@ def collect(options: ReportOptions) -> ReportData:
         groups=tuple(sorted(groups, key=_by_f1)),
         ranking=_ranking(options, run),
         languages=tuple(
-            records.group_row((dump.words_for(name),), findings.languages[name], confidence)
-            for name in dump.by_name(findings.languages)
+            group_row((words_for(name),), findings.languages[name], confidence)
+            for name in by_name(findings.languages)
         ),
         language_groups=tuple(
-            records.group_row(name, findings.language_groups[name], confidence)
-            for name in sorted(findings.language_groups, key=records.language_order)
+            group_row(name, findings.language_groups[name], confidence)
+            for name in sorted(findings.language_groups, key=language_order)
         ),
         lengths=tuple(
-            records.group_row((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)
+            group_row((str(2**power), str(2 ** (power + 1) - 1)), own, confidence)
             for power, own in sorted(findings.lengths.items())
             if own.scored
         ),
@@ -353,11 +383,13 @@ def collect(options: ReportOptions) -> ReportData:
     )
 
 
-def _ranking(options: ReportOptions, run: records.FinishedRun) -> compare.Ranking | None:
+def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
+    from bertscore_beam.compare.compare import compare_runs  # here, since it takes time
+
     if options.system_column is None:
         return None
-    compared = compare.compare_runs(
-        compare.CompareOptions(
+    compared = compare_runs(
+        CompareOptions(
             run=run.folder.root,
             key=options.answer_key,
             cluster=options.cluster,
@@ -369,9 +401,9 @@ def _ranking(options: ReportOptions, run: records.FinishedRun) -> compare.Rankin
     return compared.rankings[0] if compared.rankings else None
 
 
-def _by_f1(row: records.GroupRow) -> tuple[float, object]:
+def _by_f1(row: GroupRow) -> tuple[float, object]:
     f1 = row.values["f1"]
-    return math.inf if f1 is None else -f1, records.group_order(row.group or ())
+    return math.inf if f1 is None else -f1, group_order(row.group or ())
 
 
 def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
@@ -388,14 +420,16 @@ def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
     return tuple(zip(edges.tolist(), edges[1:].tolist(), counts.tolist(), strict=False))
 
 
-def _rejected_files(run: records.FinishedRun) -> tuple[tuple[str, str], ...]:
+def _rejected_files(run: FinishedRun) -> tuple[tuple[str, str], ...]:
     listed = run.summary.rejected_files.items()
     return tuple((mask_credentials(path), reason) for path, reason in listed)
 
 
 def _notices(
-    run: records.FinishedRun, comparison: compare.Comparison | None, nights: Sequence[Night]
+    run: FinishedRun, comparison: Comparison | None, nights: Sequence[Night]
 ) -> tuple[str, ...]:
+    from bertscore_beam.compare.compare import unpaired_words  # here, since it takes time
+
     summary, notices = run.summary, []
     rejected, rows = summary.rejected, run.rows
     if not run.rows:
@@ -420,7 +454,7 @@ def _notices(
     if comparison is not None and not comparison.whole.counts.pairs:
         notices.append(
             f"The run cannot be compared with {comparison.against}: "
-            f"{compare.unpaired_words(comparison.whole.counts)}"
+            f"{unpaired_words(comparison.whole.counts)}"
         )
     if not all(item.comparable for item in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")

@@ -4,8 +4,8 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from bertscore_beam.compare import Group
-from bertscore_beam.run import escape_line
+from bertscore_beam.compare.results import Group
+from bertscore_beam.run.output import escape_line
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
 

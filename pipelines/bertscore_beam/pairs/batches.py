@@ -13,13 +13,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertscore_beam import score
-from bertscore_beam.dump import Rows, check_choosing_columns, check_columns, columns
-from bertscore_beam.idf import load_idf, table_fields
-from bertscore_beam.options import RunOptions, ScoreOptions, by_name
-from bertscore_beam.records import EVERY_LANGUAGE, RunSettings, check_given_idf, check_groups
-from bertscore_core import ConfigError, InputError, Signature
-from bertscore_core.errors import unknown_key
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import check_choosing_columns, check_columns
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.options.declare import by_name
+from bertscore_beam.options.run_options import RunOptions
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.records.settings import (
+    EVERY_LANGUAGE,
+    RunSettings,
+    check_given_idf,
+    check_groups,
+)
+from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory, settle_named
+from bertscore_beam.score.rows import score_table
+from bertscore_beam.score.scored_table import metadata_by_language
+from bertscore_core.errors import ConfigError, InputError, unknown_key
+from bertscore_core.signature import Signature
 
 _BLOCK_ROWS = 20_000
 """Rows scored at a time, which bounds the memory that a large table takes."""
@@ -75,11 +87,11 @@ class ScoreBatches:
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
-        self._settings = score.settle_named(chosen, threads=None).settings(chosen)
+        self._settings = settle_named(chosen, threads=None).settings(chosen)
         if self._idf is not None:
             check_groups(self._idf, chosen.idf_group)
             check_given_idf(self._idf, self._settings)
-        self._memory = score.ModelMemory(limit=chosen.model_memory, processes=None)
+        self._memory = ModelMemory(limit=chosen.model_memory, processes=None)
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Score the rows of a table.
@@ -101,7 +113,7 @@ class ScoreBatches:
         settings = self._on_this_worker(self._num_threads or _threads_of_the_task())
         scorers = _loaded(self._memory)
         blocks = [
-            score.score_table(
+            score_table(
                 scorers,
                 Rows(table.slice(first, _BLOCK_ROWS), self._fields),
                 settings=settings,
@@ -111,7 +123,7 @@ class ScoreBatches:
         ]
         notes = blocks[0].schema.metadata or {}
         if settings.by_column:  # a block names those of its own languages; here all, for one schema
-            made = score.metadata_by_language(self.signatures())
+            made = metadata_by_language(self.signatures())
             notes |= {name.encode(): text.encode() for name, text in made.items()}
         return pa.concat_tables([block.replace_schema_metadata(notes) for block in blocks])
 
@@ -217,11 +229,11 @@ def _without_dictionary(table: pa.Table) -> pa.Table:
     return table.set_column(number, columns.SIGNATURE, table[columns.SIGNATURE].cast(pa.string()))
 
 
-_SCORERS: dict[tuple[int, score.ModelMemory], score.LoadedScorers] = {}
+_SCORERS: dict[tuple[int, ModelMemory], LoadedScorers] = {}
 """By process. Models from before a fork are kept, since OpenVINO waits for their threads when they
 are deleted."""
 
 
-def _loaded(memory: score.ModelMemory) -> score.LoadedScorers:
+def _loaded(memory: ModelMemory) -> LoadedScorers:
     # All objects of a process share its models.
-    return _SCORERS.setdefault((os.getpid(), memory), score.LoadedScorers(memory))
+    return _SCORERS.setdefault((os.getpid(), memory), LoadedScorers(memory))

@@ -16,14 +16,21 @@ from typing import Any, NamedTuple, Optional, TypeAlias
 import numpy as np
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 
-from bertscore_beam.dump import Text, UnreadableText, columns, language_of
-from bertscore_beam.idf import IdfTables, key_of_all, keys_of_languages
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.languages import language_of
+from bertscore_beam.dump.texts import Text, UnreadableText
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.idf.owners import key_of_all, keys_of_languages
 from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf, settle_pairs
-from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
-from bertscore_beam.run import counters, ending_with_the_device
-from bertscore_beam.score import LoadedScorers, ModelMemory, PairTexts, ScoredPairs, score_texts
-from bertscore_core import ConfigError, InputError, Signature
-from bertscore_core.tokenizer import is_encodable
+from bertscore_beam.records.settings import EVERY_LANGUAGE, RunSettings
+from bertscore_beam.run import counters
+from bertscore_beam.run.run_step import ending_with_the_device
+from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory
+from bertscore_beam.score.rows import PairTexts, score_texts
+from bertscore_beam.score.scored_table import ScoredPairs
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.signature import Signature
+from bertscore_core.tokenizer.tokenization import is_encodable
 
 # The fields of pairs: dicts, Rows, NamedTuples, or objects with attributes.
 

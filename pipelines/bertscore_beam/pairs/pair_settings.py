@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from bertscore_beam.dump import is_code
-from bertscore_beam.idf import IdfTables, load_idf
-from bertscore_beam.records import EVERY_LANGUAGE, RunSettings, check_own_baselines
-from bertscore_beam.run import for_unseen_workers
-from bertscore_beam.score import ModelMemory, row_setting, settle_sharing
-from bertscore_core import BertScoreError, ConfigError, IdfTable, ScorerConfig, Settings
-from bertscore_core.scorer_config import as_config
+from bertscore_beam.dump.languages import is_code
+from bertscore_beam.idf.idf_tables import IdfTables, load_idf
+from bertscore_beam.records.settings import EVERY_LANGUAGE, RunSettings, check_own_baselines
+from bertscore_beam.run.loading import for_unseen_workers
+from bertscore_beam.score.plan_settings import ModelMemory, row_setting, settle_sharing
+from bertscore_core.config import Settings
+from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.idf import IdfTable
+from bertscore_core.scorer_config import ScorerConfig, as_config
 
 ConfigLike: TypeAlias = ScorerConfig | str | None
 """How to score, or the name of a model."""

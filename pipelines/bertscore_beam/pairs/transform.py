@@ -13,10 +13,12 @@ from apache_beam.typehints import no_annotations
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
-from bertscore_beam.dump import OUTPUT_COLUMNS, columns
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS
 from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore, score_column
 from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike
-from bertscore_core import ConfigError, InputError, Signature
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.signature import Signature
 
 
 class ScorePairs(beam.PTransform):

@@ -7,12 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 
-from bertscore_beam.files import Trouble, absolute, in_parallel, mask_credentials, search
+from bertscore_beam.files.find import Trouble, search
+from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.finished import RunNotes, read_notes
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.lookup import equal_settings
 from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
-from bertscore_beam.run import RUN_FILE, OutputFolder, successful_run
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, successful_run
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature, score_differences
 

@@ -11,12 +11,24 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import TableFields, open_parquet, roots_of, without_views
-from bertscore_beam.files import absolute, from_json, in_parallel, reaching, typed
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.parquet import open_parquet
+from bertscore_beam.dump.paths import roots_of
+from bertscore_beam.dump.types import without_views
+from bertscore_beam.files.checked import from_json, typed
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import files_of_run, read_part_sizes, read_records
 from bertscore_beam.records.summary import scored_languages
-from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, successful_run
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    successful_run,
+)
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.

@@ -16,8 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bertscore_beam import dump
-from bertscore_beam.metrics import CORPUS_METRICS, corpus_score, label_of, num_counts
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.census import (
+    MOST_GROUPS,
+    OPTION,
+    Group,
+    RowGroups,
+    check_number,
+    groups_of,
+)
+from bertscore_beam.dump.columns import no_column
+from bertscore_beam.dump.languages import is_code, language_of, words_for
+from bertscore_beam.dump.paths import column_of, has_column
+from bertscore_beam.dump.texts import languages_of
+from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, label_of, num_counts
 from bertscore_beam.records.finished import (
     FinishedRun,
     RunParts,
@@ -26,17 +38,34 @@ from bertscore_beam.records.finished import (
     read_part_columns,
 )
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.run import OutputFolder, Shown
-from bertscore_core import stats
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.output import Shown
+from bertscore_core.stats.caveats import (
+    Caveat,
+    CaveatKind,
+    CaveatOfGroups,
+    caveat_cells,
+    caveat_words,
+    caveats_of_groups,
+    caveats_of_mean,
+)
+from bertscore_core.stats.intervals import carriers_of, mean_intervals, method_of
+from bertscore_core.stats.score_statistics import (
+    MEASURES,
+    Doubles,
+    GroupedRows,
+    ScoreStatistics,
+    statistics_by_group,
+)
 from bertscore_core.tokens import BoolArray, IntArray
 
 SCORE_COLUMNS = (
-    *dump.columns.SCORES.values(),
-    *dump.columns.RAW_SCORES.values(),
-    *dump.columns.UNKNOWN_COLUMNS,
-    dump.columns.TRUNCATED,
-    dump.columns.ERROR,
-    *dump.columns.METRIC_COLUMNS,
+    *columns.SCORES.values(),
+    *columns.RAW_SCORES.values(),
+    *columns.UNKNOWN_COLUMNS,
+    columns.TRUNCATED,
+    columns.ERROR,
+    *columns.METRIC_COLUMNS,
 )
 """The columns of a part that its statistics are made of, besides those of the groups."""
 
@@ -45,10 +74,10 @@ SCORE_COLUMNS = (
 class PartStatistics:
     """The statistics of the rows of some parts; instead of too many groups there is None."""
 
-    total: stats.ScoreStatistics
-    groups: Mapping[dump.Group, stats.ScoreStatistics] | None
+    total: ScoreStatistics
+    groups: Mapping[Group, ScoreStatistics] | None
 
-    def __iter__(self) -> Iterator[tuple[dump.Group | None, stats.ScoreStatistics]]:
+    def __iter__(self) -> Iterator[tuple[Group | None, ScoreStatistics]]:
         yield None, self.total
         yield from (self.groups or {}).items()
 
@@ -67,35 +96,35 @@ def statistics_of(
     Raises:
         InputError: A column holds values that cannot be groups.
     """
-    row_groups = dump.groups_of(table, by)
+    row_groups = groups_of(table, by)
     rows = grouped_rows(table, row_groups, reused, language)
     whole = replace(rows, groups=np.zeros_like(row_groups.codes), number=1)
-    (total,) = stats.statistics_by_group(whole)
-    of_groups = stats.statistics_by_group(rows) if by else []
+    (total,) = statistics_by_group(whole)
+    of_groups = statistics_by_group(rows) if by else []
     return PartStatistics(
         total=total, groups=dict(zip(row_groups.groups if by else (), of_groups, strict=True))
     )
 
 
 def grouped_rows(
-    table: pa.Table, row_groups: dump.RowGroups, reused: BoolArray | None, language: str | None
-) -> stats.GroupedRows:
+    table: pa.Table, row_groups: RowGroups, reused: BoolArray | None, language: str | None
+) -> GroupedRows:
     """Return scored rows with the group of each, to be added up; see `statistics_of`."""
-    is_rescaled = dump.columns.RAW_F1 in table.column_names
-    counted = [table[name] for name in dump.columns.UNKNOWN_COLUMNS if name in table.column_names]
-    return stats.GroupedRows(
+    is_rescaled = columns.RAW_F1 in table.column_names
+    counted = [table[name] for name in columns.UNKNOWN_COLUMNS if name in table.column_names]
+    return GroupedRows(
         groups=row_groups.codes,
         number=len(row_groups.groups),
-        scores=_numbers(table, dump.columns.SCORES.values()),
-        raw=_numbers(table, dump.columns.RAW_SCORES.values()) if is_rescaled else None,
-        truncated=pc.fill_null(table[dump.columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
-        reasons=_reasons(table[dump.columns.ERROR]),
+        scores=_numbers(table, columns.SCORES.values()),
+        raw=_numbers(table, columns.RAW_SCORES.values()) if is_rescaled else None,
+        truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
+        reasons=_reasons(table[columns.ERROR]),
         reused=reused,
-        tokens=dump.columns.counted_tokens(*counted) if counted else None,
+        tokens=columns.counted_tokens(*counted) if counted else None,
         metrics={
             label: rows
-            for name, column in dump.columns.METRICS.items()
-            if {column, dump.columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
+            for name, column in columns.METRICS.items()
+            if {column, columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
             for label, rows in _metric_rows_by_label(table, name, language)
         },
     )
@@ -103,31 +132,31 @@ def grouped_rows(
 
 def metric_labels(table: pa.Table, name: str, language: str | None) -> npt.NDArray[np.object_]:
     """Return the label of a metric for each row; see `metrics.label_of`. Shape (N,)."""
-    if language is None or not dump.has_column(table.schema, language):
+    if language is None or not has_column(table.schema, language):
         return np.full(len(table), label_of(name, ""), dtype=object)
-    languages = dump.languages_of(dump.column_of(table, language))
+    languages = languages_of(column_of(table, language))
     return np.array([label_of(name, one) for one in languages], dtype=object)
 
 
 def _metric_rows_by_label(
     table: pa.Table, name: str, language: str | None
-) -> Iterator[tuple[str, tuple[stats.Doubles, IntArray]]]:
+) -> Iterator[tuple[str, tuple[Doubles, IntArray]]]:
     scores, counts = metric_rows(table, name)
     labels = metric_labels(table, name, language)
     for label in sorted(set(labels)):
         yield label, (np.where(labels == label, scores, np.nan), counts)
 
 
-def metric_rows(table: pa.Table, name: str) -> tuple[stats.Doubles, IntArray]:
+def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
     """Return the scores of a metric, NaN for none, and their counts: 0 where there are none.
 
     Shapes: (N,) and (N, K).
     """
-    scores = table[dump.columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
-    is_counted = name in dump.columns.METRIC_COUNTS
+    scores = table[columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
+    is_counted = name in columns.METRIC_COUNTS
     counts = np.zeros((len(scores), num_counts(name) if is_counted else 0), np.int64)
     if is_counted:
-        values = pc.list_flatten(table[dump.columns.METRIC_COUNTS[name]]).to_numpy()
+        values = pc.list_flatten(table[columns.METRIC_COUNTS[name]]).to_numpy()
         counts[~np.isnan(scores)] = values.reshape(-1, counts.shape[1])
     return scores, counts
 
@@ -145,11 +174,11 @@ def _reasons(column: pa.ChunkedArray) -> dict[int, str]:
 _MERGED_AT_ONCE = 16
 
 
-def add_merging(merging: list[stats.ScoreStatistics], more: stats.ScoreStatistics) -> None:
+def add_merging(merging: list[ScoreStatistics], more: ScoreStatistics) -> None:
     """Add to a list whose sum is meant, and shorten it when it is long."""
     merging.append(more)
     if len(merging) >= _MERGED_AT_ONCE:
-        merging[:] = [stats.ScoreStatistics.merge(merging)]
+        merging[:] = [ScoreStatistics.merge(merging)]
 
 
 def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
@@ -157,20 +186,18 @@ def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
 
     Too many groups are dropped as soon as they are seen, so that memory is bounded.
     """
-    total: list[stats.ScoreStatistics] = []
-    groups: dict[dump.Group, list[stats.ScoreStatistics]] = {}
+    total: list[ScoreStatistics] = []
+    groups: dict[Group, list[ScoreStatistics]] = {}
     are_few = True
     for part in parts:
         add_merging(total, part.total)
         for group, statistics in (part.groups or {}).items():
             add_merging(groups.setdefault(group, []), statistics)
-        are_few = are_few and part.groups is not None and len(groups) <= dump.MOST_GROUPS
+        are_few = are_few and part.groups is not None and len(groups) <= MOST_GROUPS
         if not are_few:
             groups.clear()
-    merged = {group: stats.ScoreStatistics.merge(merging) for group, merging in groups.items()}
-    return PartStatistics(
-        total=stats.ScoreStatistics.merge(total), groups=merged if are_few else None
-    )
+    merged = {group: ScoreStatistics.merge(merging) for group, merging in groups.items()}
+    return PartStatistics(total=ScoreStatistics.merge(total), groups=merged if are_few else None)
 
 
 def group_part(
@@ -214,13 +241,13 @@ class GroupRow:
         caveats: Why the mean F1 may say less than it seems to.
     """
 
-    group: dump.Group | None
+    group: Group | None
     values: Mapping[str, Any]
-    caveats: tuple[stats.Caveat, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 def group_row(
-    group: dump.Group | None, statistics: stats.ScoreStatistics, confidence: float = CONFIDENCE
+    group: Group | None, statistics: ScoreStatistics, confidence: float = CONFIDENCE
 ) -> GroupRow:
     """Return what is written of a group: a function of its statistics alone."""
     values: dict[str, Any] = {
@@ -233,13 +260,13 @@ def group_row(
         "reused": statistics.reused,
         "reasons": dict(statistics.reasons),
         "rejected_reasons": dict(statistics.rejected_reasons),
-        "interval": stats.method_of(statistics.scored),
-        "f1_carriers": stats.carriers_of(statistics.histograms[stats.MEASURES.index("f1")]),
+        "interval": method_of(statistics.scored),
+        "f1_carriers": carriers_of(statistics.histograms[MEASURES.index("f1")]),
     }
-    ends = stats.mean_intervals(statistics, confidence)
+    ends = mean_intervals(statistics, confidence)
     means, errors = statistics.means, statistics.standard_errors
     raw, quantiles = statistics.raw_means, statistics.quantiles(SHARES)
-    for place, measure in enumerate(stats.MEASURES):
+    for place, measure in enumerate(MEASURES):
         numbers = {
             measure: means[place],
             f"{measure}_error": errors[place],
@@ -251,13 +278,13 @@ def group_row(
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
     for name, mean in statistics.metric_means.items():
-        sums, column = statistics.by_metric[name], dump.columns.METRICS[name]
+        sums, column = statistics.by_metric[name], columns.METRICS[name]
         if name in CORPUS_METRICS:  # texts that are cut in several ways are not one corpus
             values[column] = corpus_score(name, sums[0][2:]) if len(sums) == 1 else None
         rows = sum(count for count, *_ in sums)
         values |= {f"{column}_mean": _number(mean), f"{column}_rows": rows}
         values[f"{column}_missing"] = statistics.missing[name]
-    return GroupRow(group=group, values=values, caveats=stats.caveats_of_mean(statistics))
+    return GroupRow(group=group, values=values, caveats=caveats_of_mean(statistics))
 
 
 def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
@@ -268,7 +295,7 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
             for kind in ("", "mean", "rows", "missing")
             if kind or name in CORPUS_METRICS
         }
-        for name, column in dump.columns.METRICS.items()
+        for name, column in columns.METRICS.items()
         if f"{column}_rows" in row.values
     }
 
@@ -280,24 +307,24 @@ def caveat_words_of(
     whole, *groups = rows
     of_languages = _caveats_of_groups(languages)
     return (
-        *stats.caveat_words(whole.caveats, _caveats_of_groups(groups), len(groups)),
-        *stats.caveat_words((), of_languages, len(languages), "groups by language"),
+        *caveat_words(whole.caveats, _caveats_of_groups(groups), len(groups)),
+        *caveat_words((), of_languages, len(languages), "groups by language"),
     )
 
 
-def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[stats.CaveatOfGroups, ...]:
-    return stats.caveats_of_groups((group_name(row.group or ()), row.caveats) for row in groups)
+def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[CaveatOfGroups, ...]:
+    return caveats_of_groups((group_name(row.group or ()), row.caveats) for row in groups)
 
 
 def caveats_of_metrics(row: GroupRow) -> list[dict[str, Any]]:
     """Return the caveats of a row that concern other metrics, as plain values."""
-    kind = stats.CaveatKind.SEVERAL_TOKENIZERS
+    kind = CaveatKind.SEVERAL_TOKENIZERS
     return [asdict(own) for own in row.caveats if own.kind == kind]
 
 
-def read_caveats(plain: Iterable[Mapping[str, Any]]) -> list[stats.Caveat]:
+def read_caveats(plain: Iterable[Mapping[str, Any]]) -> list[Caveat]:
     """Return caveats from plain values."""
-    return [stats.Caveat(**own) for own in plain]
+    return [Caveat(**own) for own in plain]
 
 
 def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
@@ -305,16 +332,16 @@ def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
     groups, languages = summary.get("groups", {}), summary.get("languages", {})
     of_languages = ((name, read_caveats(own.get("caveats", ()))) for name, own in languages.items())
     return (
-        *stats.caveat_words(
+        *caveat_words(
             read_caveats(summary.get("caveats", ())),
-            [stats.CaveatOfGroups(**own) for own in groups.get("caveats", ())],
+            [CaveatOfGroups(**own) for own in groups.get("caveats", ())],
             groups.get("number", 0),
         ),
-        *stats.caveat_words((), stats.caveats_of_groups(of_languages), len(languages), "languages"),
+        *caveat_words((), caveats_of_groups(of_languages), len(languages), "languages"),
     )
 
 
-def group_name(group: dump.Group) -> str:
+def group_name(group: Group) -> str:
     """Return the name of a group for a sentence."""
     return " / ".join(_named(value) or "(empty)" for value in group)
 
@@ -333,14 +360,14 @@ def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
     return sorted(rows, key=lambda row: (row.group is not None, group_order(row.group or ())))
 
 
-def group_order(group: dump.Group) -> tuple[tuple[int, float, str], ...]:
+def group_order(group: Group) -> tuple[tuple[int, float, str], ...]:
     """Return a key by which groups are sorted: numbers by value, then texts, then no value."""
     return tuple(_place(value) for value in group)
 
 
-def language_order(group: dump.Group) -> tuple[bool, object]:
+def language_order(group: Group) -> tuple[bool, object]:
     """Return a key by which groups that begin with a language are sorted: rows without one last."""
-    return not dump.is_code(group[0] or ""), group_order(group)
+    return not is_code(group[0] or ""), group_order(group)
 
 
 def _place(value: str | None) -> tuple[int, float, str]:
@@ -432,9 +459,9 @@ def check_columns(run: FinishedRun, by: Sequence[str], option: str) -> None:
         if not left:
             return
         schema = part_schema(run, record)
-        left -= {name for name in left if dump.has_column(schema, name)}
+        left -= {name for name in left if has_column(schema, name)}
     if left and schema is not None:
-        raise dump.no_column(schema, min(left), "group", option)
+        raise no_column(schema, min(left), "group", option)
 
 
 def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatistics:
@@ -444,12 +471,12 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
         InputError: A part is damaged, a column cannot make groups, or there are too many groups.
         OSError: A part cannot be reached.
     """
-    known: set[dump.Group] = set()
+    known: set[Group] = set()
 
     def checked() -> Iterator[PartStatistics]:
         for part in _parts(run, by, run.notes.fields.language):
             known.update(part.groups or ())
-            dump.check_number(known, by, option)
+            check_number(known, by, option)
             yield part
 
     return merge_statistics(checked())
@@ -457,7 +484,7 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
 
 def merge_languages(
     run: FinishedRun, by: Sequence[str]
-) -> tuple[Mapping[dump.Group, stats.ScoreStatistics], tuple[str, ...]] | None:
+) -> tuple[Mapping[Group, ScoreStatistics], tuple[str, ...]] | None:
     """Read the groups of a run by language as well, if its rows have several.
 
     Returns:
@@ -471,17 +498,17 @@ def merge_languages(
     for own in dict.fromkeys(((language, *by), (language,))):
         groups = merge_statistics(_parts(run, own, language)).groups
         if groups is not None:
-            coded: dict[dump.Group, list[stats.ScoreStatistics]] = {}
+            coded: dict[Group, list[ScoreStatistics]] = {}
             for group, statistics in groups.items():
                 coded.setdefault(with_language(group), []).append(statistics)
             names = sorted(coded, key=language_order)
-            return {name: stats.ScoreStatistics.merge(coded[name]) for name in names}, own
+            return {name: ScoreStatistics.merge(coded[name]) for name in names}, own
     return None
 
 
-def with_language(group: dump.Group) -> dump.Group:
+def with_language(group: Group) -> Group:
     """Return a group whose first value tells a language with that language as people read it."""
-    return (dump.words_for(dump.language_of(group[0])), *group[1:])
+    return (words_for(language_of(group[0])), *group[1:])
 
 
 def _parts(run: RunParts, by: Sequence[str], language: str | None) -> Iterator[PartStatistics]:
@@ -523,9 +550,9 @@ def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None
     if not by or "groups" in summary or not summary["rows"]:
         return None
     return (
-        f"there are no groups: got more than {dump.MOST_GROUPS:,} by {', '.join(by)}; expected at "
+        f"there are no groups: got more than {MOST_GROUPS:,} by {', '.join(by)}; expected at "
         "most that. The scores are whole. Give the same command other columns with "
-        f"{dump.OPTION}: it scores nothing again."
+        f"{OPTION}: it scores nothing again."
     )
 
 
@@ -555,7 +582,7 @@ def show_groups(
     has_caveats = any(group["caveats"] for group in groups[:SHOWN_ROWS])
     if has_caveats:
         caveats = (read_caveats(group["caveats"]) for group in groups)
-        rows = [(*row, stats.caveat_cells(own)) for row, own in zip(rows, caveats, strict=False)]
+        rows = [(*row, caveat_cells(own)) for row, own in zip(rows, caveats, strict=False)]
     left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
     title = f"Groups by {', '.join(by)}" if by else "All rows"
     if left:
@@ -578,7 +605,7 @@ def show_groups(
 
 def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
     """Return the title of each metric by the name of its value: of the corpus, else the mean."""
-    shown = {name: (column, f"{column}_mean") for name, column in dump.columns.METRICS.items()}
+    shown = {name: (column, f"{column}_mean") for name, column in columns.METRICS.items()}
     return {
         own: f"mean {name}" if own == mean else name
         for name, (column, mean) in shown.items()

@@ -41,9 +41,11 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam import files
+from bertscore_beam.files.buckets import Buckets, split_by_bucket
+from bertscore_beam.files.paths import is_remote, mask_credentials
+from bertscore_beam.files.read import check_is_regular, read_bytes, read_each
 from bertscore_beam.records.row_scores import UNCOUNTED, VALUES, rows_file, rows_from_bytes
-from bertscore_beam.run import OutputFolder
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
 
 INDEX_FILE = "_manifest/index.json"
@@ -257,7 +259,7 @@ def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket
     entries = _entries(folder, run, signatures, reasons)
     of_setting, of_reason = dict(enumerate(signatures)), dict(enumerate(reasons))
     yield (run.index, run.bits, WORDS), (run.number, of_setting, of_reason, b"")
-    for bucket, rows in files.split_by_bucket(entries, entries["high"], run.bits):
+    for bucket, rows in split_by_bucket(entries, entries["high"], run.bits):
         words = _used(of_setting, rows["setting"]), _used(of_reason, rows["reason"])
         yield (run.index, run.bits, bucket), (run.number, *words, rows.tobytes())
 
@@ -326,7 +328,7 @@ def _check_room(folder: OutputFolder, num_rows: int) -> None:
     than one, also on one disk.
     """
     needed = num_rows * (KEY.itemsize + ROW.itemsize)
-    paths = [tempfile.gettempdir(), *([] if files.is_remote(folder.root) else [folder.root])]
+    paths = [tempfile.gettempdir(), *([] if is_remote(folder.root) else [folder.root])]
     for path in paths:
         if (free := shutil.disk_usage(path).free) < needed:
             raise OSError(
@@ -343,7 +345,7 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     written = [((name, bits, WORDS), 0)]
-    with closing(files.Buckets(bits, itemgetter("high"))) as buckets:
+    with closing(Buckets(bits, itemgetter("high"))) as buckets:
         for run in runs:
             buckets.add(_entries(folder, run, signatures, reasons))
         codes = dict(enumerate(signatures)), dict(enumerate(reasons))
@@ -370,7 +372,7 @@ def _entries(
     """
     pieces = [np.empty(0, dtype=_ENTRY)]
     paths = (folder.path(rows_file(part)) for part in run.parts)
-    for part, data in zip(run.parts, files.read_each(paths, _READERS), strict=True):
+    for part, data in zip(run.parts, read_each(paths, _READERS), strict=True):
         if data is None:
             continue
         with suppress(InputError):
@@ -431,7 +433,7 @@ class IndexFiles:
 
     def __init__(self, folder: OutputFolder, index: Index) -> None:
         self._folder, self._index = folder, index
-        self._is_remote = files.is_remote(folder.root)
+        self._is_remote = is_remote(folder.root)
         self._lock = threading.Lock()
         self._fetched: dict[int, Future[_Bucket]] = {}  # or on their way, or found damaged
 
@@ -474,16 +476,16 @@ class IndexFiles:
     def _map(self, name: str, kind: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)
         if not self._is_remote:
-            files.check_is_regular(path)
+            check_is_regular(path)
         # Without a name, so that a killed worker leaves nothing on the disk.
         with _unnamed() if self._is_remote else open(path, "rb") as file:
             if self._is_remote:
-                file.write(files.read_bytes(path))
+                file.write(read_bytes(path))
                 file.flush()
             size = os.fstat(file.fileno()).st_size
             if size != rows * kind.itemsize:
                 raise InputError(
-                    f"{files.mask_credentials(path)!r} is damaged: got {size} bytes; expected "
+                    f"{mask_credentials(path)!r} is damaged: got {size} bytes; expected "
                     f"{rows * kind.itemsize}."
                 )
             entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")

@@ -15,8 +15,11 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump import Digests, part_name
-from bertscore_beam.files import in_parallel, mask_credentials, split_by_bucket
+from bertscore_beam.dump.digests import Digests
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.files.buckets import split_by_bucket
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.index import Index, IndexFiles, are_sound, read_index
 from bertscore_beam.records.row_scores import (
     NO_SETTING,
@@ -29,10 +32,11 @@ from bertscore_beam.records.row_scores import (
     rows_from_bytes,
     words_of,
 )
-from bertscore_beam.run import OutputFolder, event
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.output import event
 from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.signature import Signature, exact_fields, score_differences
-from bertscore_core.stats import NOT_COUNTED
+from bertscore_core.stats.score_statistics import NOT_COUNTED
 
 logger = logging.getLogger(__name__)
 

@@ -15,11 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from bertscore_beam import dump
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.dump.candidates import multiplied
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.digests import Digests, digest_texts
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.splits import Splits
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.records.record import PartRecord, offset_of
 from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
-from bertscore_beam.run import OutputFolder
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import ConfigError, InputError
 
 _Keys: TypeAlias = "npt.NDArray[np.uint64]"
@@ -37,9 +44,9 @@ there are more or fewer rows before them."""
 
 def check_same_texts(
     folder: OutputFolder,
-    plan: dump.Plan,
+    plan: Plan,
     finished: Callable[[], Iterable[PartRecord]],
-    fields: dump.TableFields,
+    fields: TableFields,
     previous_run: Mapping[str, Any] | None,
 ) -> None:
     """Check that the finished parts of a folder are mostly of texts that the input still has.
@@ -65,7 +72,7 @@ def check_same_texts(
     if 2 * len(changed) <= number:
         return
     compared = _with_near(_spread(sorted(changed)), finished)
-    splits = dump.Splits.of(plan.splits).table
+    splits = Splits.of(plan.splits).table
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
     wanted = matched = _NONE  # rows of these parts, and those that the input still has
@@ -74,8 +81,8 @@ def check_same_texts(
         own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
             of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))
-            there = _rows_of(dump.Splits(of_file), record, fields)
-        except dump.UNREADABLE as error:  # the run reports it
+            there = _rows_of(Splits(of_file), record, fields)
+        except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
         unknown += 0 if len(own) else record.num_rows
@@ -124,14 +131,14 @@ def _distance(name: str, part: PartRecord) -> int:
     return abs(part.offset - offset_of(name))
 
 
-def _rows_of(splits: dump.Splits, record: PartRecord, fields: dump.TableFields) -> _Keys:
+def _rows_of(splits: Splits, record: PartRecord, fields: TableFields) -> _Keys:
     """Read as many rows of the input as a part has, from its place in the file on."""
     distances = [abs(split.row_offset - record.offset) for split in splits]
     names = (*fields.candidates, fields.reference_column)
     rows, now = 0, _NONE
     for split in splits[distances.index(min(distances)) :]:
-        texts = dump.multiplied(dump.Rows(dump.read_split(split, names), fields))
-        digests = dump.digest_texts(texts.candidates, texts.references)
+        texts = multiplied(Rows(read_split(split, names), fields))
+        digests = digest_texts(texts.candidates, texts.references)
         rows, now = rows + len(digests), np.union1d(now, _keys(digests))
         if rows >= record.num_rows:
             break
@@ -145,6 +152,6 @@ def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
     return _NONE
 
 
-def _keys(digests: dump.Digests) -> _Keys:
+def _keys(digests: Digests) -> _Keys:
     keys: _Keys = np.unique(digests[:, 0])
     return keys

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_beam.dump import RowDigests, Split, footer_digest, note_name
-from bertscore_beam.files import digest_of, from_json, to_json, typed
-from bertscore_core.stats import ScoreSummary
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.parquet import footer_digest
+from bertscore_beam.dump.splits import Split, note_name
+from bertscore_beam.files.checked import digest_of, from_json, to_json, typed
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import BoolArray, Work
 
 # What is known of the rows of one language in a part.

@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
-from bertscore_beam.dump import Plan, is_signed
-from bertscore_beam.files import HIDDEN_PREFIXES, in_parallel, is_remote, read_each
+from bertscore_beam.dump.parquet import is_signed
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.files.listing import HIDDEN_PREFIXES
+from bertscore_beam.files.paths import is_remote
+from bertscore_beam.files.read import in_parallel, read_each
 from bertscore_beam.records.record import (
     PARTS_FOLDER,
     PartRecord,
@@ -32,7 +35,7 @@ from bertscore_beam.records.record import (
 )
 from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER as REJECTED_ROWS
 from bertscore_beam.records.row_scores import ROWS_FOLDER
-from bertscore_beam.run import PLAN_FILE, OutputFolder, is_below, is_marked, runs_below
+from bertscore_beam.run.folder import PLAN_FILE, OutputFolder, is_below, is_marked, runs_below
 
 # Records of many parts in few files, so that a finished run is looked over with few requests.
 #

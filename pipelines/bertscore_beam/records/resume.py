@@ -15,20 +15,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam import dump
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import (
+    METRIC_COLUMNS,
+    OUTPUT_COLUMNS,
+    SELECT_COLUMNS,
+    TableFields,
+    append_scores,
+)
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.parquet import UNREADABLE, write_part
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.splits import Split, Splits
+from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import Records, pack_of
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import KeptPart, RunTotals
-from bertscore_beam.run import OutputFolder
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError, SignatureError
-from bertscore_core.stats import ScoreSummary, clipped_f1, is_clipped
+from bertscore_core.stats.score_statistics import clipped_f1, is_clipped
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import BoolArray
 
 
 def may_be_valid(
-    split: dump.Split,
+    split: Split,
     record: PartRecord,
     job_digest: str,
     idf: str | None,
@@ -76,10 +89,10 @@ class Standing:
             a run those that remain since their splits could not be scored.
     """
 
-    pending: dump.Splits
-    unsure: dump.Splits
-    work: dump.Splits
-    done: dump.Splits
+    pending: Splits
+    unsure: Splits
+    work: Splits
+    done: Splits
     carried: RunTotals
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
@@ -88,7 +101,7 @@ class Standing:
 
 
 def standing_of(
-    plan: dump.Plan,
+    plan: Plan,
     records: Records,
     part_sizes: Mapping[str, int],
     job_digest: str,
@@ -110,7 +123,7 @@ def standing_of(
         at_end: Whether the run has just read the rows: an unknown version of a file is no doubt
             then. Records without a part, which a run leaves that was cut off, say nothing.
     """
-    splits = dump.Splits.of(plan.splits)
+    splits = Splits.of(plan.splits)
     carried, rows_at_risk = RunTotals(), 0
     outdated: list[str] = []
     states = [_PENDING] * len(splits)
@@ -156,8 +169,8 @@ def standing_of(
 
 
 def by_bin(
-    splits: dump.Splits, records: Records
-) -> Iterator[tuple[Sequence[int], dump.Splits, dict[str, PartRecord]]]:
+    splits: Splits, records: Records
+) -> Iterator[tuple[Sequence[int], Splits, dict[str, PartRecord]]]:
     """Yield the splits of each bin of records: their places, themselves, and the records."""
     if records.num_bins == 1:
         yield range(len(splits)), splits, records.bin(0)
@@ -175,14 +188,14 @@ def input_of(part_name: str) -> str:
     return part_name.rpartition("/")[0]
 
 
-def job_identity(settings: RunSettings, fields: dump.TableFields, idf: str) -> dict[str, str]:
+def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[str, str]:
     """Return everything that must be equal for two runs to share an output folder.
 
     In a run with a column of languages that is also the setting of each language that both runs
     have; see `language_identity`.
     """
     chosen = {"candidate_columns": fields.several, "idf_key": fields.key, "idf_group": fields.group}
-    columns = {
+    by_column = {
         "candidate_column": str(fields.candidate_column),
         "reference_column": str(fields.candidate_column)
         if fields.among_samples
@@ -190,8 +203,8 @@ def job_identity(settings: RunSettings, fields: dump.TableFields, idf: str) -> d
         **{name: json.dumps(names) for name, names in chosen.items() if names},
     }
     if settings.sole is None:
-        return {**columns, "language_column": fields.language or "", "idf": idf}
-    return {**settings.sole.signature.fields(), **columns}
+        return {**by_column, "language_column": fields.language or "", "idf": idf}
+    return {**settings.sole.signature.fields(), **by_column}
 
 
 _LANGUAGE = "language "
@@ -268,11 +281,7 @@ class UnreadablePartError(InputError):
 
 
 def keep_part(
-    folder: OutputFolder,
-    record: PartRecord,
-    split: dump.Split,
-    rows: dump.Rows,
-    digests: dump.RowDigests,
+    folder: OutputFolder, record: PartRecord, split: Split, rows: Rows, digests: RowDigests
 ) -> KeptPart | None:
     """Keep a part if its rows are the same; write it again if only other columns have changed.
 
@@ -306,7 +315,7 @@ def keep_part(
 def _columns_of(folder: OutputFolder, record: PartRecord, names: Sequence[str]) -> pa.Table:
     try:
         return read_part_columns(folder, record, names)
-    except dump.UNREADABLE as error:
+    except UNREADABLE as error:
         raise UnreadablePartError(str(error)) from error
 
 
@@ -317,7 +326,7 @@ def _with_clipped_f1(
 
     None if the part has another number of rows.
     """
-    names = (dump.columns.F1, dump.columns.RAW_F1)
+    names = (columns.F1, columns.RAW_F1)
     table = _columns_of(folder, record, names)
     if table.num_rows != record.num_rows or names[0] not in table.column_names:
         return None
@@ -341,9 +350,9 @@ def _with_clipped_f1(
 
 
 def _with_scores_of(
-    folder: OutputFolder, record: PartRecord, split: dump.Split, table: pa.Table
+    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
 ) -> bytes | None:
-    names = (*dump.OUTPUT_COLUMNS, *dump.SELECT_COLUMNS, *dump.METRIC_COLUMNS)
+    names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
     old = _columns_of(folder, record, names)
     if old.num_rows != table.num_rows:
         return None
@@ -354,4 +363,4 @@ def _with_scores_of(
         if key.startswith(b"bertscore.")
     }
     scores = {name: old[name].combine_chunks() for name in old.column_names}
-    return dump.write_part(dump.append_scores(table, scores, notes), utc_times=split.utc_times)
+    return write_part(append_scores(table, scores, notes), utc_times=split.utc_times)

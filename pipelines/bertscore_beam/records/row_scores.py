@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import Digests, note_name
-from bertscore_beam.files import with_digest, without_digest
+from bertscore_beam.dump.digests import Digests
+from bertscore_beam.dump.splits import note_name
+from bertscore_beam.files.checked import with_digest, without_digest
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.signature import Signature
-from bertscore_core.stats import NOT_COUNTED
+from bertscore_core.stats.score_statistics import NOT_COUNTED
 
 ROWS_FOLDER = "_manifest/rows"
 ROWS_SUFFIX = ".pq"

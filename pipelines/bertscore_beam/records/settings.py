@@ -5,10 +5,15 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Reason
-from bertscore_beam.idf import IdfTables
-from bertscore_core import Baseline, ConfigError, IdfTable, ScorerConfig, Signature, known_languages
-from bertscore_core.errors import IdfError
+from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_core.baseline import Baseline
+from bertscore_core.errors import ConfigError, IdfError
+from bertscore_core.idf import IdfTable
+from bertscore_core.registry import known_languages
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.signature import Signature
 
 EVERY_LANGUAGE = ""
 """Stands for the language of all rows in a run without a column of languages."""

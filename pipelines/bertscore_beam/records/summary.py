@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
-from bertscore_beam.dump import Split, by_name, words_for
+from bertscore_beam.dump.languages import by_name, words_for
 from bertscore_beam.dump.lines import fewer_names
+from bertscore_beam.dump.splits import Split
 from bertscore_beam.records.record import PartRecord
-from bertscore_core import ScoreSummary
-from bertscore_core.stats import caveats_of_values
+from bertscore_core.stats.caveats import caveats_of_values
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.sums import Sums
 from bertscore_core.tokens import Work
 

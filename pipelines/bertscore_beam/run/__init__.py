@@ -17,7 +17,3 @@ This room does not know what a job computes: no texts, no scores, no models. In 
     progress.py     the stages of a job, and the line that shows how far one is
     output.py       exit statuses, outcomes, and text for people and logs
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

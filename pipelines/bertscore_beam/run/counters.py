@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bertscore_core import ScoreSummary
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work
 
 NAMESPACE = "bertscore"

@@ -22,8 +22,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bertscore_beam import files
-from bertscore_beam.options import DumpOptions
+from bertscore_beam.files.checked import from_json, to_json
+from bertscore_beam.files.listing import HIDDEN_PREFIXES, each_file, list_files
+from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.read import NoFileError, exists, read_bytes, read_many
+from bertscore_beam.files.write import (
+    copy_atomically,
+    delete,
+    delete_empty_folders,
+    delete_many,
+    delete_temporary,
+    write_atomically,
+)
+from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.run.lock import JOB_FILE, FolderLostError, RunLock, is_of_lock
 from bertscore_beam.run.output import ending_signals, ending_with, interrupted
 from bertscore_core.errors import ConfigError, SignatureError
@@ -69,11 +80,11 @@ class OutputFolder:
     @property
     def shown(self) -> str:
         """The folder's path without credentials, for messages."""
-        return files.mask_credentials(self.root)
+        return mask_credentials(self.root)
 
     def path(self, name: str = "") -> str:
         """Return the full path of a file, or of the folder itself without a name."""
-        return files.join(self.root, name) if name else self.root
+        return join(self.root, name) if name else self.root
 
     def check(self) -> None:
         """Check before a write that the run still holds the folder."""
@@ -98,29 +109,29 @@ class OutputFolder:
 
     def exists(self, name: str) -> bool:
         """Tell whether a file is there."""
-        return files.exists(self.path(name))
+        return exists(self.path(name))
 
     def files(self, below: str = "", *, suffix: str = "") -> dict[str, int]:
         """Return the size of each file below a folder, by its path below that folder."""
-        return files.list_files(self.path(below), suffix=suffix)
+        return list_files(self.path(below), suffix=suffix)
 
     def each_file(self) -> Iterator[tuple[str, int]]:
         """Yield all files and their sizes as they are listed."""
-        return files.each_file(self.root)
+        return each_file(self.root)
 
     def read(self, name: str) -> bytes:
         """Read a file."""
-        return files.read_bytes(self.path(name))
+        return read_bytes(self.path(name))
 
     def read_if_there(self, *names: str) -> list[bytes | None]:
         """Read several files at once; None for each that is not there."""
-        return files.read_many([self.path(name) for name in names])
+        return read_many([self.path(name) for name in names])
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing, damaged, or a FIFO."""
         try:
-            return files.from_json(self.read(name))
-        except (FileNotFoundError, NotADirectoryError, files.NoFileError, ValueError):
+            return from_json(self.read(name))
+        except (FileNotFoundError, NotADirectoryError, NoFileError, ValueError):
             return {}
 
     def write(self, name: str, data: bytes) -> None:
@@ -131,32 +142,32 @@ class OutputFolder:
         """Write files one after the other, in the order given."""
         for name, data in contents.items():
             self.check()  # each time: the write before may have taken long
-            files.write_atomically(self.path(name), data)
+            write_atomically(self.path(name), data)
 
     def store(self, name: str, source: str | os.PathLike[str]) -> None:
         """Copy a local file into the folder atomically."""
         self.check()
-        files.copy_atomically(self.path(name), source)
+        copy_atomically(self.path(name), source)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write an object as indented JSON with its digest. NaN and infinities are null."""
-        self.write(name, files.to_json(plain(content), indent=2))
+        self.write(name, to_json(plain(content), indent=2))
 
     def delete(self, *names: str) -> None:
         """Delete files at the same time, in no particular order; a missing file is not an error."""
         if names:
             self.check()
-            files.delete_many([self.path(name) for name in names])
+            delete_many([self.path(name) for name in names])
 
     def delete_empty_folders(self, below: str = "") -> None:
         """Delete the empty folders below a folder, and the folder itself if it is empty then."""
         self.check()
-        files.delete_empty_folders(self.path(below))
+        delete_empty_folders(self.path(below))
 
     def delete_temporary(self) -> None:
         """Delete the temporary files of killed workers."""
         self.check()
-        files.delete_temporary(self.root)
+        delete_temporary(self.root)
 
     def release(self) -> None:
         """Release the lock at the end of a detached job, so that another run may start at once."""
@@ -172,7 +183,7 @@ def read_run(folder: OutputFolder) -> dict[str, Any] | None:
         SignatureError: The file is damaged.
     """
     try:
-        return files.from_json(folder.read(RUN_FILE))
+        return from_json(folder.read(RUN_FILE))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
@@ -281,7 +292,7 @@ def runs_below(names: Iterable[str]) -> frozenset[str]:
             continue
         above = parts[: marked[0]] if marked else []
         # No reader looks into hidden folders, such as the one of `idf` beside its table.
-        if above and not any(part.startswith(files.HIDDEN_PREFIXES) for part in above):
+        if above and not any(part.startswith(HIDDEN_PREFIXES) for part in above):
             folders.add("/".join(above))
     return frozenset(folders)
 
@@ -306,15 +317,15 @@ def check_stands_alone(output: str, names: Iterable[str]) -> None:
     if inner:
         others = f" and {len(inner) - 1} more" if len(inner) > 1 else ""
         raise ConfigError(
-            f"output {files.mask_credentials(output)!r} holds the folders of other runs: got "
+            f"output {mask_credentials(output)!r} holds the folders of other runs: got "
             f"{inner[0]!r}{others} below it; expected none, since an output folder is read as one "
             "dataset. Choose another --output, beside them."
         )
     outer = next(filter(_is_run, _parents(output)), None)
     if outer is not None:
         raise ConfigError(
-            f"output {files.mask_credentials(output)!r} is in the folder of another run: got "
-            f"{files.mask_credentials(outer)!r} above it; expected none, since an output folder is "
+            f"output {mask_credentials(output)!r} is in the folder of another run: got "
+            f"{mask_credentials(outer)!r} above it; expected none, since an output folder is "
             "read as one dataset. Choose another --output, beside it."
         )
 
@@ -368,7 +379,7 @@ def declare_success(folder: OutputFolder, run: str, **notes: object) -> None:
     except FolderLostError:
         if is_marked_by(folder, run):
             # Without the lock, which is lost. It is this run's own file in another run's folder.
-            files.delete(folder.path(SUCCESS_FILE))
+            delete(folder.path(SUCCESS_FILE))
         raise
 
 

@@ -31,16 +31,10 @@ from apache_beam.transforms.environments import Environment
 from google.protobuf import json_format
 from rich.console import Console
 
-from bertscore_beam.dump import IMPORTS_FOLDER, TextFile
-from bertscore_beam.files import (
-    NotBegunError,
-    before_work,
-    is_refused,
-    mask_credentials,
-    reaching,
-    silenced,
-)
-from bertscore_beam.options import RunOptions
+from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
+from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import output, pool
 from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is_temporary
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
@@ -50,8 +44,7 @@ from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
 from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
 from bertscore_beam.run.runner import Runner, check_needs, check_service, new_pipeline
 from bertscore_beam.run.text_import import delete_input, import_step
-from bertscore_core import BertScoreError, ConfigError, ModelLoadError
-from bertscore_core.errors import escape_text
+from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError, escape_text
 
 # One job, and the way that all of them go.
 

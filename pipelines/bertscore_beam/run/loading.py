@@ -6,32 +6,45 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
-import bertscore_core.model
-from bertscore_beam import files
-from bertscore_beam.options import DumpOptions, ScoreOptions, ScoringOptions
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import exists, is_file, read_bytes
+from bertscore_beam.options.run_options import DumpOptions
+from bertscore_beam.options.score_options import ScoreOptions, ScoringOptions
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
 from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
-from bertscore_core import ScorerConfig, baseline as tables, model_for_language
+from bertscore_core import baseline as tables
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
-from bertscore_core.registry import TunedLayer, find_layer, parse_layers
+from bertscore_core.model.resolve import ModelFiles, resolve_model
+from bertscore_core.registry import TunedLayer, find_layer, model_for_language, parse_layers
+from bertscore_core.scorer_config import ScorerConfig
+
+if TYPE_CHECKING:
+    from bertscore_core.config import Settings
+    from bertscore_core.model.device import DeviceQueue
+    from bertscore_core.scorer import BertScorer
 
 logger = logging.getLogger(__name__)
 
 
 def load_scorer(
-    config: ScorerConfig, backend: str, queue: "bertscore_core.model.DeviceQueue | None" = None
-) -> "bertscore_core.BertScorer":
+    config: ScorerConfig, backend: str, queue: "DeviceQueue | None" = None
+) -> "BertScorer":
     """Load a scorer on a worker.
 
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
     """
+    from bertscore_core.scorer import BertScorer  # here, since it takes time
+
     started = time.monotonic()
     with at_work.saying("loading the model"):
-        scorer = bertscore_core.BertScorer(config, queue=queue)  # imports torch: it takes seconds
+        scorer = BertScorer(config, queue=queue)  # imports torch: it takes seconds
     own_backend = scorer.settings.backend_version
     if own_backend != backend:
         raise ConfigError(
@@ -59,8 +72,6 @@ def spare_the_collector() -> None:
     them, which holds up every thread for some 0.4 seconds, and a GPU with them. For processes that
     score and end, not for those of users: a cycle that becomes garbage later is not found.
     """
-    import bertscore_core.scorer  # noqa: F401 - here, since it imports torch
-
     gc.collect()
     gc.freeze()
 
@@ -88,7 +99,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
         return config
     baseline = None
     if options.baseline is not None:
-        with files.reaching("baseline", options.baseline):
+        with reaching("baseline", options.baseline):
             baseline = read_baseline(
                 options.baseline,
                 language=options.language,
@@ -139,16 +150,14 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
     return config
 
 
-def settle_workers(
-    config: ScorerConfig, threads: int | None
-) -> tuple[ScorerConfig, "bertscore_core.Settings"]:
+def settle_workers(config: ScorerConfig, threads: int | None) -> tuple[ScorerConfig, "Settings"]:
     """Settle a config on the launcher, so that all workers use the same backend and number format.
 
     Raises:
         BertScoreError: The model, the layer or the device cannot be used.
     """
     from bertscore_core.config import settle  # here, since they import torch: it takes seconds
-    from bertscore_core.model import resolve_device
+    from bertscore_core.model.encoder import resolve_device
 
     settings = settle(config)
     if threads is not None:
@@ -195,11 +204,11 @@ def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
     return tokenizer.fingerprint, tokenizer.max_length
 
 
-def _model_files(options: ScoreOptions) -> bertscore_core.model.ModelFiles:
+def _model_files(options: ScoreOptions) -> ModelFiles:
     named = options.model
     if named is None and options.language is not None:
         named = model_for_language(options.language)
-    return bertscore_core.model.resolve_model(
+    return resolve_model(
         named, revision=options.revision, allow_pickle_weights=options.allow_pickle_weights
     )
 
@@ -208,8 +217,8 @@ def _layer(options: ScoreOptions) -> int | None:
     """Return the layer that was asked for, by its number or by a file; None for neither."""
     if options.num_layers is not None or options.registry is None:
         return options.num_layers
-    shown = files.mask_credentials(options.registry)
-    with files.reaching("registry", options.registry):
+    shown = mask_credentials(options.registry)
+    with reaching("registry", options.registry):
         rows = read_layers(options.registry)
     if rows is None:
         raise ConfigError(
@@ -228,12 +237,12 @@ def read_layers(path: str) -> list[TunedLayer] | None:
         OSError: It cannot be reached.
     """
     try:
-        data = files.read_bytes(path)
+        data = read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
         data = b""
-    return parse_layers(data, files.mask_credentials(path))
+    return parse_layers(data, mask_credentials(path))
 
 
 def read_baseline(
@@ -251,23 +260,23 @@ def read_baseline(
         BaselineNotFoundError: The folder has no such table.
         ConfigError: It cannot be read, or is not a baseline table.
     """
-    shown, name = files.mask_credentials(path), tables.CUSTOM
-    if not files.is_file(path) and (names := files.list_files(path, suffix=tables.TABLE_SUFFIX)):
+    shown, name = mask_credentials(path), tables.CUSTOM
+    if not is_file(path) and (names := list_files(path, suffix=tables.TABLE_SUFFIX)):
         if language is None:
             raise BaselineNotFoundError(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give --language CODE, or the path of a table."
             )
-        if files.exists(files.join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
             raise ConfigError(
                 f"the baseline run in {shown!r} is not done, or not for every language: got no "
                 f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
                 "a table in it."
             )
         below = tables.choose_table(names, language, model(), idf=idf)
-        path, name = files.join(path, below), tables.table_name(below)
+        path, name = join(path, below), tables.table_name(below)
     try:
-        text = files.read_bytes(path).decode()
+        text = read_bytes(path).decode()
     except IsADirectoryError as error:
         raise ConfigError(
             f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
@@ -280,10 +289,8 @@ def read_baseline(
             "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
         ) from error
     beside = tables.description_path(path)
-    description = files.read_bytes(beside) if files.is_file(beside) else None
-    return tables.parse_baseline(
-        text, files.mask_credentials(path), name=name, description=description
-    )
+    description = read_bytes(beside) if is_file(beside) else None
+    return tables.parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
 def _worker_device(options: ScoringOptions, threads: int | None) -> str:

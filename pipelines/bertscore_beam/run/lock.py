@@ -35,7 +35,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam import files
+from bertscore_beam.files.paths import is_remote, join, mask_credentials
+from bertscore_beam.files.read import read_bytes
+from bertscore_beam.files.write import (
+    create_exclusively,
+    delete,
+    delete_if_empty,
+    is_empty_folder,
+    write_atomically,
+)
 from bertscore_core.errors import BertScoreError, ConfigError, load_json
 
 # Which process holds the lock of an output folder, and whether it still lives.
@@ -207,7 +215,7 @@ class RunLock:
 
     def check(self) -> None:
         """Check before a write that the run still holds the lock; see the head of this file."""
-        if not files.is_remote(self.output):
+        if not is_remote(self.output):
             self.look()
         elif not _is_fresh(self):
             began = _clocks()
@@ -216,7 +224,7 @@ class RunLock:
 
     def look(self) -> None:
         """Look whether the run still holds the lock."""
-        path = files.join(self.output, LOCK_FILE)
+        path = join(self.output, LOCK_FILE)
         content = _read(path)
         if content is None:
             time.sleep(_RENAME_SECONDS)
@@ -224,7 +232,7 @@ class RunLock:
         holder = None if content is None else Holder.from_json(content)
         if holder is None or holder.run != self.run:
             raise FolderLostError(
-                f"output {files.mask_credentials(self.output)!r} belongs to another run now: got "
+                f"output {mask_credentials(self.output)!r} belongs to another run now: got "
                 f"{describe(holder)}; expected this one. Let the other finish; nothing is lost."
             )
 
@@ -237,17 +245,17 @@ class RunLock:
         """
         self.look()
         _looked.clear()
-        path = files.join(self.output, LOCK_FILE)
-        if left is not None and files.is_remote(path):
-            files.write_atomically(path, replace(left, run="").to_json())
+        path = join(self.output, LOCK_FILE)
+        if left is not None and is_remote(path):
+            write_atomically(path, replace(left, run="").to_json())
         else:
-            files.delete(path)
-        files.delete(self.beat_path)
+            delete(path)
+        delete(self.beat_path)
 
     def keep(self) -> None:
         """Let this process, a worker of a detached job, write heartbeats until the job is over."""
         # A heartbeat may have been on its way while the lock was released.
-        words = (self, threading.Event(), lambda _: files.delete(self.beat_path))
+        words = (self, threading.Event(), lambda _: delete(self.beat_path))
         threading.Thread(target=_beat, args=words, daemon=True).start()
 
 
@@ -296,7 +304,7 @@ def hold(
         OSError: The folder cannot be written.
     """
     holder = Holder.here(detached=detached)
-    is_somebodys = files.is_empty_folder(output)
+    is_somebodys = is_empty_folder(output)
     _acquire(output, holder, say, end_job)
     lock = RunLock(output, holder.run)
     stop = threading.Event()
@@ -305,7 +313,7 @@ def hold(
     is_done = False
     try:
         if end_job():
-            files.delete(files.join(output, JOB_FILE))
+            delete(join(output, JOB_FILE))
         yield lock
         is_done = True
     finally:
@@ -314,23 +322,23 @@ def hold(
         with suppress(Exception):  # a lock that stays is stale, which does no harm
             if is_done and detached:
                 lock.look()
-                files.write_atomically(lock.beat_path, SUBMITTED)
+                write_atomically(lock.beat_path, SUBMITTED)
                 try:
                     lock.look()
                 except FolderLostError:  # the job has ended already
-                    files.delete(lock.beat_path)
+                    delete(lock.beat_path)
             else:
                 may_write = not is_done and at_work is not None and at_work.is_set()
                 lock.release(holder if may_write else None)
-                files.delete_if_empty(posixpath.dirname(files.join(output, LOCK_FILE)))
+                delete_if_empty(posixpath.dirname(join(output, LOCK_FILE)))
                 if not is_somebodys:
-                    files.delete_if_empty(output)
+                    delete_if_empty(output)
 
 
 def _acquire(
     output: str, holder: Holder, say: Callable[[str], None], end_job: Callable[[], bool]
 ) -> None:
-    path, mine = files.join(output, LOCK_FILE), holder.to_json()
+    path, mine = join(output, LOCK_FILE), holder.to_json()
     former: Holder | None = None
     while True:
         try:
@@ -347,24 +355,24 @@ def _acquire(
                 if _read(path) != theirs:
                     continue
                 with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
-                    files.write_atomically(path, mine)
-                time.sleep(LEASE_SECONDS if files.is_remote(path) else _SETTLE_SECONDS)
+                    write_atomically(path, mine)
+                time.sleep(LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
         else:
-            if files.is_remote(path):  # not every S3-like store can create a file exclusively
+            if is_remote(path):  # not every S3-like store can create a file exclusively
                 time.sleep(_SETTLE_SECONDS)
         if _read(path) == mine:
             if former is not None:
                 with suppress(OSError):  # the file of a run that is gone harms nobody
-                    files.delete(_beat_path(output, former.run))
+                    delete(_beat_path(output, former.run))
             return
 
 
 def _create(path: str, data: bytes) -> None:
     for _ in range(_MOST_LOST_FOLDERS):
         with suppress(FileNotFoundError):
-            files.create_exclusively(path, data)
+            create_exclusively(path, data)
             return
-    files.create_exclusively(path, data)
+    create_exclusively(path, data)
 
 
 def _wait_for_folder(
@@ -411,7 +419,7 @@ def _wait_until_stale(
 def _watch(
     output: str, content: bytes, holder: Holder | None, say: Callable[[str], None]
 ) -> float | None:
-    path = files.join(output, LOCK_FILE)
+    path = join(output, LOCK_FILE)
     beat_path = None if holder is None else _beat_path(output, holder.run)
     before = None if beat_path is None else _read(beat_path)
     seconds, whether = STALE_SECONDS, "that run still lives"
@@ -450,7 +458,7 @@ def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError]
             beat = _read(lock.beat_path)
             if beat in (last, SUBMITTED):  # no other worker has written one since
                 beat = uuid.uuid4().hex.encode()
-                files.write_atomically(lock.beat_path, beat)
+                write_atomically(lock.beat_path, beat)
             last = beat
 
 
@@ -460,10 +468,10 @@ def is_of_lock(name: str) -> bool:
 
 
 def _beat_path(output: str, run: str) -> str:
-    return files.join(output, BEAT_FILE + run)
+    return join(output, BEAT_FILE + run)
 
 
 def _read(path: str) -> bytes | None:
     with suppress(FileNotFoundError):
-        return files.read_bytes(path)
+        return read_bytes(path)
     return None

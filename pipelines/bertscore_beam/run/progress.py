@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from bertscore_beam.files import each_file
+from bertscore_beam.files.listing import each_file
 from bertscore_beam.run import at_work
 from bertscore_beam.run.output import duration_words
 from bertscore_beam.run.runner import Runner

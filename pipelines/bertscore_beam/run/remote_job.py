@@ -21,7 +21,8 @@ import apache_beam as beam
 from apache_beam.options import pipeline_options as of_beam
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
-from bertscore_beam import files
+from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.read import read_many
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import JOB_FILE, FolderLostError, JobStillRunsError
 from bertscore_beam.run.output import JobFailedError, last_error
@@ -229,11 +230,11 @@ def end_earlier_job(output: str, say: Callable[[str], None], *, keep: bool) -> b
     Raises:
         JobStillRunsError: It still runs, or nobody can tell.
     """
-    path = files.join(output, JOB_FILE)
-    (data,) = files.read_many([path])
+    path = join(output, JOB_FILE)
+    (data,) = read_many([path])
     if data is None:
         return False
-    where = f"{files.mask_credentials(path)}; if no job is at work, delete that file"
+    where = f"{mask_credentials(path)}; if no job is at work, delete that file"
     try:
         job = DataflowJob(**load_json(data))
     except (ValueError, TypeError) as error:

@@ -19,13 +19,14 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.dump import SplitRun, plan_from_bytes, split_runs
-from bertscore_beam.files import read_bytes
+from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.splits import SplitRun, split_runs
+from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.output import DEVICE_LOST, event
 from bertscore_beam.run.pool import Answer, Each, Pool, Step
-from bertscore_core import DeviceLostError
+from bertscore_core.errors import DeviceLostError
 
 # End a worker of Beam whose GPU has failed, so that the runner starts another one.
 #

@@ -19,10 +19,13 @@ from apache_beam.runners.portability.job_server import ExternalJobServer, JavaJa
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
-from bertscore_beam.files import can_write_below, is_file, mask_credentials
-from bertscore_beam.options import IDF_WORDS, RunOptions, ScoringOptions
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import is_file
+from bertscore_beam.files.write import can_write_below
+from bertscore_beam.options.run_options import RunOptions
+from bertscore_beam.options.score_options import IDF_WORDS, ScoringOptions
 from bertscore_beam.run.pool import gpus_to_share, has_accelerator
-from bertscore_core import ConfigError
+from bertscore_core.errors import ConfigError
 
 # What a job on Dataflow needs, checked before any work.
 

@@ -9,8 +9,12 @@ from functools import partial
 
 import pyarrow.parquet as pq
 
-from bertscore_beam import dump
-from bertscore_beam.files import file_version, mask_credentials
+from bertscore_beam.dump.plan import FileReason, Imports, RejectedError, rejection_to_json
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
+from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.files.find import file_version
+from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.pool import Each
@@ -18,7 +22,7 @@ from bertscore_core.errors import InputError
 
 _SLOW_BYTES = 600 * 40_000_000
 """Ten minutes at what a core reads of CSV in a second."""
-_FOLDERS = (f"{dump.INPUT_FOLDER}/", f"{dump.IMPORTS_FOLDER}/")
+_FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -27,18 +31,18 @@ def import_step(folder: OutputFolder) -> Each:
     return Each(partial(import_text, folder=folder), _shown)
 
 
-def _shown(text: dump.TextFile) -> str:
+def _shown(text: TextFile) -> str:
     return mask_credentials(text.path)
 
 
-def import_text(text: dump.TextFile, *, folder: OutputFolder) -> tuple[()]:
+def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
     """Write a file of text as Parquet, and its footer after it; or why that cannot be done.
 
     Raises:
         OSError: The folder cannot be written, or there is no room.
     """
-    with suppress(dump.RejectedError):
-        if dump.Imports(folder=folder.root, needs_rows=True).layout(text) is not None:
+    with suppress(RejectedError):
+        if Imports(folder=folder.root, needs_rows=True).layout(text) is not None:
             return ()
     folder.delete(text.footer, text.data, text.rejection)
     place = 0
@@ -51,7 +55,7 @@ def import_text(text: dump.TextFile, *, folder: OutputFolder) -> tuple[()]:
     # Files without a name: nothing of the texts is left if the process is killed.
     with share, tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as footer:
         try:
-            dump.write_rows(text, rows, note)
+            write_rows(text, rows, note)
             rows.flush()
         except (InputError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _NO_ROOM:
@@ -65,7 +69,7 @@ def import_text(text: dump.TextFile, *, folder: OutputFolder) -> tuple[()]:
     return ()
 
 
-def _no_room(text: dump.TextFile, error: OSError) -> OSError:
+def _no_room(text: TextFile, error: OSError) -> OSError:
     return OSError(
         error.errno,
         f"there is no room to turn {mask_credentials(text.path)!r} into Parquet: got "
@@ -74,17 +78,17 @@ def _no_room(text: dump.TextFile, error: OSError) -> OSError:
     )
 
 
-def _rejection(text: dump.TextFile, error: InputError | OSError) -> bytes:
-    reason = dump.FileReason.UNREADABLE
+def _rejection(text: TextFile, error: InputError | OSError) -> bytes:
+    reason = FileReason.UNREADABLE
     if isinstance(error, OSError):
-        return dump.rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
+        return rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
     with suppress(OSError):  # what has changed or gone meanwhile is no fault of the file
         if not text.version or file_version(text.path) == text.version:
-            reason = dump.FileReason.NOT_TEXT
-    return dump.rejection_to_json(reason, mask_credentials(str(error)))
+            reason = FileReason.NOT_TEXT
+    return rejection_to_json(reason, mask_credentials(str(error)))
 
 
-def slow_words(texts: Iterable[dump.TextFile]) -> str:
+def slow_words(texts: Iterable[TextFile]) -> str:
     """Warn of files that take long, since a file is read by one process; "" for none."""
     slow = [text for text in texts if text.about_bytes > _SLOW_BYTES]
     if not slow:
@@ -102,8 +106,8 @@ def imports_among(names: Iterable[str]) -> frozenset[str]:
 
 
 def lacking(
-    texts: Iterable[dump.TextFile], splits: Iterable[dump.Split], imports: Set[str]
-) -> tuple[dump.TextFile, ...]:
+    texts: Iterable[TextFile], splits: Iterable[Split], imports: Set[str]
+) -> tuple[TextFile, ...]:
     """Return the files of text that some splits need, and whose imports are not whole."""
     needed = {split.path for split in splits if split.data}
     return tuple(
@@ -111,15 +115,15 @@ def lacking(
     )
 
 
-def keep_imports(folder: OutputFolder, texts: Iterable[dump.TextFile], imports: Set[str]) -> None:
+def keep_imports(folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]) -> None:
     """Delete the imports of all other files, and of other versions of these."""
     names = {name for text in texts for name in (text.data, text.footer, text.rejection)}
     folder.delete(*(imports - names))
-    for below in (dump.INPUT_FOLDER, dump.IMPORTS_FOLDER):
+    for below in (INPUT_FOLDER, IMPORTS_FOLDER):
         folder.delete_empty_folders(below)
 
 
 def delete_input(folder: OutputFolder) -> None:
     """Delete the rows of imports: nothing needs them any more. Their footers stay."""
-    folder.delete(*(f"{dump.INPUT_FOLDER}/{name}" for name in folder.files(dump.INPUT_FOLDER)))
-    folder.delete_empty_folders(dump.INPUT_FOLDER)
+    folder.delete(*(f"{INPUT_FOLDER}/{name}" for name in folder.files(INPUT_FOLDER)))
+    folder.delete_empty_folders(INPUT_FOLDER)

@@ -13,13 +13,75 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam import records, run
-from bertscore_beam.dump import Plan, plan_from_bytes
-from bertscore_beam.files import from_json, mask_credentials
-from bertscore_beam.idf import IdfTables, describe_tables, note_path
-from bertscore_beam.metrics import described
+from bertscore_beam.dump.plan import Plan, plan_from_bytes
+from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.idf.counts import describe_tables
+from bertscore_beam.idf.idf_tables import IdfTables, note_path
+from bertscore_beam.metrics.table import described
+from bertscore_beam.records.groups import (
+    GroupRow,
+    caveats_of_metrics,
+    group_part,
+    group_row,
+    in_order,
+    merge_statistics,
+    metrics_of,
+    no_groups_words,
+    read_groups,
+    write_groups,
+)
+from bertscore_beam.records.index import (
+    WORDS,
+    Bucket,
+    Fragment,
+    IndexedParts,
+    PieceRun,
+    declare_index,
+    delete_index,
+    read_pieces,
+    runs_to_index,
+    write_bucket,
+    write_index,
+)
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import (
+    IDF_FILE,
+    FolderRecords,
+    delete_plans,
+    delete_records,
+    files_of_run,
+    find_records,
+    num_packs,
+    pack_of,
+    read_sizes,
+    write_pack,
+)
+from bertscore_beam.records.rejects import FILES_FILE, rejected_files
+from bertscore_beam.records.resume import Standing, by_bin, standing_of
+from bertscore_beam.records.settings import EVERY_LANGUAGE
+from bertscore_beam.records.summary import (
+    FailedSplit,
+    KeptPart,
+    RunTotals,
+    SplitResult,
+    judge,
+    summary_of_languages,
+)
+from bertscore_beam.run import pool
+from bertscore_beam.run.folder import (
+    PLAN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    declare_success,
+    is_marked_by,
+)
+from bertscore_beam.run.output import event
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.score.plan_settings import ScoreSpec
-from bertscore_core.stats import ScoreSummary
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work
 
 # The parts of a run at its end: those that are there and valid, and the splits without one.
@@ -28,29 +90,27 @@ from bertscore_core.tokens import Work
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunParts:
     plan: Plan
-    found: records.FolderRecords
-    standing: records.Standing
+    found: FolderRecords
+    standing: Standing
 
-    def records(self) -> Iterator[records.PartRecord]:
-        for _, of_bin, in_bin in records.by_bin(self.standing.done, self.found.records):
+    def records(self) -> Iterator[PartRecord]:
+        for _, of_bin, in_bin in by_bin(self.standing.done, self.found.records):
             for split in of_bin:
                 yield in_bin[split.part_name]
 
 
 def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
     folder = spec.folder
-    plan = plan_from_bytes(folder.read(run.PLAN_FILE), folder.root)
-    found = records.find_records(
-        folder, spec.record_generation, records.num_packs(len(plan.splits))
-    )
-    sizes = records.read_sizes(folder, records.files_of_run(folder), plan, found.records)
+    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
+    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
-    return _RunParts(plan=plan, found=found, standing=records.standing_of(*given, at_end=True))
+    return _RunParts(plan=plan, found=found, standing=standing_of(*given, at_end=True))
 
 
-def _indexed_parts(of_parts: Iterable[records.PartRecord]) -> records.IndexedParts:
-    return records.IndexedParts.of(
+def _indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
+    return IndexedParts.of(
         (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
     )
 
@@ -71,23 +131,23 @@ class PackRecords(beam.PTransform):
 
     spec: ScoreSpec
 
-    def expand(self, results: beam.PCollection[records.SplitResult]) -> beam.PCollection[str]:
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[str]:
         """Spread the records over the packs; they cross the stage boundary compressed."""
         spec = self.spec
         write = beam.Map(_write_pack, folder=spec.folder, generation=spec.record_generation)
         return (
             results
             # (number of the pack, record as a line)
-            | "ChoosePack" >> beam.FlatMap(_in_pack, records.num_packs(spec.goal.parts))
+            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
             | "GroupByPack" >> beam.CombinePerKey(CompressLines())
             | "WritePack" >> write
         )
 
 
-def _in_pack(result: records.SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
-    if not isinstance(result, records.FailedSplit):
-        record = result.record if isinstance(result, records.KeptPart) else result
-        yield records.pack_of(record.part_name, packs), record.to_json()
+def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
+    if not isinstance(result, FailedSplit):
+        record = result.record if isinstance(result, KeptPart) else result
+        yield pack_of(record.part_name, packs), record.to_json()
 
 
 class CompressLines(beam.CombineFn):
@@ -125,10 +185,10 @@ class CompressLines(beam.CombineFn):
         return b"".join(self.compact(accumulator)[0])
 
 
-def _write_pack(pack: tuple[int, bytes], *, folder: run.OutputFolder, generation: int) -> str:
+def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
     number, members = pack
     with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
-        return records.write_pack(folder, generation, number, file.read().splitlines())
+        return write_pack(folder, generation, number, file.read().splitlines())
 
 
 # The statistics of the groups of a run, in its pipeline.
@@ -153,42 +213,36 @@ class _GroupRun(beam.PTransform):
     packs: Any = None
 
     @no_annotations  # Beam has no type hint for the side input
-    def expand(
-        self, totals: beam.PCollection[records.RunTotals]
-    ) -> beam.PCollection[records.GroupRow]:
+    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
         spec = self.spec
         group = partial(
-            records.group_part, folder=spec.folder, by=spec.group_by, language=spec.fields.language
+            group_part, folder=spec.folder, by=spec.group_by, language=spec.fields.language
         )
-        step = run.Each(group, attrgetter("part_name"))
+        step = Each(group, attrgetter("part_name"))
         return (
             totals
             # PartRecord: of the parts, known when every split has been tried.
             | "PartsOfRun" >> beam.FlatMap(_small_records, self.idf, self.packs, spec=self.spec)
-            | "SpreadParts" >> run.Spread()
+            | "SpreadParts" >> Spread()
             # PartStatistics: of one part, and then of all.
-            | "GroupPart" >> beam.ParDo(run.RunStep(step))
-            | "MergeGroups" >> beam.CombineGlobally(records.merge_statistics).with_fanout(16)
+            | "GroupPart" >> beam.ParDo(RunStep(step))
+            | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
             | "OfEachGroup" >> beam.FlatMap(iter)
-            | "SpreadGroups" >> run.Spread()
+            | "SpreadGroups" >> Spread()
             # GroupRow: with its intervals.
-            | "RowOfGroup" >> beam.MapTuple(records.group_row)
+            | "RowOfGroup" >> beam.MapTuple(group_row)
         )
 
 
 def _records(
-    _: records.RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterator[records.PartRecord]:
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterator[PartRecord]:
     return _parts_of_run(spec, idf).records()
 
 
 def _small_records(
-    totals: records.RunTotals,
-    idf: IdfTables | None,
-    packs: Sequence[str] | None,
-    *,
-    spec: ScoreSpec,
-) -> Iterator[records.PartRecord]:
+    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterator[PartRecord]:
     for record in _records(totals, idf, packs, spec=spec):
         yield replace(record, languages={}, dropped={}, summary=ScoreSummary(), work=Work())
 
@@ -212,16 +266,16 @@ class _IndexRun(beam.PTransform):
     packs: Any
 
     @no_annotations  # Beam has no type hint for the side input
-    def expand(self, totals: beam.PCollection[records.RunTotals]) -> beam.PCollection[None]:
+    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
         folder = self.spec.folder
-        read = run.Each(partial(records.read_pieces, folder=folder), attrgetter("name"))
+        read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
         pieces = (
             totals
             # PieceRun: names of parts, known when every split has been tried.
             | "PiecesOfRun" >> beam.FlatMap(_runs, self.idf, self.packs, spec=self.spec)
             | "SpreadPieces" >> beam.Reshuffle()
             | "ReadPieces"
-            >> beam.ParDo(run.RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
+            >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
         )
         signatures, reasons = (
             beam.pvalue.AsList(
@@ -236,30 +290,27 @@ class _IndexRun(beam.PTransform):
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             # (bucket, its rows): 56 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
-            | "WriteBucket" >> beam.Map(partial(records.write_bucket, folder), signatures, reasons)
+            | "WriteBucket" >> beam.Map(partial(write_bucket, folder), signatures, reasons)
         )
         return (
             written
             | "BucketsWritten" >> beam.combiners.ToList()
             # No bucket is written if the index was there, or there is no row.
-            | "DeclareIndex"
-            >> beam.Map(partial(records.declare_index, folder), signatures, reasons)
+            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
         )
 
 
 def _runs(
-    totals: records.RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
-) -> Iterator[records.PieceRun]:
-    return records.runs_to_index(
-        spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec))
-    )
+    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+) -> Iterator[PieceRun]:
+    return runs_to_index(spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec)))
 
 
-def _is_of_bucket(read: tuple[records.Bucket, records.Fragment]) -> bool:
-    return read[0][2] != records.WORDS
+def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
+    return read[0][2] != WORDS
 
 
-def _words(read: tuple[records.Bucket, records.Fragment], place: Literal[1, 2]) -> Iterable[str]:
+def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
     return () if _is_of_bucket(read) else read[1][place].values()
 
 
@@ -277,15 +328,13 @@ class FinishRun(beam.PTransform):
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
 
-    def expand(
-        self, results: beam.PCollection[records.SplitResult]
-    ) -> beam.PCollection[records.RunTotals]:
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
         """Add up, then write; the output is a single element."""
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
         # Nobody needs their names, but whoever looks at the folder waits until they are written.
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
-        each = results | "TotalsOfSplit" >> beam.Map(records.RunTotals.of)
-        totals = each | "AddUp" >> beam.CombineGlobally(records.RunTotals.merge)
+        each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
+        totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.merge)
         indexed = groups = None
         if self.spec.is_remote and self.spec.index:  # its workers build the index together
             indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))
@@ -297,10 +346,7 @@ class FinishRun(beam.PTransform):
 
 
 def finish_run(
-    spec: ScoreSpec,
-    new: records.RunTotals,
-    idf: IdfTables | None,
-    groups: Sequence[records.GroupRow] | None = None,
+    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
@@ -321,9 +367,9 @@ def finish_run(
     parts = _parts_of_run(spec, idf)
     plan, missing = parts.plan, parts.standing.work
     signatures = spec.settings.signatures(idf)
-    signature = None if spec.settings.by_column else signatures[records.EVERY_LANGUAGE]
-    summary = records.judge(
-        replace(spec.goal, restarts=run.pool.restarts()),
+    signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
+    summary = judge(
+        replace(spec.goal, restarts=pool.restarts()),
         new,
         signature,
         missing=[split.part_name for split in missing],
@@ -333,64 +379,64 @@ def finish_run(
     )
     if spec.settings.by_column:
         total = spec.goal.carried + new
-        summary["languages"] = records.summary_of_languages(total, signatures)
+        summary["languages"] = summary_of_languages(total, signatures)
     if spec.group_by or spec.metrics:
         if groups is None:
             language = spec.fields.language
-            groups = records.read_groups(folder, parts.records(), spec.group_by, language)
-        rows = records.in_order(groups)
+            groups = read_groups(folder, parts.records(), spec.group_by, language)
+        rows = in_order(groups)
         if spec.metrics:
             summary["metrics"] = _metrics(spec, parts, rows[0])
-            summary["caveats"] += records.caveats_of_metrics(rows[0])
-        summary |= records.write_groups(folder, rows, spec.group_by)
-        if spec.detached and (words := records.no_groups_words(summary, spec.group_by)):
-            logger.warning(run.event("no_groups", reason=words))
+            summary["caveats"] += caveats_of_metrics(rows[0])
+        summary |= write_groups(folder, rows, spec.group_by)
+        if spec.detached and (words := no_groups_words(summary, spec.group_by)):
+            logger.warning(event("no_groups", reason=words))
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
-        rejects = records.rejected_files(plan.rejected_files, missing, dict(new.failures))
-        folder.write(records.FILES_FILE, rejects)
+        rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
+        folder.write(FILES_FILE, rejects)
     else:
-        folder.delete(records.FILES_FILE)
+        folder.delete(FILES_FILE)
     if spec.index:
         index_rows(folder, parts.records())
     else:
-        records.delete_index(folder)
-    records.delete_records(folder, parts.found.doubles)
-    folder.write_json(run.SUMMARY_FILE, summary)
+        delete_index(folder)
+    delete_records(folder, parts.found.doubles)
+    folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
-        run.declare_success(folder, spec.run, **made)
+        declare_success(folder, spec.run, **made)
     else:
-        folder.delete(run.SUCCESS_FILE)  # an earlier run's, which an object store wrote late
+        folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
 
 
-def _metrics(spec: ScoreSpec, parts: _RunParts, total: records.GroupRow) -> dict[str, Any]:
+def _metrics(spec: ScoreSpec, parts: _RunParts, total: GroupRow) -> dict[str, Any]:
     """Return the other metrics over all rows, and how they are made."""
     sole = spec.settings.sole
     languages = sorted(spec.settings.by_language) if sole is None else [sole.config.language or ""]
     listed = any(record.digests.has_lists for record in parts.records())
     made = described(spec.metrics, languages, listed=listed)
-    return {name: {**values, **made[name]} for name, values in records.metrics_of(total).items()}
+    return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
 
 
-def index_rows(folder: run.OutputFolder, of_parts: Iterable[records.PartRecord]) -> None:
+def index_rows(folder: OutputFolder, of_parts: Iterable[PartRecord]) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        run.pool.ask(records.write_index, folder, _indexed_parts(of_parts))
+        pool.ask(write_index, folder, _indexed_parts(of_parts))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
-        logger.warning(run.event("index_not_written", reason=reason))
+        logger.warning(event("index_not_written", reason=reason))
 
 
-def _describe(folder: run.OutputFolder, idf: IdfTables) -> dict[str, Any]:
+def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
     """Return how the tables were counted; an earlier run may know more than their file says."""
     described = describe_tables(idf)
-    (data,) = folder.read_if_there(note_path(records.IDF_FILE))
+    (data,) = folder.read_if_there(note_path(IDF_FILE))
     with suppress(ValueError):  # a damaged note
         noted: dict[str, Any] = {} if data is None else from_json(data)
         if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:
@@ -399,23 +445,23 @@ def _describe(folder: run.OutputFolder, idf: IdfTables) -> dict[str, Any]:
 
 
 def _finish(
-    totals: records.RunTotals,
+    totals: RunTotals,
     idf: IdfTables | None,
     packs: Sequence[str],
     indexed: Sequence[None] | None,
-    groups: Sequence[records.GroupRow] | None = None,
+    groups: Sequence[GroupRow] | None = None,
     *,
     spec: ScoreSpec,
-) -> records.RunTotals:
+) -> RunTotals:
     if not spec.detached:
         finish_run(spec, totals, idf, groups)
         return totals
     # Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
-    if not run.is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, groups):
+    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, groups):
         raise RuntimeError(
-            f"the run is not a success: see {mask_credentials(spec.folder.path(run.SUMMARY_FILE))}"
+            f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
         )
     if spec.folder.holds_lock():
-        records.delete_plans(spec.folder)
+        delete_plans(spec.folder)
         spec.folder.release()
     return totals

@@ -5,13 +5,19 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_beam import idf
-from bertscore_beam.dump import Plan, SplitRun, shape_digest
-from bertscore_beam.records import IDF_FILE, RunSettings
-from bertscore_beam.run import PLAN_FILE, OutputFolder, ReadPlan, Spread
+from bertscore_beam.dump.plan import Plan, shape_digest
+from bertscore_beam.dump.splits import SplitRun
+from bertscore_beam.idf.counting import Counting, Vocabulary
+from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
+from bertscore_beam.idf.owners import num_buckets
+from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
+from bertscore_beam.records.records import IDF_FILE
+from bertscore_beam.records.settings import RunSettings
+from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
+from bertscore_beam.run.run_step import ReadPlan, Spread
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.steps import ToScore
-from bertscore_core import IdfError
+from bertscore_core.errors import IdfError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +47,14 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSetting
     path = folder.path(IDF_FILE)
     label = f"corpus@{shape_digest(plan.splits, column)}"
     with suppress(IdfError):  # a missing or damaged table is counted again
-        tables = idf.load_idf(path)
+        tables = load_idf(path)
         _check_complete(tables, plan, settings)
         if plan.has_versions and tables.corpus == plan.digest:
             return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
     return IdfSource(path=path, must_count=True, fingerprint=None, label=label)
 
 
-def _check_complete(tables: idf.IdfTables, plan: Plan, settings: RunSettings) -> None:
+def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> None:
     counted = {key.language for key in tables.tables}
     for language, setting in settings.by_language.items():
         tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
@@ -60,34 +66,34 @@ def _check_complete(tables: idf.IdfTables, plan: Plan, settings: RunSettings) ->
 
 def idf_table(
     root: beam.Pipeline, spec: ScoreSpec, source: IdfSource
-) -> beam.PCollection[idf.IdfTables] | None:
+) -> beam.PCollection[IdfTables] | None:
     """Add the steps that load the idf tables, or count them."""
     if source.path is None:
         return None
     if not source.must_count:
         # The run's identity names the tables: others in their place must not be used.
-        saved = idf.SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
-        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(idf.SavedIdf.load)
+        saved = SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
+        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
     vocabularies = {
-        language: idf.Vocabulary(
+        language: Vocabulary(
             config=setting.config,
             tokenizer=setting.signature.tokenizer,
             max_length=setting.max_length,
         )
         for language, setting in spec.settings.by_language.items()
     }
-    counting = idf.Counting(
+    counting = Counting(
         vocabularies=vocabularies,
         fields=spec.fields,
         corpus=spec.corpus,
-        buckets=idf.num_buckets(spec.goal.about_rows),
+        buckets=num_buckets(spec.goal.about_rows),
     )
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
         | "Spread" >> Spread()
-        | "CountDocumentFrequencies" >> idf.CountDocumentFrequencies(counting)
-        | "SaveIdf" >> idf.SaveIdf(spec.folder, IDF_FILE)
+        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
+        | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
     )
 
 
@@ -100,13 +106,13 @@ class WithIdf(beam.PTransform):
     input is ready. And the tables are read once a process instead of once a bundle.
     """
 
-    tables: beam.PCollection[idf.IdfTables] | None
+    tables: beam.PCollection[IdfTables] | None
     path: str | None
 
     def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToScore]:
         """Name the tables beside every run."""
         if self.tables is None:
             return runs | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
-        saved = self.tables | "NameIdf" >> beam.Map(idf.SavedIdf.of, self.path)
+        saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
         named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
         return runs | "NameTables" >> named

@@ -15,11 +15,47 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam import records, run
-from bertscore_beam.dump import TextFile, plan_to_bytes
-from bertscore_beam.files import from_json, mask_credentials
-from bertscore_beam.idf import load_idf, repeats_in_sample, table_fields, table_warnings
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.dump.plan import plan_to_bytes
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.idf.counts import table_warnings
+from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.idf.job import repeats_in_sample
+from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.records.groups import GROUPS_FILE
+from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.records.records import (
+    IDF_FILE,
+    PENDING_FILE,
+    delete_plans,
+    delete_records,
+    keep_records,
+)
+from bertscore_beam.records.rejects import (
+    FILES_FILE,
+    REJECTED_ROWS_FOLDER,
+    REJECTS_FOLDER,
+    rows_path,
+)
+from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
+from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.records.summary import RunGoal, RunTotals
+from bertscore_beam.run.folder import (
+    PLAN_FILE,
+    RUN_FILE,
+    SPLIT_ROWS,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+)
+from bertscore_beam.run.job import JobKind, Say, import_stage, worker_errors
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, Shown
+from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.run_step import ReadPlan, RunOnDevice
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.text_import import delete_input, keep_imports, lacking, slow_words
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
 from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_words
@@ -39,18 +75,19 @@ from bertscore_beam.score.show_run import (
     show_scores,
 )
 from bertscore_beam.score.steps import ScoreSplits
-from bertscore_core import ScorerConfig, Signature
 from bertscore_core.baseline import idf_mismatch
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.signature import Signature
 
 
-def show_score(planned: ScorePlan) -> tuple[run.Shown, ...]:
+def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
-    job = resume_score(planned, run.OutputFolder(planned.output))
+    job = resume_score(planned, OutputFolder(planned.output))
     words = None
     if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_words(planned.plan, planned.settings)
-    found = (words, missing, run.slow_words(planned.texts), *planned.plan.notes)
+    found = (words, missing, slow_words(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
@@ -70,11 +107,11 @@ class ScoreRun:
 
     spec: ScoreSpec
     idf: IdfSource
-    stages: tuple[run.Stage, ...]
+    stages: tuple[Stage, ...]
     notes: tuple[str, ...]
 
 
-def texts_to_import(planned: ScorePlan, folder: run.OutputFolder) -> tuple[TextFile, ...]:
+def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
     """Return the files of text to import before the run can be planned.
 
     Raises:
@@ -85,7 +122,7 @@ def texts_to_import(planned: ScorePlan, folder: run.OutputFolder) -> tuple[TextF
     return planned.plan.sketched
 
 
-def begin_score(planned: ScorePlan, folder: run.OutputFolder, say: run.Say) -> ScoreRun:
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     """Compare the plan with the locked folder, and start the run.
 
     Raises:
@@ -96,7 +133,7 @@ def begin_score(planned: ScorePlan, folder: run.OutputFolder, say: run.Say) -> S
     if words := without_setting_words(planned.plan, planned.settings):
         say(words)
     start_run(job)
-    run.keep_imports(folder, planned.texts, job.imports)
+    keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
@@ -122,7 +159,7 @@ def begin_score(planned: ScorePlan, folder: run.OutputFolder, say: run.Say) -> S
             "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return run_of(job, run.lacking(planned.texts, job.standing.work, job.imports))
+    return run_of(job, lacking(planned.texts, job.standing.work, job.imports))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -143,32 +180,30 @@ def start_run(job: ScoreJob) -> None:
     """
     folder, standing, plan = job.spec.folder, job.standing, job.planned.plan
     # One after the other, the marker first: the summary must not be missing beside a marker.
-    for name in (run.SUCCESS_FILE, run.SUMMARY_FILE, records.GROUPS_FILE, records.FILES_FILE):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
     if job.before is not None:  # so that a marker of the old run is not valid any more
-        folder.write_json(run.RUN_FILE, {**job.before, "run": job.spec.run})
+        folder.write_json(RUN_FILE, {**job.before, "run": job.spec.run})
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
     notes = {
-        f"{at}/{name}"
-        for at in (records.REJECTED_ROWS_FOLDER, records.ROWS_FOLDER)
-        for name in folder.files(at)
+        f"{at}/{name}" for at in (REJECTED_ROWS_FOLDER, ROWS_FOLDER) for name in folder.files(at)
     }
-    for note in (records.rows_path, records.rows_file):
+    for note in (rows_path, rows_file):
         notes.difference_update(map(note, job.kept))
     folder.delete(*parts)
-    folder.delete(*map(records.record_path, parts))
+    folder.delete(*map(record_path, parts))
     unsure = [split.part_name for split in standing.unsure]
-    records.keep_records(folder, job.found, gone=parts, unsure=unsure)
+    keep_records(folder, job.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
-    records.delete_records(folder, job.found.foreign)
-    for emptied in (records.REJECTED_ROWS_FOLDER, records.ROWS_FOLDER):
+    delete_records(folder, job.found.foreign)
+    for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
-    folder.write(run.PLAN_FILE, plan_to_bytes(plan))
-    folder.write(records.PENDING_FILE, plan_to_bytes(replace(plan, splits=standing.work)))
+    folder.write(PLAN_FILE, plan_to_bytes(plan))
+    folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=standing.work)))
     folder.write_json(
-        run.RUN_FILE,
+        RUN_FILE,
         {
             "run": job.spec.run,
             "identity": dict(job.spec.identity),
@@ -177,14 +212,14 @@ def start_run(job: ScoreJob) -> None:
             "corpus": plan.digest,
             "rows": plan.num_rows,
             "parts": len(plan.splits),
-            run.SPLIT_ROWS: plan.split_rows,
+            SPLIT_ROWS: plan.split_rows,
             "started": job.spec.goal.started,
             "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
 
 
-def _signatures(settings: records.RunSettings) -> dict[str, object]:
+def _signatures(settings: RunSettings) -> dict[str, object]:
     if settings.sole is not None:
         return {"signature": settings.sole.signature.format()}
     return {"signatures": settings.signatures(None)}
@@ -201,26 +236,26 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not job.standing.work and not spec.detached:
         return ScoreRun(spec=spec, idf=job.idf, stages=(), notes=plan.notes)
-    rows = run.Amounts(
-        (records.record_name(split.part_name), split.about_rows) for split in job.standing.pending
+    rows = Amounts(
+        (record_name(split.part_name), split.about_rows) for split in job.standing.pending
     )
     runner = job.planned.runner
     stage = replace(
         _stage(runner, spec, job.idf),
-        folder=records.PARTS_FOLDER,
+        folder=PARTS_FOLDER,
         amounts=rows,
         before=plan.about_rows - rows.total,
         first=(plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
         started=spec.goal.started,
     )
-    imports = (run.import_stage(texts, runner, spec.folder),) if texts else ()
+    imports = (import_stage(texts, runner, spec.folder),) if texts else ()
     stages = (*imports, stage)
     return ScoreRun(spec=spec, idf=job.idf, stages=stages, notes=plan.notes)
 
 
-def _stage(runner: run.Runner, spec: ScoreSpec, idf: IdfSource) -> run.Stage:
-    return run.Stage(
+def _stage(runner: Runner, spec: ScoreSpec, idf: IdfSource) -> Stage:
+    return Stage(
         name="score", runner=runner, build=partial(build_score_pipeline, spec=spec, idf=idf)
     )
 
@@ -236,15 +271,15 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource
         root
         # SplitRun: what to read, a few hundred bytes for each split.
         # ToScore: the same, and the name of the idf tables.
-        | "ReadPending" >> run.ReadPlan(spec.folder.path(records.PENDING_FILE), spec.workers)
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.workers)
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, KeptPart or FailedSplit: the result of each split.
-        | "ScoreSplits" >> run.RunOnDevice(ScoreSplits(spec), spec.accelerator)
+        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 
 
-def conclude_score(begun: ScoreRun) -> run.Outcome:
+def conclude_score(begun: ScoreRun) -> Outcome:
     """Return the exit status and the texts that the summary leads to.
 
     Raises:
@@ -252,21 +287,21 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
     """
     folder = begun.spec.folder
     if begun.spec.detached:
-        marker = mask_credentials(folder.path(run.SUCCESS_FILE))
+        marker = mask_credentials(folder.path(SUCCESS_FILE))
         words = (
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
-        return run.Outcome(warnings=(words, *begun.notes))
+        return Outcome(warnings=(words, *begun.notes))
     if not begun.stages:  # no pipeline has run, so none has written the summary
-        with run.worker_errors():
+        with worker_errors():
             table = None if begun.idf.path is None else load_idf(begun.idf.path)
-            finish_run(begun.spec, records.RunTotals(), table)
-    records.delete_plans(folder)
-    with run.worker_errors():  # a summary that is missing after all is the run's fault
-        summary = from_json(folder.read(run.SUMMARY_FILE))
+            finish_run(begun.spec, RunTotals(), table)
+    delete_plans(folder)
+    with worker_errors():  # a summary that is missing after all is the run's fault
+        summary = from_json(folder.read(SUMMARY_FILE))
     if summary["success"] and not begun.spec.keep_input:
-        run.delete_input(folder)
+        delete_input(folder)
     status, warnings = _verdict(begun.spec, summary)
     warnings = [
         *run_warnings(summary, begun.spec),
@@ -274,7 +309,7 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
         *begun.notes,
         *warnings,
     ]
-    return run.Outcome(
+    return Outcome(
         status=status,
         shown=show_scores(summary, folder.root),
         document={"output": mask_credentials(folder.root), "summary": summary},
@@ -283,11 +318,11 @@ def conclude_score(begun: ScoreRun) -> run.Outcome:
 
 
 def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
-    rejects = mask_credentials(spec.folder.path(records.REJECTS_FOLDER))
+    rejects = mask_credentials(spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
-        return run.DONE, []
+        return DONE, []
     if summary["complete"]:
-        return run.TOO_MANY_REJECTS, gate_words(summary, rejects)
+        return TOO_MANY_REJECTS, gate_words(summary, rejects)
     words = (
         f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
         "be read; repair or remove them and run the same command again. They are listed in "
@@ -297,15 +332,15 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
         words += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
         words += f" Nothing is scored: {summary['idf']['problem']}."
-    return run.BROKEN, [words]
+    return BROKEN, [words]
 
 
-def sketch_score(options: ScoreOptions, runner: run.Runner) -> Iterator[run.Stage]:
+def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
-    folder = run.OutputFolder(options.output)
+    folder = OutputFolder(options.output)
     counts = options.idf == "corpus"
-    path = folder.path(records.IDF_FILE) if counts else options.idf
-    setting = records.RowSetting(
+    path = folder.path(IDF_FILE) if counts else options.idf
+    setting = RowSetting(
         config=ScorerConfig(),
         signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
         max_length=None,
@@ -313,11 +348,11 @@ def sketch_score(options: ScoreOptions, runner: run.Runner) -> Iterator[run.Stag
     spec = ScoreSpec(
         run="",
         folder=folder,
-        settings=records.RunSettings.of_all_rows(setting),
+        settings=RunSettings.of_all_rows(setting),
         identity={},
         fields=table_fields(options),
         digest="",
-        goal=records.RunGoal(),
+        goal=RunGoal(),
         group_by=options.group_by,
         metrics=options.metrics,
         index=options.index,
@@ -328,7 +363,7 @@ def sketch_score(options: ScoreOptions, runner: run.Runner) -> Iterator[run.Stag
     yield _stage(runner, spec, idf)
 
 
-SCORE = run.JobKind(
+SCORE = JobKind(
     prepare=plan_score,
     sketch=sketch_score,
     show=show_score,

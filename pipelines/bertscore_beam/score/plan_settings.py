@@ -9,13 +9,38 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import bertscore_core.model
-from bertscore_beam import records
-from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Plan, Reason, TableFields, by_name, words_for
-from bertscore_beam.options import OTHERS, ScoreOptions
-from bertscore_beam.run import OutputFolder, ask, load_scorer, scorer_config, settle_workers
-from bertscore_core.scorer_config import model_part
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, words_for
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.options.run_options import OTHERS
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.records.earlier_run import EarlierSource
+from bertscore_beam.records.settings import (
+    EVERY_LANGUAGE,
+    RowSetting,
+    RunSettings,
+    check_own_baselines,
+)
+from bertscore_beam.records.summary import RunGoal
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.loading import load_scorer, scorer_config, settle_workers
+from bertscore_beam.run.pool import ask
+from bertscore_core.baseline import Baseline
+from bertscore_core.errors import (
+    BaselineNotFoundError,
+    BertScoreError,
+    ConfigError,
+    UnknownLanguageError,
+)
+from bertscore_core.scorer_config import ScorerConfig, model_part
+
+if TYPE_CHECKING:
+    from bertscore_core.config import Settings
+    from bertscore_core.model.device import DeviceQueue
+    from bertscore_core.scorer import BertScorer
 
 # The scorers that a worker has loaded, within a bound on their memory.
 #
@@ -42,11 +67,13 @@ class ModelMemory:
 
     def bound(self, device: str) -> int:
         """Return the bound in bytes for a device of this machine."""
+        from bertscore_core.model.encoder import resolve_device  # here, since it takes time
+
         if self.limit is not None:
             return self.limit
         import torch  # here, since it takes seconds
 
-        chosen = bertscore_core.model.resolve_device(device)
+        chosen = resolve_device(device)
         if chosen.type == "cuda":
             total, processes = torch.cuda.get_device_properties(chosen).total_memory, 1
         else:
@@ -59,8 +86,8 @@ class _Loaded:
     """A loaded model: its size, and the scorers that share it by the label of their setting."""
 
     size: int
-    scorer: "bertscore_core.BertScorer"
-    by_label: "dict[str, bertscore_core.BertScorer]" = field(default_factory=dict)
+    scorer: "BertScorer"
+    by_label: "dict[str, BertScorer]" = field(default_factory=dict)
 
 
 class LoadedScorers:
@@ -72,12 +99,12 @@ class LoadedScorers:
 
     def __init__(self, memory: ModelMemory | None = None) -> None:
         self._memory = ModelMemory() if memory is None else memory
-        self._loaded: OrderedDict[bertscore_core.ScorerConfig, _Loaded] = OrderedDict()
+        self._loaded: OrderedDict[ScorerConfig, _Loaded] = OrderedDict()
         # Of the device, which is known with the first.
-        self._queue: bertscore_core.model.DeviceQueue | None = None
+        self._queue: DeviceQueue | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, setting: records.RowSetting) -> "bertscore_core.BertScorer":
+    def __call__(self, setting: RowSetting) -> "BertScorer":
         """Return the scorer of a setting."""
         model = model_part(setting.config)
         with self._lock:
@@ -92,11 +119,11 @@ class LoadedScorers:
                 loaded.by_label[setting.label] = loaded.scorer.sharing_model(setting.config)
             return loaded.by_label[setting.label]
 
-    def has(self, setting: records.RowSetting) -> bool:
+    def has(self, setting: RowSetting) -> bool:
         """Tell whether the model of a setting is loaded."""
         return model_part(setting.config) in self._loaded
 
-    def _make_room(self, setting: records.RowSetting) -> None:
+    def _make_room(self, setting: RowSetting) -> None:
         bound = self._memory.bound(setting.config.device)
         while self._loaded and self._size() + setting.weight_bytes > bound:
             self._loaded.popitem(last=False)
@@ -121,10 +148,10 @@ class SettledLanguages:
     `missing` has the reason of each language whose error was made one.
     """
 
-    by_language: dict[str, records.RowSetting] = field(default_factory=dict)
+    by_language: dict[str, RowSetting] = field(default_factory=dict)
     missing: dict[str, Reason] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    baselines: dict[str, bertscore_core.Baseline | None] = field(default_factory=dict)
+    baselines: dict[str, Baseline | None] = field(default_factory=dict)
 
     def with_others(self, others: "SettledLanguages") -> "SettledLanguages":
         """Add other languages."""
@@ -135,11 +162,11 @@ class SettledLanguages:
             baselines=self.baselines | others.baselines,
         )
 
-    def settings(self, options: ScoreOptions) -> records.RunSettings:
+    def settings(self, options: ScoreOptions) -> RunSettings:
         """Return the settings of a run."""
         if options.language_column is None:
-            return records.RunSettings.of_all_rows(self.by_language[records.EVERY_LANGUAGE])
-        return records.RunSettings(
+            return RunSettings.of_all_rows(self.by_language[EVERY_LANGUAGE])
+        return RunSettings(
             by_language=self.by_language, missing=self.missing, rescaled=options.rescale
         )
 
@@ -151,9 +178,7 @@ def settle_named(options: ScoreOptions, threads: int | None) -> SettledLanguages
         BertScoreError: A setting cannot work.
     """
     alone = options.language_column is None
-    return _settled(
-        options, threads, [records.EVERY_LANGUAGE] if alone else options.languages or ()
-    )
+    return _settled(options, threads, [EVERY_LANGUAGE] if alone else options.languages or ())
 
 
 def settle_languages(
@@ -169,7 +194,7 @@ def settle_languages(
     if rows and not settled.by_language.keys() & rows.keys():
         raise _nothing_left(options, rows, settled.errors)
     if not options.allow_shared_baseline:
-        records.check_own_baselines(settled.baselines)
+        check_own_baselines(settled.baselines)
     return settled
 
 
@@ -192,7 +217,7 @@ def settle_each(
             used.
     """
     named, settled = frozenset(options.languages or ()), SettledLanguages()
-    models: dict[bertscore_core.ScorerConfig, bertscore_core.Settings] = {}
+    models: dict[ScorerConfig, Settings] = {}
     for language in languages:
         alone = options.language_column is None
         chosen = options if alone else options.for_language(language)
@@ -202,7 +227,7 @@ def settle_each(
         try:
             config = scorer_config(chosen, threads)
             settings = settle_sharing(models, config, threads)
-        except bertscore_core.BertScoreError as error:
+        except BertScoreError as error:
             if alone:
                 raise
             reason = _REASONS.get(type(error))
@@ -217,10 +242,8 @@ def settle_each(
 
 
 def settle_sharing(
-    models: "dict[bertscore_core.ScorerConfig, bertscore_core.Settings]",
-    config: bertscore_core.ScorerConfig,
-    threads: int | None,
-) -> "bertscore_core.Settings":
+    models: "dict[ScorerConfig, Settings]", config: ScorerConfig, threads: int | None
+) -> "Settings":
     """Settle a configuration; `models` are those that are settled, each for all that share it."""
     from bertscore_core.config import share_model  # here, since it takes seconds
 
@@ -231,15 +254,13 @@ def settle_sharing(
     return models[model]
 
 
-def row_setting(
-    config: bertscore_core.ScorerConfig, settings: "bertscore_core.Settings"
-) -> records.RowSetting:
+def row_setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
     """Return the setting of rows for workers, all with the same backend and number format."""
     baseline = None
     if settings.baseline is not None:  # float32 numbers, which Python's floats hold
         precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
         baseline = precision, recall, f1
-    return records.RowSetting(
+    return RowSetting(
         config=replace(config, backend=settings.backend, dtype=settings.config.dtype),
         signature=settings.signature(),
         max_length=settings.tokenizer.max_length,
@@ -250,17 +271,17 @@ def row_setting(
 
 def _nothing_left(
     options: ScoreOptions, rows: Mapping[str, int], errors: Sequence[str]
-) -> bertscore_core.ConfigError:
+) -> ConfigError:
     shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
     why = f" The first: {errors[0]}" if errors else ""
-    return bertscore_core.ConfigError(
+    return ConfigError(
         f"no language of the column {options.language_column!r} has a setting: got "
         f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
         f"registry knows. Check --language-column and --languages.{why}"
     )
 
 
-def without_setting_words(plan: Plan, settings: records.RunSettings) -> str | None:
+def without_setting_words(plan: Plan, settings: RunSettings) -> str | None:
     """Say which languages have no setting, so that their rows get no scores; None if all have."""
     rows = _without_setting(plan, settings)
     if not rows:
@@ -277,7 +298,7 @@ def without_setting_words(plan: Plan, settings: records.RunSettings) -> str | No
     )
 
 
-def check_rejects(options: ScoreOptions, plan: Plan, settings: records.RunSettings) -> None:
+def check_rejects(options: ScoreOptions, plan: Plan, settings: RunSettings) -> None:
     """Check that not too many rows are of languages without a setting.
 
     Raises:
@@ -285,7 +306,7 @@ def check_rejects(options: ScoreOptions, plan: Plan, settings: records.RunSettin
     """
     number, most = sum(_without_setting(plan, settings).values()), options.max_reject_fraction
     if number and _share(number, plan) > most:
-        raise bertscore_core.ConfigError(
+        raise ConfigError(
             f"too many rows would have no score: {without_setting_words(plan, settings)} "
             f"Expected at most {most:.2%} of the rows (--max-reject-fraction). Check "
             "--language-column and --languages, or raise that share."
@@ -297,7 +318,7 @@ def _share(number: int, plan: Plan) -> float:
     return number / (plan.num_rows or plan.about_rows)
 
 
-def _without_setting(plan: Plan, settings: records.RunSettings) -> dict[str, int]:
+def _without_setting(plan: Plan, settings: RunSettings) -> dict[str, int]:
     rows = plan.census.languages
     return {name: rows[name] for name in by_name(rows) if settings.reason(name) is not None}
 
@@ -306,9 +327,9 @@ _SHOWN = 10
 """Languages named in a message."""
 
 
-_REASONS: Mapping[type[bertscore_core.BertScoreError], Reason] = {
-    bertscore_core.UnknownLanguageError: Reason.UNKNOWN_LANGUAGE,
-    bertscore_core.BaselineNotFoundError: Reason.LANGUAGE_WITHOUT_BASELINE,
+_REASONS: Mapping[type[BertScoreError], Reason] = {
+    UnknownLanguageError: Reason.UNKNOWN_LANGUAGE,
+    BaselineNotFoundError: Reason.LANGUAGE_WITHOUT_BASELINE,
 }
 """Errors of a language that nobody named with which a run can work: the reason of its rows."""
 
@@ -343,14 +364,14 @@ class ScoreSpec:
 
     run: str
     folder: OutputFolder
-    settings: records.RunSettings
+    settings: RunSettings
     identity: Mapping[str, str]
     fields: TableFields
     digest: str
-    goal: records.RunGoal
+    goal: RunGoal
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
-    reuse: records.EarlierSource | None = None
+    reuse: EarlierSource | None = None
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     index: bool = True

@@ -15,12 +15,64 @@ from functools import partial
 from importlib.metadata import version
 from itertools import chain
 
-from bertscore_beam import dump, records, run
+from bertscore_beam.dump.census import first_splits, take_census
+from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.lines import PARSER
-from bertscore_beam.files import absolute, join, list_files, mask_credentials, reaching
-from bertscore_beam.idf import IdfTables, load_idf, table_fields
-from bertscore_beam.metrics import check_metrics, identity_of
-from bertscore_beam.options import IDF_WORDS, ScoreOptions
+from bertscore_beam.dump.plan import (
+    Imports,
+    Plan,
+    Resources,
+    check_all_reached,
+    plan_from_bytes,
+    plan_inputs,
+    plan_to_bytes,
+)
+from bertscore_beam.dump.splits import MOST_SPLIT_BYTES, Splits
+from bertscore_beam.dump.text.text_source import TextFile, texts_among
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import absolute, join, mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.idf.idf_tables import IdfTables, load_idf
+from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.metrics.table import check_metrics, identity_of
+from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
+from bertscore_beam.records.earlier_run import UNCOUNTED, Reuse, find_reuse
+from bertscore_beam.records.other_texts import check_same_texts
+from bertscore_beam.records.record import PartRecord, record_path
+from bertscore_beam.records.records import (
+    FolderRecords,
+    Records,
+    files_of_run,
+    find_records,
+    num_packs,
+    read_sizes,
+)
+from bertscore_beam.records.rejects import rows_path
+from bertscore_beam.records.resume import (
+    Standing,
+    check_same_job,
+    comparable,
+    input_of,
+    job_identity,
+    language_identity,
+    standing_of,
+    with_known_languages,
+)
+from bertscore_beam.records.row_scores import rows_file
+from bertscore_beam.records.settings import RunSettings, check_given_idf, check_groups
+from bertscore_beam.records.summary import SHOWN_FAILURES, RunGoal
+from bertscore_beam.run.folder import (
+    OutputFolder,
+    check_same_run,
+    check_stands_alone,
+    given_split_rows,
+    identity_digest,
+    read_same_command,
+)
+from bertscore_beam.run.loading import unseen_device_words
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
 from bertscore_beam.score.plan_settings import (
     ModelMemory,
@@ -29,7 +81,7 @@ from bertscore_beam.score.plan_settings import (
     settle_languages,
     settle_named,
 )
-from bertscore_core import Baseline
+from bertscore_core.baseline import Baseline
 from bertscore_core.errors import ConfigError, InputError
 
 # The plan of a run, kept in its folder: if no input has changed, none is opened to plan again.
@@ -43,7 +95,7 @@ from bertscore_core.errors import ConfigError, InputError
 PLANS_FOLDER = "_manifest/plans"
 
 
-def kept_name(files: Sequence[dump.InputFile], *settings: object) -> str | None:
+def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
     """Return the name of the plan of some files; None if one may change unnoticed."""
     if not all(file.version and file.trouble is None for file in files):
         return None
@@ -53,24 +105,22 @@ def kept_name(files: Sequence[dump.InputFile], *settings: object) -> str | None:
     return f"{PLANS_FOLDER}/{digest}.pq"
 
 
-def read_kept(
-    folder: run.OutputFolder, name: str | None, files: Sequence[dump.InputFile]
-) -> dump.Plan | None:
+def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
     """Return the plan that is kept of these files under a name; None without one."""
     (data,) = (None,) if name is None else folder.read_if_there(name)
     if data is None:
         return None
     try:
-        plan = dump.plan_from_bytes(data, str(name))
+        plan = plan_from_bytes(data, str(name))
         paths = [files[int(split.path)].path for split in plan.splits]
         made = [split.data and folder.path(split.data) for split in plan.splits]
-        return replace(plan, splits=dump.Splits.of(plan.splits).with_files(paths, made))
+        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
     except (InputError, ValueError, IndexError):  # damaged: it is planned again
         return None
 
 
 def keep_plan(
-    folder: run.OutputFolder, name: str | None, plan: dump.Plan, files: Sequence[dump.InputFile]
+    folder: OutputFolder, name: str | None, plan: Plan, files: Sequence[InputFile]
 ) -> None:
     """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
 
@@ -84,8 +134,8 @@ def keep_plan(
         root = folder.path("").rstrip("/") + "/"
         paths = [places[split.path] for split in plan.splits]
         data = [split.data.removeprefix(root) for split in plan.splits]
-        splits = dump.Splits.of(plan.splits).with_files(paths, data)
-        folder.write(name, dump.plan_to_bytes(replace(plan, splits=splits)))
+        splits = Splits.of(plan.splits).with_files(paths, data)
+        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
     folder.delete(*(file for file in earlier if file != name))
 
 
@@ -105,18 +155,18 @@ class ScorePlan:
     """
 
     options: ScoreOptions
-    runner: run.Runner
+    runner: Runner
     output: str
-    settings: records.RunSettings
+    settings: RunSettings
     baselines: Mapping[str, Baseline | None]
-    fields: dump.TableFields
-    files: tuple[dump.InputFile, ...]
-    texts: tuple[dump.TextFile, ...]
+    fields: TableFields
+    files: tuple[InputFile, ...]
+    texts: tuple[TextFile, ...]
     kept_as: str | None
-    plan: dump.Plan
+    plan: Plan
     given_idf: IdfTables | None
     started: float
-    reuse: records.Reuse | None
+    reuse: Reuse | None
 
     @property
     def device_words(self) -> str | None:
@@ -124,7 +174,7 @@ class ScorePlan:
         setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
             return None
-        return run.unseen_device_words(self.options, self.runner.threads, setting.config)
+        return unseen_device_words(self.options, self.runner.threads, setting.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +193,8 @@ class ScoreJob:
 
     planned: ScorePlan
     spec: ScoreSpec
-    found: records.FolderRecords
-    standing: records.Standing
+    found: FolderRecords
+    standing: Standing
     superseded: tuple[str, ...]
     idf: IdfSource
     imports: frozenset[str]
@@ -159,7 +209,7 @@ class ScoreJob:
 
 
 def plan_score(
-    options: ScoreOptions, runner: run.Runner, imported: Sequence[dump.InputFile] | None = None
+    options: ScoreOptions, runner: Runner, imported: Sequence[InputFile] | None = None
 ) -> ScorePlan:
     """Check everything a run needs and plan it; no model is loaded and nothing is written.
 
@@ -181,21 +231,21 @@ def plan_score(
         output = absolute(options.output)
         runner.check_output(output)
         # Before the lock is written: it must not be written into another run's folder.
-        run.check_stands_alone(output, list_files(output))
-        target_rows = run.given_split_rows(options, run.OutputFolder(output))
+        check_stands_alone(output, list_files(output))
+        target_rows = given_split_rows(options, OutputFolder(output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
-        records.check_groups(given_idf, options.idf_group)
+        check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
-        files = imported or dump.expand_inputs(
+        files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
-        texts = dump.texts_among(files, fields.named(options.group_by), fields.lists)
+        texts = texts_among(files, fields.named(options.group_by), fields.lists)
         if texts and runner.detached:
             raise _text_in_a_detached_job(texts)
-        imports = dump.Imports(
+        imports = Imports(
             folder=output,
             are_made=imported is not None,
             needs_rows=bool(options.language_column or options.group_by),
@@ -206,9 +256,9 @@ def plan_score(
         check_metrics(options.metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
     if given_idf is not None:
-        records.check_given_idf(given_idf, settings)
+        check_given_idf(given_idf, settings)
     if options.idf == "corpus":
-        dump.check_all_reached(plan)
+        check_all_reached(plan)
     return ScorePlan(
         options=options,
         runner=runner,
@@ -232,7 +282,7 @@ def plan_again(planned: ScorePlan) -> ScorePlan:
     return replace(again, started=planned.started)
 
 
-def _text_in_a_detached_job(texts: Sequence[dump.TextFile]) -> ConfigError:
+def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
     return ConfigError(
         f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
         f"{mask_credentials(texts[0].path)!r}; expected Parquet alone. Run `bertscore-beam import "
@@ -242,28 +292,28 @@ def _text_in_a_detached_job(texts: Sequence[dump.TextFile]) -> ConfigError:
 
 
 def _plan_of(
-    files: Sequence[dump.InputFile],
+    files: Sequence[InputFile],
     options: ScoreOptions,
-    runner: run.Runner,
-    imports: dump.Imports,
+    runner: Runner,
+    imports: Imports,
     target_rows: int | None,
-) -> tuple[str | None, dump.Plan]:
+) -> tuple[str | None, Plan]:
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
     fields, output = table_fields(options), imports.folder
     candidates = fields.several or fields.candidate_column
     columns = (candidates, options.reference_column, fields.choosing)
-    settings = (*columns, options.group_by, options.drop_columns, dump.MOST_SPLIT_BYTES, output)
+    settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
         name = kept_name(files, *settings, target_rows)
-        earlier = read_kept(run.OutputFolder(output), name, files)
+        earlier = read_kept(OutputFolder(output), name, files)
         if earlier is not None:
             return name, earlier
-    plan = dump.plan_inputs(
+    plan = plan_inputs(
         files,
         fields=fields,
         target_rows=target_rows,
-        resources=dump.Resources(
+        resources=Resources(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,
             imports=imports,
@@ -272,26 +322,21 @@ def _plan_of(
         ),
         written=lambda part: [
             join(output, name)
-            for name in (
-                part,
-                records.record_path(part),
-                records.rows_path(part),
-                records.rows_file(part),
-            )
+            for name in (part, record_path(part), rows_path(part), rows_file(part))
         ],
     )
     if plan.sketched:
         return None, plan
-    census = dump.take_census(plan.splits, options.language_column, ())
-    by = tuple(name for name in options.group_by if name != dump.CANDIDATE_FROM)  # of no input
-    groups = dump.take_census(dump.first_splits(plan.splits), None, by).num_groups
+    census = take_census(plan.splits, options.language_column, ())
+    by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
+    groups = take_census(first_splits(plan.splits), None, by).num_groups
     census = replace(census, num_groups=groups)
     return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
 
 
 def _find_reuse(
-    options: ScoreOptions, output: str, settings: records.RunSettings, given_idf: IdfTables | None
-) -> records.Reuse | None:
+    options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
+) -> Reuse | None:
     if options.reuse is None:
         return None
     if given_idf is not None:
@@ -303,12 +348,12 @@ def _find_reuse(
     else:
         signatures = [setting.signature for setting in settings.by_language.values()]
         if options.idf == "corpus":
-            signatures = [replace(signature, idf=records.UNCOUNTED) for signature in signatures]
+            signatures = [replace(signature, idf=UNCOUNTED) for signature in signatures]
     with reaching("reuse", options.reuse):
-        return records.find_reuse(options.reuse, output, signatures)
+        return find_reuse(options.reuse, output, signatures)
 
 
-def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
+def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     """Compare a planned run with its output folder.
 
     Raises:
@@ -317,30 +362,28 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    found = records.find_records(folder, num_bins=records.num_packs(len(plan.splits)))
-    files = records.files_of_run(folder)
-    run.check_stands_alone(folder.root, files.others)
+    found = find_records(folder, num_bins=num_packs(len(plan.splits)))
+    files = files_of_run(folder)
+    check_stands_alone(folder.root, files.others)
     idf = _idf_source(planned, folder)
     settings = planned.settings.with_idf(idf.label)
-    identity = records.job_identity(settings, planned.fields, idf.label)
+    identity = job_identity(settings, planned.fields, idf.label)
     identity |= identity_of(options.metrics, options.language or "")
-    digest = run.identity_digest(identity)
-    before = run.read_same_command(folder, identity, may_be_damaged=options.overwrite)
-    identity |= records.language_identity(settings)
+    digest = identity_digest(identity)
+    before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
+    identity |= language_identity(settings)
     previous = None
     kept = found.records
-    sizes = records.read_sizes(folder, files, plan, kept)
+    sizes = read_sizes(folder, files, plan, kept)
     if not options.overwrite:
         previous = before
-        earlier = records.comparable(previous, identity, sketched=bool(plan.sketched))
-        run.check_same_run(earlier, records.with_known_languages(identity, previous))
+        earlier = comparable(previous, identity, sketched=bool(plan.sketched))
+        check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
-            records.check_same_job(kept, digest)
+            check_same_job(kept, digest)
         if not plan.sketched:
-            records.check_same_texts(
-                folder, plan, partial(_whole, kept, sizes), planned.fields, previous
-            )
-    standing = records.standing_of(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
+            check_same_texts(folder, plan, partial(_whole, kept, sizes), planned.fields, previous)
+    standing = standing_of(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
     return ScoreJob(
@@ -349,7 +392,7 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
             run=uuid.uuid4().hex,
             folder=folder,
             settings=settings,
-            identity=records.with_known_languages(identity, previous),
+            identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
             goal=_goal(planned, found, standing, to_report),
@@ -373,19 +416,16 @@ def resume_score(planned: ScorePlan, folder: run.OutputFolder) -> ScoreJob:
         standing=standing,
         superseded=(*standing.stale, *to_delete),
         idf=idf,
-        imports=run.imports_among(files.others),
+        imports=imports_among(files.others),
         before=before,
     )
 
 
 def _goal(
-    planned: ScorePlan,
-    found: records.FolderRecords,
-    standing: records.Standing,
-    orphans: tuple[str, ...],
-) -> records.RunGoal:
+    planned: ScorePlan, found: FolderRecords, standing: Standing, orphans: tuple[str, ...]
+) -> RunGoal:
     options, plan = planned.options, planned.plan
-    return records.RunGoal(
+    return RunGoal(
         parts=len(plan.splits),
         # With as many candidates as rows, each row has one.
         rows=plan.num_rows if plan.num_rows == plan.about_rows else None,
@@ -393,13 +433,13 @@ def _goal(
         files=len(planned.files),
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),
-        rejected_files={f.path: f.message for f in plan.rejected_files[: records.SHOWN_FAILURES]},
+        rejected_files={f.path: f.message for f in plan.rejected_files[:SHOWN_FAILURES]},
         min_rows=options.min_rows,
         max_reject_fraction=options.max_reject_fraction,
         max_truncated_fraction=options.max_truncated_fraction,
         max_unknown_fraction=options.max_unknown_fraction,
         num_orphan_parts=len(orphans),
-        orphan_parts=orphans[: records.SHOWN_FAILURES],
+        orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
         carried=standing.carried,
         num_damaged_records=found.num_damaged,
@@ -408,19 +448,19 @@ def _goal(
     )
 
 
-def _parts_of_missing_inputs(plan: dump.Plan, standing: records.Standing) -> tuple[str, ...]:
+def _parts_of_missing_inputs(plan: Plan, standing: Standing) -> tuple[str, ...]:
     """Return parts of inputs that are certainly missing: none if a folder cannot be listed."""
     if not plan.is_whole:
         return ()
     unreachable = {file.input_name for file in plan.unreachable_files}
-    return tuple(part for part in standing.orphans if records.input_of(part) not in unreachable)
+    return tuple(part for part in standing.orphans if input_of(part) not in unreachable)
 
 
-def _whole(kept: records.Records, sizes: Mapping[str, int]) -> Iterator[records.PartRecord]:
+def _whole(kept: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:
     return (record for record in kept if sizes.get(record.part_name) == record.part_bytes)
 
 
-def _idf_source(planned: ScorePlan, folder: run.OutputFolder) -> IdfSource:
+def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
     if planned.options.idf == "none":
         return IdfSource()
     if planned.given_idf is not None:

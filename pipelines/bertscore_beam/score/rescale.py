@@ -15,46 +15,86 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_beam import dump, records, run
-from bertscore_beam.files import absolute, list_files, mask_credentials, reaching
-from bertscore_beam.idf import note_path
-from bertscore_beam.options import RescaleOptions
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.candidates import input_rows
+from bertscore_beam.dump.columns import CANDIDATE_FROM
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.types import has_utc_times
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.idf.idf_tables import note_path
+from bertscore_beam.options.score_options import RescaleOptions
+from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
+from bertscore_beam.records.groups import (
+    GROUPS_FILE,
+    caveat_words_in,
+    read_groups,
+    show_groups_scored,
+    write_groups,
+)
+from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
+from bertscore_beam.records.records import (
+    IDF_FILE,
+    files_of_run,
+    find_records,
+    keep_records,
+    read_part_sizes,
+)
+from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from bertscore_beam.records.row_scores import rows_file
+from bertscore_beam.records.summary import plain_caveats
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SPLIT_ROWS,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    check_same_run,
+    check_stands_alone,
+    declare_success,
+    identity_digest,
+    read_same_command,
+)
+from bertscore_beam.run.job import JobKind, Say, worker_errors
+from bertscore_beam.run.loading import read_baseline
+from bertscore_beam.run.output import Outcome, Shown
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
 from bertscore_beam.score.show_run import show_summary
-from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import idf_mismatch
 from bertscore_core.errors import ConfigError
+from bertscore_core.signature import Signature
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import FloatArray
 
 # Rescale one part of a run from its raw scores.
 
 
 def _rescaled_part(
-    source: run.OutputFolder, record: records.PartRecord, row: FloatArray, signature: Signature
+    source: OutputFolder, record: PartRecord, row: FloatArray, signature: Signature
 ) -> tuple[bytes, ScoreSummary]:
-    with records.open_part(source, record, whole=True) as file:
-        table, utc_times = file.read(), dump.has_utc_times(file.schema)
-    inputs, before = dump.columns.split_scores(table)
+    with open_part(source, record, whole=True) as file:
+        table, utc_times = file.read(), has_utc_times(file.schema)
+    inputs, before = columns.split_scores(table)
     rows = rows_of_part(before)
     taken, _ = taken_rows(rows, np.flatnonzero(rows.found), row)
     pairs = ScoredPairs.joined(rows.reasons.tolist(), [taken])
     after = score_columns(
         pairs,
         rescaled=True,
-        windowed=dump.columns.WINDOWS in before,
-        listed=dump.columns.BEST_REFERENCE in before,
-        input_rows=dump.input_rows(table[dump.CANDIDATE_FROM])
-        if dump.columns.UTILITY in before
-        else None,
+        windowed=columns.WINDOWS in before,
+        listed=columns.BEST_REFERENCE in before,
+        input_rows=input_rows(table[CANDIDATE_FROM]) if columns.UTILITY in before else None,
     )
-    after |= {name: before[name] for name in dump.columns.METRIC_COLUMNS if name in before}
-    scored = dump.columns.append_scores(inputs, after, part_metadata(signature))
-    return dump.write_part(scored, utc_times=utc_times), pairs.summary()
+    after |= {name: before[name] for name in columns.METRIC_COLUMNS if name in before}
+    scored = columns.append_scores(inputs, after, part_metadata(signature))
+    return write_part(scored, utc_times=utc_times), pairs.summary()
 
 
-IDF_FILES = (records.IDF_FILE, note_path(records.IDF_FILE))
+IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
 """The idf tables of a run, and what is noted of them."""
 
 # Parts rescaled at the same time, each of them in memory.
@@ -66,7 +106,7 @@ class RescalePlan:
     """A finished run and the baseline to rescale it with, checked."""
 
     options: RescaleOptions
-    finished: records.FinishedRun
+    finished: FinishedRun
     output: str
     signature: Signature
     row: FloatArray
@@ -90,15 +130,15 @@ class RescaleJob:
     """A run that is being rescaled, with the records of the parts that are done, by part name."""
 
     planned: RescalePlan
-    folder: run.OutputFolder
+    folder: OutputFolder
     run: str
-    done: dict[str, records.PartRecord]
+    done: dict[str, PartRecord]
 
 
-def plan_rescale(options: RescaleOptions, runner: run.Runner) -> RescalePlan:
+def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
     """Check everything; nothing is written."""
     started = time.time()
-    finished = records.open_finished(options.run)
+    finished = open_finished(options.run)
     source = finished.folder
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -108,11 +148,11 @@ def plan_rescale(options: RescaleOptions, runner: run.Runner) -> RescalePlan:
                 "is never changed by rescaling it."
             )
         runner.check_output(output)
-        run.check_stands_alone(output, list_files(output))
+        check_stands_alone(output, list_files(output))
     signature = _sole_signature(finished)
     language = options.language or finished.notes.options.language
     with reaching("baseline", options.baseline):
-        baseline = run.read_baseline(
+        baseline = read_baseline(
             options.baseline,
             language=language,
             model=lambda: signature.model,
@@ -132,7 +172,7 @@ def plan_rescale(options: RescaleOptions, runner: run.Runner) -> RescalePlan:
     )
 
 
-def _sole_signature(finished: records.FinishedRun) -> Signature:
+def _sole_signature(finished: FinishedRun) -> Signature:
     if finished.summary.signature is not None and finished.notes.signature is not None:
         return Signature.parse(finished.summary.signature)
     raise ConfigError(
@@ -142,7 +182,7 @@ def _sole_signature(finished: records.FinishedRun) -> Signature:
     )
 
 
-def show_rescale(planned: RescalePlan) -> tuple[run.Shown, ...]:
+def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
         ("run", planned.finished.folder.shown),
@@ -152,20 +192,20 @@ def show_rescale(planned: RescalePlan) -> tuple[run.Shown, ...]:
         ("output", mask_credentials(planned.output)),
         ("signature", planned.signature.format()),
     ]
-    return (run.Shown("Plan", ("", ""), rows),)
+    return (Shown("Plan", ("", ""), rows),)
 
 
-def begin_rescale(planned: RescalePlan, folder: run.OutputFolder, say: run.Say) -> RescaleJob:
+def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
     """Compare the run with the locked folder, delete what is not of it, and start."""
     overwrite = planned.options.overwrite
-    before = run.read_same_command(folder, planned.identity, may_be_damaged=overwrite)
+    before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
     if not overwrite:
-        run.check_same_run(before, planned.identity)
-    found = records.find_records(folder)
+        check_same_run(before, planned.identity)
+    found = find_records(folder)
     earlier = found.records.bin(0)
     wanted = {record.part_name: record for record in planned.finished.records}
-    sizes = records.read_part_sizes(folder, records.files_of_run(folder), earlier, wanted)
-    digest = run.identity_digest(planned.identity)
+    sizes = read_part_sizes(folder, files_of_run(folder), earlier, wanted)
+    digest = identity_digest(planned.identity)
     done = {
         name: record
         for name, record in earlier.items()
@@ -177,20 +217,14 @@ def begin_rescale(planned: RescalePlan, folder: run.OutputFolder, say: run.Say) 
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
     others = [name for name in earlier.keys() | sizes.keys() if name not in done]
-    for name in (
-        run.SUCCESS_FILE,
-        run.SUMMARY_FILE,
-        records.GROUPS_FILE,
-        records.FILES_FILE,
-        *IDF_FILES,
-    ):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *IDF_FILES):
         folder.delete(name)
     folder.delete_temporary()
-    for note in (records.record_path, records.rows_path, records.rows_file):
+    for note in (record_path, rows_path, rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
-    records.keep_records(folder, found, gone=others, unsure=())
-    folder.write_json(run.RUN_FILE, _run_notes(job))
+    keep_records(folder, found, gone=others, unsure=())
+    folder.write_json(RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
     if done:
@@ -213,56 +247,51 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
         "corpus": source.corpus,
         "rows": source.rows,
         "parts": source.parts,
-        run.SPLIT_ROWS: source.split_rows,
+        SPLIT_ROWS: source.split_rows,
         "started": planned.started,
         "rescaled": {"folder": planned.finished.folder.shown, "run": source.run},
     }
 
 
-def conclude_rescale(job: RescaleJob) -> run.Outcome:
+def conclude_rescale(job: RescaleJob) -> Outcome:
     """Write the parts, the index, the summary and the marker."""
     planned, folder, source = job.planned, job.folder, job.planned.finished.folder
-    with run.worker_errors():
+    with worker_errors():
         with ThreadPoolExecutor(_THREADS) as pool:
             written = list(pool.map(partial(_rescale_one, job), planned.finished.records))
-        copied = [
-            f"{records.REJECTS_FOLDER}/{name}" for name in source.files(records.REJECTS_FOLDER)
-        ]
+        copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
         for name in (*copied, *(name for name in IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
         index_rows(folder, written)
-        records.keep_records(folder, records.find_records(folder), gone=(), unsure=())
+        keep_records(folder, find_records(folder), gone=(), unsure=())
         summary = _summary(planned, written)
         if by := planned.group_by:
-            summary |= records.write_groups(folder, records.read_groups(folder, written, by), by)
-        folder.write_json(run.SUMMARY_FILE, summary)
-        run.declare_success(folder, job.run, signature=planned.signature.format())
-    return run.Outcome(
-        shown=(show_summary(summary, folder.shown), *records.show_groups_scored(summary)),
+            summary |= write_groups(folder, read_groups(folder, written, by), by)
+        folder.write_json(SUMMARY_FILE, summary)
+        declare_success(folder, job.run, signature=planned.signature.format())
+    return Outcome(
+        shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
-        warnings=records.caveat_words_in(summary),
+        warnings=caveat_words_in(summary),
     )
 
 
-def _rescale_one(job: RescaleJob, record: records.PartRecord) -> records.PartRecord:
+def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     if record.part_name in job.done:
         return job.done[record.part_name]
     planned, name, source = job.planned, record.part_name, job.planned.finished.folder
     data, sums = _rescaled_part(source, record, planned.row, planned.signature)
-    piece = source.read_if_there(records.rows_file(name))[0]
+    piece = source.read_if_there(rows_file(name))[0]
     now = replace(
-        record,
-        job_digest=run.identity_digest(planned.identity),
-        summary=sums,
-        **records.facts_of_part(data),
+        record, job_digest=identity_digest(planned.identity), summary=sums, **facts_of_part(data)
     )
-    beside = {} if piece is None else {records.rows_file(name): piece}
+    beside = {} if piece is None else {rows_file(name): piece}
     # A part without a record is written again; a record vouches for its part.
-    job.folder.write_all({**beside, name: data, records.record_path(name): now.to_json()})
+    job.folder.write_all({**beside, name: data, record_path(name): now.to_json()})
     return now
 
 
-def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[str, Any]:
+def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]:
     total = ScoreSummary.merge([record.summary for record in of_parts])
     of_earlier_versions = ("cancelling", "f1_without_cancelling")
     before = planned.finished.summary.content.items()
@@ -270,7 +299,7 @@ def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[s
         **{name: value for name, value in before if name not in of_earlier_versions},
         **total.means,
         "clipped": total.clipped,
-        "caveats": records.plain_caveats(total),
+        "caveats": plain_caveats(total),
         **total.unknown.described(),
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,
@@ -278,7 +307,7 @@ def _summary(planned: RescalePlan, of_parts: list[records.PartRecord]) -> dict[s
     }
 
 
-RESCALE = run.JobKind(
+RESCALE = JobKind(
     prepare=plan_rescale,
     sketch=lambda options, runner: (),
     show=show_rescale,

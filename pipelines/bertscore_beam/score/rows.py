@@ -21,13 +21,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam import dump, records
-from bertscore_beam.idf import NO_KEY, IdfTables, RowKeys, row_keys
-from bertscore_beam.metrics import MetricProcesses
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.digests import Digests, digest_texts
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.dump.texts import (
+    Rows,
+    Text,
+    candidate_reason,
+    only_strings,
+    reference_reason,
+    texts_from_column,
+)
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.idf.owners import NO_KEY, RowKeys, row_keys
+from bertscore_beam.metrics.processes import MetricProcesses
+from bertscore_beam.records.lookup import FoundRows
+from bertscore_beam.records.row_scores import VALUES, RowScores, SignedRows, encode_reasons
+from bertscore_beam.records.settings import RowSetting, RunSettings
 from bertscore_beam.score.plan_settings import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
-from bertscore_core import IdfTable, Scores
 from bertscore_core.baseline import rescale
+from bertscore_core.idf import IdfTable
+from bertscore_core.stats.scores import Scores
 from bertscore_core.tokens import Work
 
 # Scores that rows take from an earlier run, and what a part offers to later runs.
@@ -38,66 +53,64 @@ from bertscore_core.tokens import Work
 #
 # Raw scores are taken, and rescaled as the scorer does it. So the baselines may differ.
 
-Find: TypeAlias = Callable[[dump.Digests, records.SignedRows], records.FoundRows]
+Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
 """Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
 
-_KEPT = tuple(name for name in records.VALUES.names or () if name != "reason")
+_KEPT = tuple(name for name in VALUES.names or () if name != "reason")
 """What is kept of a scored row, by its names in `Scores`."""
 
 
-def rows_of_part(scores: Mapping[str, pa.Array]) -> records.FoundRows:
+def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
     """Return the score columns of a part as earlier rows; rows that were not encoded have none."""
-    found = records.FoundRows.none(len(scores[dump.columns.F1]))
-    raw = {f"raw_{name}": scores[column] for name, column in dump.columns.SCORES.items()}
+    found = FoundRows.none(len(scores[columns.F1]))
+    raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
     for name in _KEPT:
         column = scores.get(f"bertscore_{name}", raw.get(name))
         if column is not None:  # some are only in parts whose rows may differ in them
             nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
             found.values[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
-    if dump.columns.UNKNOWN in scores:
-        counted = (scores[name] for name in dump.columns.UNKNOWN_COLUMNS)
-        tokens = dump.columns.counted_tokens(*counted)
+    if columns.UNKNOWN in scores:
+        counted = (scores[name] for name in columns.UNKNOWN_COLUMNS)
+        tokens = columns.counted_tokens(*counted)
         found.values["text_tokens"], found.values["unknown_tokens"] = tokens
-    found.found[:] = scores[dump.columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
-    found.reasons[:] = scores[dump.columns.ERROR].to_pylist()
+    found.found[:] = scores[columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
+    found.reasons[:] = scores[columns.ERROR].to_pylist()
     return found
 
 
 def taken_rows(
-    found: records.FoundRows, rows: npt.NDArray[np.int64], baseline: npt.ArrayLike | None
+    found: FoundRows, rows: npt.NDArray[np.int64], baseline: npt.ArrayLike | None
 ) -> tuple[ScoredRows, npt.NDArray[np.int64]]:
     """Return those of some rows that have earlier scores, and the positions of the others."""
     is_found = found.found[rows]
     values = found.values[rows[is_found]]
     words = found.reasons[rows[is_found]]
-    raw = np.stack([values[f"raw_{name}"] for name in dump.columns.SCORES], axis=-1)
+    raw = np.stack([values[f"raw_{name}"] for name in columns.SCORES], axis=-1)
     final = raw if baseline is None else rescale(raw, np.array(baseline, np.float32))
     scores = Scores(
-        **dict(zip(dump.columns.SCORES, final.T, strict=True)),
+        **dict(zip(columns.SCORES, final.T, strict=True)),
         **{name: values[name].copy() for name in _KEPT},
         too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
-        empty_candidate=words == dump.Reason.EMPTY_CANDIDATE,
-        empty_reference=words == dump.Reason.EMPTY_REFERENCE,
-        counted_as_empty=words == dump.Reason.COUNTED_AS_EMPTY,
-        only_special=words == dump.Reason.ONLY_SPECIAL_TOKENS,
+        empty_candidate=words == Reason.EMPTY_CANDIDATE,
+        empty_reference=words == Reason.EMPTY_REFERENCE,
+        counted_as_empty=words == Reason.COUNTED_AS_EMPTY,
+        only_special=words == Reason.ONLY_SPECIAL_TOKENS,
         unknown_weighs_nothing=np.zeros(len(values), dtype=np.bool_),
     )
     taken = ScoredRows(rows=rows[is_found], scores=scores, work=Work())
     return taken, rows[~is_found]
 
 
-def _offered_rows(
-    pairs: ScoredPairs, digests: dump.Digests, signed: records.SignedRows
-) -> records.RowScores:
-    values = np.zeros(len(pairs), dtype=records.VALUES)
-    codes, words = records.encode_reasons(pairs.reasons)
+def _offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
+    values = np.zeros(len(pairs), dtype=VALUES)
+    codes, words = encode_reasons(pairs.reasons)
     for name in _KEPT:
         values[name][pairs.rows] = getattr(pairs.scores, name)
     values["reason"] = codes
     unscored = np.ones(len(pairs), dtype=np.bool_)
     unscored[pairs.rows[pairs.scores.scored]] = False
     values["raw_precision"][unscored] = np.nan
-    return records.RowScores(digests=digests, values=values, signed=signed, reasons=words)
+    return RowScores(digests=digests, values=values, signed=signed, reasons=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,27 +123,27 @@ class PairTexts:
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
     """
 
-    candidates: Sequence[dump.Text]
-    references: Sequence[Sequence[dump.Text] | None]
+    candidates: Sequence[Text]
+    references: Sequence[Sequence[Text] | None]
     reasons: Sequence[str | None]
 
     @classmethod
     def of(
-        cls, candidates: Sequence[dump.Text], references: Sequence[Sequence[dump.Text] | None]
+        cls, candidates: Sequence[Text], references: Sequence[Sequence[Text] | None]
     ) -> "PairTexts":
         """Find the reason of each pair that cannot be scored."""
         reasons: list[str | None] = [None] * len(candidates)
         if not _all_are_texts(candidates, references):
             reasons = [
-                dump.candidate_reason(candidate) or dump.reference_reason(group)
+                candidate_reason(candidate) or reference_reason(group)
                 for candidate, group in zip(candidates, references, strict=True)
             ]
         return cls(candidates=candidates, references=references, reasons=reasons)
 
     @classmethod
-    def of_rows(cls, rows: dump.Rows, settings: records.RunSettings) -> "PairTexts":
+    def of_rows(cls, rows: Rows, settings: RunSettings) -> "PairTexts":
         """Read the texts of rows; that a row has none to read comes before other reasons."""
-        texts = cls.of(dump.texts_from_column(rows.candidates), rows.reference_texts)
+        texts = cls.of(texts_from_column(rows.candidates), rows.reference_texts)
         if rows.fields.language is not None:
             texts = texts.in_languages(rows.languages, settings)
         reasons = list(texts.reasons)
@@ -138,7 +151,7 @@ class PairTexts:
             reasons[row] = reason
         return replace(texts, reasons=reasons)
 
-    def in_languages(self, languages: Sequence[str], settings: records.RunSettings) -> "PairTexts":
+    def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
         """Give pairs whose language has no setting their reason."""
         missing = {language: settings.reason(language) for language in set(languages)}
         pairs = zip(self.reasons, languages, strict=True)
@@ -151,9 +164,7 @@ class PairTexts:
         return np.array(rows, dtype=np.int64)
 
 
-def _all_are_texts(
-    candidates: Sequence[dump.Text], references: Sequence[Sequence[dump.Text] | None]
-) -> bool:
+def _all_are_texts(candidates: Sequence[Text], references: Sequence[Sequence[Text] | None]) -> bool:
     # Loops inside the interpreter, which hold up other threads ten times less than one in Python.
     if not all(references):
         return False
@@ -165,7 +176,7 @@ def _all_are_texts(
 class _RowsOfSetting:
     """The positions of rows that are scored with one setting and one idf table, ascending."""
 
-    setting: records.RowSetting
+    setting: RowSetting
     idf: IdfTable | None
     rows: npt.NDArray[np.int64]
 
@@ -195,9 +206,9 @@ class RowProgress:
 
 def score_table(
     scorers: LoadedScorers,
-    rows: dump.Rows,
+    rows: Rows,
     *,
-    settings: records.RunSettings,
+    settings: RunSettings,
     idf: IdfTables | None,
     find: Find | None = None,
     progress: "RowProgress | None" = None,
@@ -220,8 +231,8 @@ def score_table(
     texts = PairTexts.of_rows(rows, settings)
     texts, subsets = _chosen_rows(scorers, texts, row_keys(rows), settings, idf)
     of_metrics = None if metrics is None else _begin_metrics(metrics, texts, rows, settings)
-    digests = dump.digest_texts(rows.candidates, rows.references)
-    signed = records.SignedRows.of(
+    digests = digest_texts(rows.candidates, rows.references)
+    signed = SignedRows.of(
         len(rows), [(subset.rows, subset.setting.final_signature(subset.idf)) for subset in subsets]
     )
     found = None if find is None else find(digests, signed)
@@ -234,7 +245,7 @@ def score_table(
 
 
 def _begin_metrics(
-    metrics: MetricProcesses, texts: PairTexts, rows: dump.Rows, settings: records.RunSettings
+    metrics: MetricProcesses, texts: PairTexts, rows: Rows, settings: RunSettings
 ) -> Callable[[], dict[str, pa.Array]]:
     sole = settings.sole
     language = "" if sole is None else sole.config.language or ""
@@ -247,7 +258,7 @@ def score_texts(
     texts: PairTexts,
     keys: RowKeys,
     *,
-    settings: records.RunSettings,
+    settings: RunSettings,
     idf: IdfTables | None,
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key."""
@@ -259,14 +270,12 @@ def _chosen_rows(
     scorers: LoadedScorers,
     texts: PairTexts,
     keys: RowKeys,
-    settings: records.RunSettings,
+    settings: RunSettings,
     idf: IdfTables | None,
 ) -> tuple[PairTexts, list[_RowsOfSetting]]:
     if idf is not None:
         without = [code for code, key in enumerate(keys.keys) if idf.get(key) is None]
-        lacking = {NO_KEY: dump.Reason.NO_IDF_GROUP} | dict.fromkeys(
-            without, dump.Reason.NO_IDF_TABLE
-        )
+        lacking = {NO_KEY: Reason.NO_IDF_GROUP} | dict.fromkeys(without, Reason.NO_IDF_TABLE)
         of_rows = zip(texts.reasons, keys.codes.tolist(), strict=True)
         texts = replace(texts, reasons=[reason or lacking.get(code) for reason, code in of_rows])
     return texts, rows_by_setting(texts, keys, settings, idf, scorers.has)
@@ -276,7 +285,7 @@ def _score_subsets(
     scorers: LoadedScorers,
     texts: PairTexts,
     subsets: Sequence[_RowsOfSetting],
-    found: records.FoundRows | None = None,
+    found: FoundRows | None = None,
     progress: RowProgress | None = None,
 ) -> ScoredPairs:
     """Score the rows of each setting, and put all rows together.
@@ -298,7 +307,7 @@ def _score_subsets(
             scores = scorer.score_tokenized(
                 scorer.tokenize(
                     [text for row in positions if isinstance(text := texts.candidates[row], str)],
-                    [dump.only_strings(texts.references[row]) for row in positions],
+                    [only_strings(texts.references[row]) for row in positions],
                 ),
                 weights,
                 work,
@@ -310,9 +319,9 @@ def _score_subsets(
 def rows_by_setting(
     texts: PairTexts,
     keys: RowKeys,
-    settings: records.RunSettings,
+    settings: RunSettings,
     idf: IdfTables | None,
-    is_loaded: Callable[[records.RowSetting], bool],
+    is_loaded: Callable[[RowSetting], bool],
 ) -> list[_RowsOfSetting]:
     """Return the rows that can be scored, by the setting and the idf table they are scored with.
 

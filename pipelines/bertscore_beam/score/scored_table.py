@@ -10,11 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam import dump
-from bertscore_beam.idf import IdfTables
-from bertscore_beam.records import FoundRows, LanguageRows, RowScores, RunSettings
-from bertscore_core import Scores, ScoreSummary, Signature
-from bertscore_core.stats import MEASURES, NOT_COUNTED
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.languages import count_other_scripts
+from bertscore_beam.dump.parquet import SIGNATURE_KEY, SIGNATURES_KEY
+from bertscore_beam.dump.paths import is_list
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.records.lookup import FoundRows
+from bertscore_beam.records.record import LanguageRows
+from bertscore_beam.records.row_scores import RowScores
+from bertscore_beam.records.settings import RunSettings
+from bertscore_core.signature import Signature
+from bertscore_core.stats.score_statistics import MEASURES, NOT_COUNTED
+from bertscore_core.stats.scores import Scores, ScoreSummary
 from bertscore_core.tokens import BoolArray, IntArray, Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
@@ -108,22 +117,22 @@ class ScoredPairs:
         """Return the scores of all N pairs by column, without the reasons; see `score_columns`."""
         scores, scored = self.scores, self.scores.scored
         seen = ~self.scores.too_long  # the tokens of others were not counted to the end
-        measures = {column: name for name, column in dump.columns.SCORES.items()}
+        measures = {column: name for name, column in columns.SCORES.items()}
         if rescaled:
-            measures |= {column: f"raw_{name}" for name, column in dump.columns.RAW_SCORES.items()}
+            measures |= {column: f"raw_{name}" for name, column in columns.RAW_SCORES.items()}
         result = {
             column: self.lay_out(getattr(scores, name), scored) for column, name in measures.items()
         }
-        result[dump.columns.BEST_REFERENCE] = self.lay_out(scores.best_reference, scored)
-        result[dump.columns.CANDIDATE_TOKENS] = self.lay_out(scores.candidate_tokens, seen)
-        result[dump.columns.REFERENCE_TOKENS] = self.lay_out(scores.reference_tokens, seen)
+        result[columns.BEST_REFERENCE] = self.lay_out(scores.best_reference, scored)
+        result[columns.CANDIDATE_TOKENS] = self.lay_out(scores.candidate_tokens, seen)
+        result[columns.REFERENCE_TOKENS] = self.lay_out(scores.reference_tokens, seen)
         counted = seen & (scores.text_tokens != NOT_COUNTED)
-        result[dump.columns.TEXT_TOKENS] = self.lay_out(scores.text_tokens, counted)
+        result[columns.TEXT_TOKENS] = self.lay_out(scores.text_tokens, counted)
         share = scores.unknown_share
-        result[dump.columns.UNKNOWN] = self.lay_out(share, seen & ~np.isnan(share))
-        result[dump.columns.TRUNCATED] = self.lay_out(scores.truncated, seen)
+        result[columns.UNKNOWN] = self.lay_out(share, seen & ~np.isnan(share))
+        result[columns.TRUNCATED] = self.lay_out(scores.truncated, seen)
         if windowed:
-            result[dump.columns.WINDOWS] = self.lay_out(scores.windows, seen)
+            result[columns.WINDOWS] = self.lay_out(scores.windows, seen)
         return result
 
     def lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
@@ -137,12 +146,12 @@ class ScoredPairs:
 
 def _score_reasons(scores: Scores) -> npt.NDArray[np.object_]:
     reasons = np.full(len(scores), None, dtype=object)
-    reasons[scores.counted_as_empty] = dump.Reason.COUNTED_AS_EMPTY
-    reasons[scores.only_special] = dump.Reason.ONLY_SPECIAL_TOKENS
-    reasons[scores.unweighted] = dump.Reason.NO_WEIGHTED_TOKEN
-    reasons[scores.empty_reference] = dump.Reason.EMPTY_REFERENCE
-    reasons[scores.empty_candidate] = dump.Reason.EMPTY_CANDIDATE
-    reasons[scores.too_long] = dump.Reason.TOO_LONG
+    reasons[scores.counted_as_empty] = Reason.COUNTED_AS_EMPTY
+    reasons[scores.only_special] = Reason.ONLY_SPECIAL_TOKENS
+    reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
+    reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
+    reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    reasons[scores.too_long] = Reason.TOO_LONG
     return reasons
 
 
@@ -189,7 +198,7 @@ class ScoredTable:
 
 
 def with_scores(
-    rows: dump.Rows,
+    rows: Rows,
     pairs: ScoredPairs,
     *,
     settings: RunSettings,
@@ -203,13 +212,13 @@ def with_scores(
         pairs,
         rescaled=settings.rescaled,
         windowed=settings.windowed,
-        listed=dump.is_list(rows.references.type),
+        listed=is_list(rows.references.type),
         input_rows=rows.input_rows if rows.fields.among_samples else None,
     )
     languages = rows.languages
     if settings.sole is None:
         signatures = settings.signatures(idf)
-        added[dump.columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
+        added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
         present = signatures.keys() & set(languages)
         metadata = metadata_by_language({name: signatures[name] for name in sorted(present)})
     else:
@@ -217,9 +226,9 @@ def with_scores(
     others = 0
     if settings.script_language:
         firsts = [group[0] for group in rows.countable if group]
-        others = dump.count_other_scripts(firsts, settings.script_language)
+        others = count_other_scripts(firsts, settings.script_language)
     return ScoredTable(
-        table=dump.columns.append_scores(rows.table, added, metadata),
+        table=columns.append_scores(rows.table, added, metadata),
         summary=pairs.summary(),
         rejected=pairs.rejected(),
         messages=dict.fromkeys(
@@ -250,11 +259,11 @@ def score_columns(
     """
     by_column = pairs.by_column(rescaled=rescaled, windowed=windowed)
     if not listed:
-        del by_column[dump.columns.BEST_REFERENCE]
+        del by_column[columns.BEST_REFERENCE]
     if input_rows is not None:
         by_column |= among_samples(pairs, input_rows)
     added = {name: pa.array(column.data, mask=column.mask) for name, column in by_column.items()}
-    return {**added, dump.columns.ERROR: pa.array(pairs.reasons, type=pa.string())}
+    return {**added, columns.ERROR: pa.array(pairs.reasons, type=pa.string())}
 
 
 def among_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreColumn]:
@@ -282,9 +291,9 @@ def among_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreCo
         return pairs.lay_out(every, scored)
 
     return {
-        dump.columns.UTILITY: pairs.lay_out(pairs.scores.f1, scored),
-        dump.columns.BEST: laid_out(best),
-        dump.columns.DIVERSITY: laid_out(diversity),
+        columns.UTILITY: pairs.lay_out(pairs.scores.f1, scored),
+        columns.BEST: laid_out(best),
+        columns.DIVERSITY: laid_out(diversity),
     }
 
 
@@ -316,7 +325,7 @@ def metadata_by_language(signatures: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata of a table whose rows have languages: the signature of each of them."""
     return {
         "bertscore.schema_version": SCHEMA_VERSION,
-        dump.SIGNATURES_KEY: json.dumps(dict(signatures)),
+        SIGNATURES_KEY: json.dumps(dict(signatures)),
     }
 
 
@@ -324,6 +333,6 @@ def part_metadata(signature: Signature) -> dict[str, str]:
     """Return the metadata of a part whose rows are all scored alike."""
     return {
         "bertscore.schema_version": SCHEMA_VERSION,
-        dump.SIGNATURE_KEY: signature.format(),
+        SIGNATURE_KEY: signature.format(),
         "bertscore.hash": signature.upstream_hash(),
     }

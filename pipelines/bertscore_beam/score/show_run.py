@@ -3,25 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertscore_beam import dump
-from bertscore_beam.files import mask_credentials
-from bertscore_beam.metrics import signature_words, speed_words
-from bertscore_beam.records import (
-    RowSetting,
-    RunSettings,
+from bertscore_beam.dump.languages import by_name, words_for
+from bertscore_beam.dump.plan import few_rows_words, grouped, rows_words
+from bertscore_beam.dump.splits import reading_words
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.metrics.table import signature_words, speed_words
+from bertscore_beam.records.earlier_run import differences
+from bertscore_beam.records.groups import (
     caveat_words_in,
-    differences,
     no_groups_words,
     read_caveats,
-    read_index,
-    scored_languages,
     show_groups_scored,
 )
-from bertscore_beam.run import Shown, duration_words
+from bertscore_beam.records.index import read_index
+from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.records.summary import scored_languages
+from bertscore_beam.run.output import Shown, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
-from bertscore_core import Signature
-from bertscore_core.stats import caveat_cells
+from bertscore_core.signature import Signature
+from bertscore_core.stats.caveats import caveat_cells
 
 # Estimate the time of a run for `--dry-run`, from the pace of earlier runs.
 
@@ -52,12 +53,12 @@ def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) ->
     if not settings.by_column:
         return ()
     rows: list[tuple[str, ...]] = []
-    for language in dump.by_name({*settings.by_language, *numbers}):
+    for language in by_name({*settings.by_language, *numbers}):
         number = f"{numbers.get(language, 0):,}"
         setting = settings.by_language.get(language)
         if setting is None:
             reason = str(settings.reason(language))
-            rows.append((dump.words_for(language), number, f"none: {reason}", "", "", ""))
+            rows.append((words_for(language), number, f"none: {reason}", "", "", ""))
             continue
         made = setting.signature
         rows.append((language, number, made.model, made.num_layers, made.baseline, made.max_length))
@@ -166,13 +167,13 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         **({} if backend is None else {"backend": backend}),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
-        "rows": f"{dump.rows_words(plan.splits)}{few}",
+        "rows": f"{rows_words(plan.splits)}{few}",
         "splits": f"{goal.parts:,}, of at most {plan.split_rows:,} rows",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": dump.rows_words(job.standing.pending),
-        "rows to compare first": dump.rows_words(job.standing.unsure),
-        "rows read": dump.reading_words(job.standing.work, job.spec.workers),
+        "rows to score": rows_words(job.standing.pending),
+        "rows to compare first": rows_words(job.standing.unsure),
+        "rows read": reading_words(job.standing.work, job.spec.workers),
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimate_words(job),
         "idf": _idf_words(job),
@@ -193,7 +194,7 @@ def _model_rows(setting: RowSetting | None) -> dict[str, str]:
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
-    lines = dump.grouped(list(rejected.items()))[:SHOWN_FILES]
+    lines = grouped(list(rejected.items()))[:SHOWN_FILES]
     if total > len(rejected):
         lines.append(f"{total - len(rejected):,} more that are not named here")
     return [("file rejected", line) for line in lines]
@@ -289,7 +290,7 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
     """Return a message for each gate that a run has not passed."""
-    few = dump.few_rows_words(summary["input_rows"], summary["min_rows"])
+    few = few_rows_words(summary["input_rows"], summary["min_rows"])
     shares = (
         f"{share:.1%} of the tokens of {name}" for name, share in summary["mostly_unknown"].items()
     )

@@ -11,11 +11,31 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bertscore_beam import dump, records
-from bertscore_beam.files import mask_credentials
-from bertscore_beam.idf import IdfTables, SavedIdf
-from bertscore_beam.metrics import MetricProcesses
-from bertscore_beam.run import at_work, counters, event, spare_the_collector
+from bertscore_beam.dump.candidates import multiplied
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.parquet import UNREADABLE, write_part
+from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.splits import Split, SplitRun
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
+from bertscore_beam.metrics.processes import MetricProcesses
+from bertscore_beam.records.lookup import open_earlier
+from bertscore_beam.records.record import (
+    PartRecord,
+    facts_of_part,
+    packed_rows,
+    record_name,
+    record_path,
+)
+from bertscore_beam.records.records import EarlierRecords
+from bertscore_beam.records.rejects import rejected_rows, rows_path
+from bertscore_beam.records.resume import UnreadablePartError, keep_part, may_be_valid
+from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
+from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult
+from bertscore_beam.run import at_work, counters
+from bertscore_beam.run.loading import spare_the_collector
+from bertscore_beam.run.output import event
 from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
 from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scored_table import ScoredTable
@@ -27,7 +47,7 @@ logger = logging.getLogger(__name__)
 class ToScore:
     """A run of splits, and its idf tables by name; None without any."""
 
-    run: dump.SplitRun
+    run: SplitRun
     idf: SavedIdf | None = None
 
 
@@ -37,7 +57,7 @@ class ScoreSplits:
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[ToScore], Iterator[records.SplitResult]]:
+    def open(self) -> Callable[[ToScore], Iterator[SplitResult]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -50,7 +70,7 @@ class ScoreSplits:
             scorers(sole)
         if spec.metrics:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes)
-        return SplitScorer(spec, scorers, records.EarlierRecords(spec.folder), metrics).run
+        return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
 
     def name(self, chosen: ToScore) -> str:
         """Return the name of the run of splits."""
@@ -63,10 +83,10 @@ class SplitScorer:
 
     spec: ScoreSpec
     scorers: LoadedScorers
-    earlier: records.EarlierRecords
+    earlier: EarlierRecords
     metrics: MetricProcesses | None = None
 
-    def run(self, chosen: ToScore) -> Iterator[records.SplitResult]:
+    def run(self, chosen: ToScore) -> Iterator[SplitResult]:
         """Score splits one after the other, unless their parts are valid; yield their results.
 
         A part whose texts are the same is kept, or written again with its scores. With an
@@ -74,7 +94,7 @@ class SplitScorer:
         writes the same bytes, and does not score again what has a record.
         """
         splits, idf = chosen.run.splits, chosen.idf
-        reader = dump.SplitReader(splits)
+        reader = SplitReader(splits)
         # An earlier try of the same splits has ended where the first record is missing.
         is_again = len(splits) > 1
         for split in splits:
@@ -85,34 +105,30 @@ class SplitScorer:
             yield self._result(split, idf, record, reader)
 
     def _result(
-        self,
-        split: dump.Split,
-        idf: SavedIdf | None,
-        earlier: records.PartRecord | None,
-        reader: dump.SplitReader,
-    ) -> records.SplitResult:
+        self, split: Split, idf: SavedIdf | None, earlier: PartRecord | None, reader: SplitReader
+    ) -> SplitResult:
         spec, record = self.spec, None
         problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
         wanted = spec.digest, fingerprint, spec.settings.labels
-        if earlier is not None and records.may_be_valid(split, earlier, *wanted):
+        if earlier is not None and may_be_valid(split, earlier, *wanted):
             record = earlier
             if record.is_current(split):
-                return _kept(records.KeptPart(record=record, rewritten=False))
+                return _kept(KeptPart(record=record, rewritten=False))
         try:
-            with at_work.doing(records.record_name(split.part_name), lambda: 0.0):
+            with at_work.doing(record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
-                whole = dump.Rows(read.table, spec.fields, read.lines)
-                rows = dump.multiplied(whole)
-        except dump.UNREADABLE as error:
+                whole = Rows(read.table, spec.fields, read.lines)
+                rows = multiplied(whole)
+        except UNREADABLE as error:
             return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
         if problem:
             return _failed(split, problem)
-        digests = dump.RowDigests.of(whole, utc_times=split.utc_times)
+        digests = RowDigests.of(whole, utc_times=split.utc_times)
         is_damaged = False
         if record is not None:
             try:
-                part = records.keep_part(spec.folder, record, split, rows, digests)
-            except records.UnreadablePartError as error:
+                part = keep_part(spec.folder, record, split, rows, digests)
+            except UnreadablePartError as error:
                 part, is_damaged = None, True
                 counters.count(counters.PARTS_UNREADABLE)
                 logger.warning(event("part_unreadable", part=split.part_name, reason=str(error)))
@@ -126,13 +142,13 @@ class SplitScorer:
         facts = {"idf": fingerprint, "seconds": seconds, "replaced_damaged": is_damaged}
         return self._write(split, rows, digests, scored, facts, is_new=earlier is None)
 
-    def score(self, split: dump.Split, rows: dump.Rows, idf: IdfTables | None) -> ScoredTable:
+    def score(self, split: Split, rows: Rows, idf: IdfTables | None) -> ScoredTable:
         """Score the rows of a split, or take their scores from an earlier run."""
         progress, find, reuse = RowProgress(len(rows)), None, self.spec.reuse
         if reuse is not None:
-            earlier = records.open_earlier(reuse.root, reuse.run)
+            earlier = open_earlier(reuse.root, reuse.run)
             find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
-        with at_work.doing(records.record_name(split.part_name), lambda: progress.share):
+        with at_work.doing(record_name(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
                 rows,
@@ -150,50 +166,46 @@ class SplitScorer:
 
     def _write(
         self,
-        split: dump.Split,
-        rows: dump.Rows,
-        digests: dump.RowDigests,
+        split: Split,
+        rows: Rows,
+        digests: RowDigests,
         scored: ScoredTable,
         facts: Mapping[str, Any],
         *,
         is_new: bool,
-    ) -> records.PartRecord:
+    ) -> PartRecord:
         """Write the rejects, the part and, last of all, its record.
 
         A part that is replaced stays until then. Another worker may have had the same split and
         finished it, and whoever deletes a part before the model has run may delete that one's.
         """
-        data = dump.write_part(scored.table, utc_times=split.utc_times)
-        record = records.PartRecord.of(
+        data = write_part(scored.table, utc_times=split.utc_times)
+        record = PartRecord.of(
             split,
             digests=digests,
             job_digest=self.spec.digest,
             summary=scored.summary,
             work=scored.work,
             **facts,
-            **records.facts_of_part(data),
+            **facts_of_part(data),
             dropped={} if rows.lines is None else dict(rows.lines.dropped),
             reused=int(scored.reused.sum()),
-            reused_rows=records.packed_rows(scored.reused),
+            reused_rows=packed_rows(scored.reused),
             reuse_failures=scored.reuse_failures,
             languages=scored.languages,
             other_scripts=scored.other_scripts,
             input_rows=None if rows.numbers is None else split.num_rows,
         )
         name = split.part_name
-        beside = {records.rows_file(name): records.rows_to_bytes(scored.offered)}
+        beside = {rows_file(name): rows_to_bytes(scored.offered)}
         if scored.rejected:
-            beside[records.rows_path(name)] = records.rejected_rows(
-                split, scored.rejected, rows, scored.messages
-            )
+            beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows, scored.messages)
         if not is_new:
-            old = (records.record_path(name), records.rows_path(name))
+            old = (record_path(name), rows_path(name))
             self.spec.folder.delete(*(path for path in old if path not in beside))
         # In this order: a part without a record is scored again, but a record says that its part is
         # whole.
-        self.spec.folder.write_all(
-            {**beside, name: data, records.record_path(name): record.to_json()}
-        )
+        self.spec.folder.write_all({**beside, name: data, record_path(name): record.to_json()})
         counters.count(counters.PARTS_WRITTEN)
         logger.info(
             event(
@@ -210,13 +222,13 @@ class SplitScorer:
         return record
 
 
-def _failed(split: dump.Split, reason: str) -> records.FailedSplit:
+def _failed(split: Split, reason: str) -> FailedSplit:
     counters.count(counters.SPLITS_FAILED)
     logger.warning(event("split_failed", part=split.part_name, reason=reason))
-    return records.FailedSplit(split=split, reason=reason)
+    return FailedSplit(split=split, reason=reason)
 
 
-def _kept(part: records.KeptPart) -> records.KeptPart:
+def _kept(part: KeptPart) -> KeptPart:
     counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
     logger.info(event("part_kept", part=part.record.part_name, rewritten=part.rewritten))
     return part

@@ -3,7 +3,3 @@
 judgements --read, check--> parts of usable rows --one pass of all layers--> scores of every
 setting --agreement--> tables, a picture, and the recommended layers
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

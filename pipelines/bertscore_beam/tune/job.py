@@ -15,10 +15,27 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam import run
-from bertscore_beam.files import absolute, list_files, reaching
-from bertscore_beam.metrics import check_metrics
-from bertscore_beam.records import table_to_bytes
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.metrics.table import check_metrics
+from bertscore_beam.records.groups import table_to_bytes
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    check_same_run,
+    check_stands_alone,
+    declare_success,
+    read_same_command,
+)
+from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
+from bertscore_beam.run.output import Outcome
+from bertscore_beam.run.progress import Amounts, Stage
+from bertscore_beam.run.run_step import RunOnDevice
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import read_judgements
 from bertscore_beam.tune.layer_scores import SCORES_FOLDER, ModelScores, Part, ScoreParts
 from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
@@ -34,16 +51,17 @@ from bertscore_beam.tune.tune_plan import (
     cut_parts,
 )
 from bertscore_beam.tune.tune_results import evaluate
-from bertscore_core import EMBEDDED_MODEL, DocumentFrequencies, IdfTable, ScorerConfig
 from bertscore_core.errors import ConfigError, UnknownModelError
-from bertscore_core.model import check_layer
-from bertscore_core.registry import find_model_spec
-from bertscore_core.stats import clipped_f1
+from bertscore_core.idf import DocumentFrequencies, IdfTable
+from bertscore_core.model.layers import check_layer
+from bertscore_core.registry import EMBEDDED_MODEL, find_model_spec
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.stats.score_statistics import clipped_f1
 
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
 
 
-def plan_tune(options: TuneOptions, runner: run.Runner) -> TunePlan:
+def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     """Check everything a run needs."""
     models, missing = _models(options, runner)
     if len({model.digest for model in models}) < len(models):
@@ -53,11 +71,11 @@ def plan_tune(options: TuneOptions, runner: run.Runner) -> TunePlan:
         )
     if options.registry is not None:
         with reaching("registry", options.registry):
-            run.read_layers(options.registry)  # a file that cannot be read must not cost the run
+            read_layers(options.registry)  # a file that cannot be read must not cost the run
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
-        run.check_stands_alone(output, list_files(output))
+        check_stands_alone(output, list_files(output))
     with reaching("judgements", *options.judgements):
         judgements = read_judgements(options, output)
     check_metrics(options.chosen_metrics, languages_of_rows(judgements, options.language))
@@ -72,20 +90,20 @@ def plan_tune(options: TuneOptions, runner: run.Runner) -> TunePlan:
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
-        check_folder(plan, run.OutputFolder(output))
+        check_folder(plan, OutputFolder(output))
     return plan
 
 
-def check_folder(plan: TunePlan, folder: run.OutputFolder) -> None:
+def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     """Check that the output folder is new, or one of this command."""
     overwrite = plan.options.overwrite
-    before = run.read_same_command(folder, plan.identity, may_be_damaged=overwrite)
+    before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
     if not overwrite:
-        run.check_same_run(before, plan.identity)
+        check_same_run(before, plan.identity)
 
 
 def _models(
-    options: TuneOptions, runner: run.Runner
+    options: TuneOptions, runner: Runner
 ) -> tuple[tuple[TuneModel, ...], Mapping[str, str]]:
     """Return the models that are there, and why others of the registry are not."""
     models, missing = [], {}
@@ -101,7 +119,7 @@ def _models(
     return tuple(models), missing
 
 
-def _model(options: TuneOptions, runner: run.Runner, name: str) -> TuneModel:
+def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     asked = ScorerConfig(
         model=name,
         all_layers=True,
@@ -111,9 +129,7 @@ def _model(options: TuneOptions, runner: run.Runner, name: str) -> TuneModel:
         max_length=options.max_length,
         revision=options.revision,
     )
-    config, settings = run.settle_workers(
-        run.with_scoring(asked, options, runner.threads), runner.threads
-    )
+    config, settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
     files = settings.files
     chosen = options.chosen_layers
     layers = tuple(range(files.depth + 1)) if chosen is None else tuple(sorted(chosen))
@@ -129,16 +145,15 @@ def _model(options: TuneOptions, runner: run.Runner, name: str) -> TuneModel:
     )
 
 
-def begin_tune(plan: TunePlan, folder: run.OutputFolder, say: run.Say) -> TuneJob:
+def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     """Write down whose folder this is and the texts of the workers, and delete earlier results."""
     check_folder(plan, folder)
     job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
-    folder.delete(run.SUCCESS_FILE)  # before the results: no success without them
-    folder.delete(run.SUMMARY_FILE, *RESULT_FILES)
+    folder.delete(SUCCESS_FILE)  # before the results: no success without them
+    folder.delete(SUMMARY_FILE, *RESULT_FILES)
     folder.delete_temporary()
     folder.write_json(
-        run.RUN_FILE,
-        {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
+        RUN_FILE, {"run": job.run, "identity": plan.identity, "options": plan.options.describe()}
     )
     _write_parts(job)
     for name, why in plan.missing.items():
@@ -148,7 +163,7 @@ def begin_tune(plan: TunePlan, folder: run.OutputFolder, say: run.Say) -> TuneJo
     return job
 
 
-def tune_stages(job: TuneJob) -> Iterator[run.Stage]:
+def tune_stages(job: TuneJob) -> Iterator[Stage]:
     """Yield a stage for each model that has judgements to score, then write the results."""
     scores: dict[str, ModelScores] = {}
     for model in job.plan.models:
@@ -179,7 +194,7 @@ def _write_parts(job: TuneJob) -> None:
             job.folder.write(part.path, table_to_bytes(pa.table(columns)))
 
 
-def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[run.Stage, None, ModelScores]:
+def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
     """Score all judgements with one model, but those of which there are scores."""
     weightings, parts = job.plan.options.weightings, job.plan.parts
     # The names say of which texts the scores are, and how made.
@@ -205,19 +220,19 @@ def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[run.Stage, No
 def score_stage(
     scoring: ScoreParts,
     options: TuneOptions,
-    runner: run.Runner,
+    runner: Runner,
     parts: Sequence[Part] = (),
     model: str = "",
-) -> run.Stage:
+) -> Stage:
     """Return the stage that scores parts with one model."""
-    score = run.RunOnDevice(scoring, options.accelerator)
-    return run.Stage(
+    score = RunOnDevice(scoring, options.accelerator)
+    return Stage(
         name="score",
         runner=runner,
         build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
         folder=SCORES_FOLDER,
-        amounts=run.Amounts(
+        amounts=Amounts(
             (scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"), part.rows) for part in parts
         ),
         unit="pairs",
@@ -238,7 +253,7 @@ def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
         job.folder.write(path, table.to_bytes())
 
 
-def _read_all(folder: run.OutputFolder, paths: Sequence[str]) -> ModelScores:
+def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
     values, seconds = [], 0.0
     for path in paths:
         with np.load(io.BytesIO(folder.read(path)), allow_pickle=False) as archive:
@@ -250,25 +265,25 @@ def _read_all(folder: run.OutputFolder, paths: Sequence[str]) -> ModelScores:
     return ModelScores(values=scores, seconds=seconds)
 
 
-def conclude_tune(job: TuneJob) -> run.Outcome:
+def conclude_tune(job: TuneJob) -> Outcome:
     """Mark the success, and return what is shown."""
-    summary = job.folder.read_json(run.SUMMARY_FILE)
-    run.declare_success(job.folder, job.run)
-    return run.Outcome(
+    summary = job.folder.read_json(SUMMARY_FILE)
+    declare_success(job.folder, job.run)
+    return Outcome(
         shown=show_results(summary, job.folder),
         document=summary,
         warnings=tuple(summary["warnings"]),
     )
 
 
-def sketch_tune(options: TuneOptions, runner: run.Runner) -> Iterator[run.Stage]:
+def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the stage of a model without a plan: its steps do not depend on it."""
-    folder = run.OutputFolder(options.output)
+    folder = OutputFolder(options.output)
     scoring = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
     yield score_stage(scoring, options, runner)
 
 
-TUNE = run.JobKind(
+TUNE = JobKind(
     prepare=plan_tune,
     sketch=sketch_tune,
     show=show_plan,

@@ -14,11 +14,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam import dump
-from bertscore_beam.score import PairTexts
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.paths import column_of
+from bertscore_beam.dump.plan import Plan, check_all_reached, plan_inputs
+from bertscore_beam.dump.read_rows import SplitReader, SplitRows, read_text
+from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
+from bertscore_beam.dump.texts import (
+    only_strings,
+    reference_texts,
+    texts_from_column,
+    values_as_text,
+)
+from bertscore_beam.score.rows import PairTexts
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
-from bertscore_core.stats import Doubles, check_pairs
+from bertscore_core.stats.estimates import check_pairs
+from bertscore_core.stats.score_statistics import Doubles
 
 # Read the rows of files with judgements; each file keeps its own types.
 
@@ -39,11 +51,11 @@ Values = dict[str, Sequence[Any]]
 (None or NaN) for each row, by what it is."""
 
 
-def _read(rows: dump.SplitRows, options: TuneOptions) -> Values:
+def _read(rows: SplitRows, options: TuneOptions) -> Values:
     table, bad = rows.table, {} if rows.lines is None else rows.lines.reasons
     values: Values = {
-        "candidates": dump.texts_from_column(dump.column_of(table, options.candidate_column)),
-        "references": dump.reference_texts(dump.column_of(table, options.reference_column)),
+        "candidates": texts_from_column(column_of(table, options.candidate_column)),
+        "references": reference_texts(column_of(table, options.reference_column)),
         "bad_lines": [bad.get(row) for row in range(len(table))],
     }
     if options.score_column is not None:
@@ -56,11 +68,11 @@ def _read(rows: dump.SplitRows, options: TuneOptions) -> Values:
 
 def _keys(table: pa.Table, name: str) -> list[str | None]:
     """Return the values of a column of keys. An empty text is none: files of text have no null."""
-    return [value or None for value in dump.values_as_text(_plain(table, name))]
+    return [value or None for value in values_as_text(_plain(table, name))]
 
 
 def _plain(table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = dump.column_of(table, name)
+    column = column_of(table, name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column
@@ -182,30 +194,28 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
     return judgements
 
 
-def _rows(plan: dump.Plan, wanted: Sequence[str]) -> Iterator[dump.SplitRows]:
+def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
     """Read the rows of all files, in order; those of text directly."""
-    reader = dump.SplitReader(plan.splits, wanted)
+    reader = SplitReader(plan.splits, wanted)
     texts = {text.path: text for text in plan.sketched}
     for split in plan.splits:
         if split.num_rows is not None:
             yield reader.read(split)
         elif split.row_offset == 0:
-            yield dump.read_text(texts[split.path], split)
+            yield read_text(texts[split.path], split)
 
 
-def _plan(options: TuneOptions, output: str) -> dump.Plan:
-    files = dump.expand_inputs(
-        options.judgements, exclude=output, input_format=options.input_format
-    )
-    plan = dump.plan_inputs(
+def _plan(options: TuneOptions, output: str) -> Plan:
+    files = expand_inputs(options.judgements, exclude=output, input_format=options.input_format)
+    plan = plan_inputs(
         files,
-        fields=dump.TableFields(
+        fields=TableFields(
             candidate_column=options.candidate_column, reference_column=options.reference_column
         ),
-        target_rows=dump.MOST_SPLIT_ROWS,
+        target_rows=MOST_SPLIT_ROWS,
         choosing=_columns(options),
     )
-    dump.check_all_reached(plan)
+    check_all_reached(plan)
     if plan.rejected_files:
         first = plan.rejected_files[0]
         raise InputError(
@@ -245,7 +255,7 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
     names, numbers = np.unique(groups, return_inverse=True)
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
-        references=[dump.only_strings(texts.references[row]) for row in rows],
+        references=[only_strings(texts.references[row]) for row in rows],
         people=-people if people is not None and lower_is_better else people,
         labels=taken("labels"),
         names=tuple(map(str, names)),

@@ -10,10 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.files import mask_credentials, open_source
-from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, at_work, counters, load_scorer
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import open_source
+from bertscore_beam.run import at_work, counters
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
+from bertscore_beam.run.loading import load_scorer
 from bertscore_beam.tune.tune_options import Weighting
-from bertscore_core import BertScorer, IdfTable, ScorerConfig
+from bertscore_core.idf import IdfTable
+from bertscore_core.scorer import BertScorer
+from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.tokens import Work
 
 SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"

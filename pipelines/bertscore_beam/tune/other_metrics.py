@@ -6,11 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.metrics import CORPUS_METRICS, RougeL, corpus_score, metric_of, num_counts
+from bertscore_beam.metrics.rouge import RougeL
+from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, metric_of, num_counts
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import TuneJob
-from bertscore_core import known_languages
-from bertscore_core.stats import Doubles, agreement_of_systems, system_means
+from bertscore_core.registry import known_languages
+from bertscore_core.stats.agreement import agreement_of_systems, system_means
+from bertscore_core.stats.score_statistics import Doubles
 
 # Metrics that compare words and characters, on the same rows as BERTScore.
 #

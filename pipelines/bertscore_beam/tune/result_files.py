@@ -16,13 +16,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
-from bertscore_beam.files import mask_credentials, write_atomically
-from bertscore_beam.run import SUMMARY_FILE, escape_line, read_layers
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.folder import SUMMARY_FILE
+from bertscore_beam.run.loading import read_layers
+from bertscore_beam.run.output import escape_line
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.tune_plan import MEASURES, TuneJob
 from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, MEAN, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
-from bertscore_core.stats import Doubles
+from bertscore_core.stats.score_statistics import Doubles
 
 # The picture of layers: agreement with people by layer, as in the paper's figure.
 #

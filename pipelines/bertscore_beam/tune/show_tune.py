@@ -5,8 +5,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from bertscore_beam.files import mask_credentials
-from bertscore_beam.run import OutputFolder, Shown
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.output import Shown
 from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
 from bertscore_beam.tune.tune_results import MEAN
 

@@ -5,8 +5,10 @@ from importlib.util import find_spec
 from itertools import product
 from typing import ClassVar, Literal, NamedTuple
 
-from bertscore_beam.dump import METRICS
-from bertscore_beam.options import COLUMN, NAMES, ScoringOptions, check_value
+from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.options.declare import COLUMN, NAMES
+from bertscore_beam.options.score_options import ScoringOptions
+from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
 ALL_LAYERS = "all"

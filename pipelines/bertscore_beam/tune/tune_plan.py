@@ -4,11 +4,16 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, Runner, Say, unseen_device_words
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
+from bertscore_beam.run.job import Say
+from bertscore_beam.run.loading import unseen_device_words
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import Part
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_core import ScorerConfig, Settings, Signature
+from bertscore_core.config import Settings
+from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.signature import Signature
 
 LAYOUT = "1"
 """Version of the names and contents of the files in `_manifest`."""

@@ -13,8 +13,24 @@ from bertscore_beam.tune.layer_scores import ModelScores
 from bertscore_beam.tune.other_metrics import METRIC_NAMES, OtherScores, corpus_agreement
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
-from bertscore_core import stats
 from bertscore_core.errors import InputError
+from bertscore_core.stats.agreement import (
+    auc,
+    hybrid_agreement,
+    kendall,
+    pearson,
+    soft_system_accuracy,
+    spearman,
+    system_agreement,
+)
+from bertscore_core.stats.estimates import (
+    Estimates,
+    Resampled,
+    accuracy_with_ties,
+    darr,
+    within_item_kendall,
+)
+from bertscore_core.stats.score_statistics import Doubles
 
 # The settings that are compared: model, matching, weights, layer and measure; other metrics.
 
@@ -48,7 +64,7 @@ class Compared:
     """
 
     settings: tuple[Setting, ...]
-    scores: stats.Doubles
+    scores: Doubles
     complete: npt.NDArray[np.bool_]
 
     @property
@@ -100,7 +116,7 @@ _DARR_RANGE = 100.0
 _CHOICES = 10
 """Choices for each hybrid: the paper chooses 100,000 times among 10,000 of them."""
 
-Agreement = stats.Estimates | stats.Resampled
+Agreement = Estimates | Resampled
 
 
 class GroupRows(NamedTuple):
@@ -114,11 +130,11 @@ class GroupRows(NamedTuple):
     labels: Any
     systems: Any
     items: Any
-    scores: stats.Doubles
+    scores: Doubles
 
     @classmethod
     def of(
-        cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: stats.Doubles
+        cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: Doubles
     ) -> "GroupRows":
         """Take some rows of all judgements. Scores have shape (S, N)."""
         columns = (judgements.people, judgements.labels, judgements.systems, judgements.items)
@@ -144,7 +160,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     """Return the statistics that the columns of the judgements allow, by name."""
     how = {"resamples": options.resamples, "seed": options.seed}
 
-    def over_rows(statistic: Callable[..., stats.Estimates]) -> Statistic:
+    def over_rows(statistic: Callable[..., Estimates]) -> Statistic:
         return lambda rows: statistic(rows.people, rows.scores, rows.items)
 
     def over_systems(statistic: Callable[..., Any]) -> Callable[[GroupRows], Any]:
@@ -153,31 +169,31 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     statistics: dict[str, Statistic] = {}
     if judgements.people is not None:
         statistics |= {
-            "pearson": over_rows(stats.pearson),
-            "spearman": over_rows(stats.spearman),
-            "kendall": over_rows(stats.kendall),
+            "pearson": over_rows(pearson),
+            "spearman": over_rows(spearman),
+            "kendall": over_rows(kendall),
         }
         if _is_raw(judgements.people):
-            statistics["darr"] = over_rows(stats.darr)
+            statistics["darr"] = over_rows(darr)
         if judgements.items is not None:
-            statistics["item_kendall"] = over_rows(stats.within_item_kendall)
-            statistics["item_accuracy"] = over_rows(stats.accuracy_with_ties)
+            statistics["item_kendall"] = over_rows(within_item_kendall)
+            statistics["item_accuracy"] = over_rows(accuracy_with_ties)
         if judgements.systems is not None:
-            of_systems = over_systems(stats.system_agreement)
+            of_systems = over_systems(system_agreement)
             statistics["system_pearson"] = lambda rows: of_systems(rows)[0]
             statistics["system_accuracy"] = lambda rows: of_systems(rows)[1]
             if judgements.items is not None:
-                statistics["system_soft_accuracy"] = over_systems(stats.soft_system_accuracy)
+                statistics["system_soft_accuracy"] = over_systems(soft_system_accuracy)
     if judgements.labels is not None:
-        statistics["auc"] = lambda rows: stats.auc(rows.labels, rows.scores, rows.items)
+        statistics["auc"] = lambda rows: auc(rows.labels, rows.scores, rows.items)
     return statistics
 
 
-def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, stats.Doubles]:
+def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
     """Return how each setting chooses among hybrid systems, if any, by the name of the number."""
     if not options.hybrids:
         return {}
-    return stats.hybrid_agreement(
+    return hybrid_agreement(
         rows.people,
         rows.scores,
         rows.items,
@@ -190,16 +206,16 @@ def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, stats.Doubles
 def mean_of(parts: Sequence[Agreement]) -> Agreement:
     """Return the mean of one statistic over independent groups, each group with the same weight."""
     values = np.mean([part.values for part in parts], axis=0)
-    resampled = [part.replicates for part in parts if isinstance(part, stats.Resampled)]
+    resampled = [part.replicates for part in parts if isinstance(part, Resampled)]
     if resampled:
-        return stats.Resampled(values=values, replicates=np.mean(resampled, axis=0))
-    estimates = [part for part in parts if isinstance(part, stats.Estimates)]
+        return Resampled(values=values, replicates=np.mean(resampled, axis=0))
+    estimates = [part for part in parts if isinstance(part, Estimates)]
     clusters = sum(part.clusters for part in estimates)
     # Scaled so that the mean over the clusters of all groups is the mean of the groups' means.
     scaled = [part.influences * (clusters / (len(estimates) * part.clusters)) for part in estimates]
     # Of each group the shares of its clusters in the mean, squared and added up.
     squares = sum(1 / max(part.degrees + 1, 1) for part in estimates) / len(estimates) ** 2
-    return stats.Estimates(
+    return Estimates(
         values=values,
         influences=np.concatenate(scaled, axis=1),
         lowest=estimates[0].lowest,
@@ -224,17 +240,15 @@ def held_out(
     return float(values[1, first] + values[0, second]) / 2
 
 
-def tested(
-    agreement: Agreement, best: int, options: TuneOptions
-) -> tuple[stats.Doubles, stats.Doubles]:
+def tested(agreement: Agreement, best: int, options: TuneOptions) -> tuple[Doubles, Doubles]:
     """Return 95% intervals, shape (S, 2), and p values of the best being better, shape (S,)."""
-    if isinstance(agreement, stats.Resampled):
+    if isinstance(agreement, Resampled):
         return agreement.intervals(), agreement.p_below(best)
     how = {"resamples": options.resamples, "seed": options.seed}
     return agreement.intervals(**how), agreement.p_below(best, **how)
 
 
-def _is_raw(people: stats.Doubles) -> bool:
+def _is_raw(people: Doubles) -> bool:
     """Tell whether scores are direct assessments of 0 to 100, or those negated."""
     size = np.abs(people)
     one_sided = bool((people >= 0).all() or (people <= 0).all())

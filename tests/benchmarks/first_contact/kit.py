@@ -28,7 +28,7 @@ import torch
 from packaging.utils import canonicalize_name
 from safetensors.torch import load_file, save_file
 
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 from tests.benchmarks.harness import BUILD
 
 ROOT = Path(__file__).parents[3]

@@ -7,9 +7,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from bertscore_core import Baseline, BertScorer, ScorerConfig, errors, explain, explanations
+from bertscore_core import Baseline, BertScorer, ScorerConfig, errors, explain
 from bertscore_core.config import settle_tokenizer
-from bertscore_core.tokenizer import readable_tokens
+from bertscore_core.explanations import explanation
+from bertscore_core.explanations.explanation import NO_MATCH, fragment, making_words, page
+from bertscore_core.explanations.explanation_picture import drawable, families_for, picture
+from bertscore_core.tokenizer.tokenization import readable_tokens
 from tests.support.read_html import Reader
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "rain", "fell", "over", "quiet", "towns"]
@@ -57,9 +60,7 @@ def test_a_text_of_nothing_but_special_tokens_names_its_rule(scorer):
     assert [pair.rule for pair in found.pairs] == ["only_special_tokens"] * 2
     assert (found.raw.precision, found.raw.f1) == (0, 0)
     assert found.raw.recall == pytest.approx(found.pairs[0].reference.total, abs=1e-6)
-    assert "A text holds nothing but special tokens, which have no weight" in explanations.fragment(
-        found
-    )
+    assert "A text holds nothing but special tokens, which have no weight" in fragment(found)
 
 
 @pytest.mark.model
@@ -129,11 +130,11 @@ def test_a_text_without_tokens_has_no_matches(tiny_scorer, monkeypatch):
     pair = found.pairs[0]
     assert pair.rule == "empty_candidate"
     assert pair.candidate.tokens == ()
-    assert set(pair.reference.matches.tolist()) == {explanations.NO_MATCH}
+    assert set(pair.reference.matches.tolist()) == {NO_MATCH}
     assert np.isnan(pair.reference.similarities).all()
-    assert "(no tokens)" in explanations.fragment(found)
+    assert "(no tokens)" in fragment(found)
     with pytest.raises(errors.InputError, match="nothing to draw"):
-        explanations.picture(found)
+        picture(found)
 
 
 def test_what_cannot_be_explained_is_refused(scorer, tiny_scorer, monkeypatch):
@@ -141,7 +142,7 @@ def test_what_cannot_be_explained_is_refused(scorer, tiny_scorer, monkeypatch):
         explain(scorer, "a", [])
     with pytest.raises(errors.ConfigError, match="expected one layer"):
         explain(tiny_scorer(backend="torch", all_layers=True), "a", "b")
-    monkeypatch.setattr(explanations.explanation, "MOST_SIMILARITIES", 20)
+    monkeypatch.setattr(explanation, "MOST_SIMILARITIES", 20)
     with pytest.raises(
         errors.InputError, match="got 5 tokens in the candidate and 7 in a reference"
     ):
@@ -166,7 +167,7 @@ def test_parts_of_a_character_are_shown_as_the_character(tiny_folder):
 def test_html_is_escaped_and_loads_nothing(scorer):
     hostile = '</td><script>alert("x")</script> <img src=x onerror=y> \x00\x1b[31m & $a$'
     found = explain(scorer, hostile, ["plain", hostile])
-    text = explanations.page([(hostile, (hostile,), found)], hostile)
+    text = page([(hostile, (hostile,), found)], hostile)
     assert not {"script", "img", "link", "iframe"} & set(Reader(text).tags)
     assert "http" not in text
     assert "url(" not in text
@@ -175,11 +176,11 @@ def test_html_is_escaped_and_loads_nothing(scorer):
     assert text.count("<td") > len(found.pairs[0].candidate.tokens)
     assert f"{found.raw.f1:.6f}" in text
     assert "Reference 2 of 2, which gives precision, recall, F1" in text
-    assert found._repr_html_() == explanations.fragment(found)
+    assert found._repr_html_() == fragment(found)
 
 
 def test_html_shows_both_texts_as_they_are_written(scorer):
-    text = explanations.fragment(explain(scorer, "The  CAT\n\u202esat 😀", ["", "naïve  Ça"]))
+    text = fragment(explain(scorer, "The  CAT\n\u202esat 😀", ["", "naïve  Ça"]))
     written = re.findall(r'<p class="written" dir="auto">(.*?)</p>', text, re.DOTALL)
     candidate = "The  CAT\n\\u202esat 😀"
     assert written == [candidate, "(empty)", candidate, "naïve  Ça"]
@@ -188,13 +189,13 @@ def test_html_shows_both_texts_as_they_are_written(scorer):
 def test_pictures_show_every_token(scorer):
     pytest.importorskip("matplotlib")
     found = explain(scorer, "the $cost$ is <5 שלום 中文", ["the price 😀 العربية", "other"])
-    assert explanations.picture(found).startswith(b"\x89PNG")
-    drawn = explanations.picture(found, "svg")
-    assert drawn == explanations.picture(found, "svg")
+    assert picture(found).startswith(b"\x89PNG")
+    drawn = picture(found, "svg")
+    assert drawn == picture(found, "svg")
     words = {"".join(one.itertext()).strip() for one in ElementTree.fromstring(drawn).iter()}  # noqa: S314
     tokens = {*found.pairs[0].candidate.tokens, *found.pairs[0].reference.tokens}
     assert tokens <= words
-    assert b"\x89PNG" in explanations.picture(found, reference=1)[:8]
+    assert b"\x89PNG" in picture(found, reference=1)[:8]
 
 
 @pytest.mark.model
@@ -206,24 +207,24 @@ def test_pages_and_pictures_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_
     hostile = "a \ufffe b\uffff \x1b[31m \x00 \u202e c"
     found = explain(scorer, hostile, ["the cat"])
     codes = (r"\ufffe", r"\uffff", r"\x1b", r"\x00", r"\u202e")
-    drawn = ElementTree.fromstring(explanations.picture(found, "svg"))  # noqa: S314 (our own)
+    drawn = ElementTree.fromstring(picture(found, "svg"))  # noqa: S314 (our own)
     words = "".join(drawn.itertext())
-    shown = explanations.page([(hostile, (hostile,), found)], hostile)
+    shown = page([(hostile, (hostile,), found)], hostile)
     for text in (words, shown):
         assert all(code in text for code in codes)
         assert not set("\ufffe\uffff\x1b\x00\u202e") & set(text)
         assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in text  # and no formula
-    assert explanations.picture(found).startswith(b"\x89PNG")
-    assert explanations.making_words(found).startswith(r"m$x_a$ \x1b[31m\ufffe, layer 2")
+    assert picture(found).startswith(b"\x89PNG")
+    assert making_words(found).startswith(r"m$x_a$ \x1b[31m\ufffe, layer 2")
 
 
 def test_characters_without_a_font_are_shown_by_number():
     pytest.importorskip("matplotlib")
-    families, missing = explanations.families_for("cat \U0010fffd")
+    families, missing = families_for("cat \U0010fffd")
     assert families[0] == "DejaVu Sans"
     assert missing == {"\U0010fffd"}
-    assert explanations.drawable("a\U0010fffd", missing) == "aU+10FFFD"
-    assert explanations.drawable("cat", missing) == "cat"
+    assert drawable("a\U0010fffd", missing) == "aU+10FFFD"
+    assert drawable("cat", missing) == "cat"
 
 
 def test_plain_values_hold_no_nan(scorer):

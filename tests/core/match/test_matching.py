@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bertscore_core import greedy_match, specification
-from bertscore_core.match import average, best_matches_in_tiles
+from bertscore_core.match.matching import average, best_matches_in_tiles
 from tests.support.tolerances import INVARIANCE_ATOL
 
 HIDDEN = 8

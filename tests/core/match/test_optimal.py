@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from bertscore_core.match import average, best_matches, optimal_matches
+from bertscore_core.match.matching import average, best_matches, optimal_matches
 
 
 def vectors(*angles: float) -> torch.Tensor:

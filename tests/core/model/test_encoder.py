@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig
-from bertscore_core.model import EncoderOptions, load_encoder, resolve_device, resolve_model
+from bertscore_core.model.encoder import EncoderOptions, load_encoder, resolve_device
+from bertscore_core.model.resolve import resolve_model
 
 FIRST_LAYER = EncoderOptions(num_layers=1, device="cpu")
 

@@ -8,28 +8,32 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertscore_core import model
+from bertscore_core.model import encoder, kept_encoders, openvino_runtime
+from bertscore_core.model.encoder import EncoderOptions, load_encoder
+from bertscore_core.model.kept_encoders import CACHE_VARIABLE, cache_key, find_encoder, new_encoder
+from bertscore_core.model.openvino_runtime import openvino_version
+from bertscore_core.model.resolve import resolve_model
 
-KEY = model.cache_key(weights="a", layers=2)
+KEY = cache_key(weights="a", layers=2)
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(model.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     return tmp_path / "encoders"
 
 
 def keep(key=KEY, size=4, content="model"):
-    with model.new_encoder(key, size) as path:
+    with new_encoder(key, size) as path:
         path.write_text(content)
         path.with_suffix(".bin").write_bytes(b"0" * size)
 
 
 def test_what_was_kept_is_found_under_its_key_alone(cache):
-    assert model.find_encoder(KEY, Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) is None
     keep()
-    assert model.find_encoder(KEY, Path.read_text) == "model"
-    assert model.find_encoder(model.cache_key(weights="a", layers=3), Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) == "model"
+    assert find_encoder(cache_key(weights="a", layers=3), Path.read_text) is None
     assert os.listdir(cache) == [KEY]
     assert cache.stat().st_mode & 0o777 == 0o700
 
@@ -43,17 +47,17 @@ def test_damaged_files_are_never_read(cache, caplog, name, damage):
         path.unlink()
     else:
         path.write_bytes(damage(path.read_bytes()))
-    assert model.find_encoder(KEY, Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) is None
     assert damage is None or "is made anew" in caplog.text
     keep()  # the next process mends it
-    assert model.find_encoder(KEY, Path.read_text) == "model"
+    assert find_encoder(KEY, Path.read_text) == "model"
 
 
 def test_a_fifo_is_not_waited_for(cache):
     keep()
     (cache / KEY / "encoder.bin").unlink()
     os.mkfifo(cache / KEY / "encoder.bin")
-    assert model.find_encoder(KEY, Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) is None
 
 
 @pytest.mark.process
@@ -63,11 +67,11 @@ def test_what_a_killed_process_was_writing_goes_at_the_next_start(cache):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as writing:
         assert writing.stdout.readline() == b"begun\n"
-        assert model.find_encoder(KEY, Path.read_text) is None
+        assert find_encoder(KEY, Path.read_text) is None
         (name,) = os.listdir(cache)  # it is still at work
         writing.kill()
     assert name.startswith("new-")
-    assert model.find_encoder(KEY, Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) is None
     assert os.listdir(cache) == []
 
 
@@ -75,17 +79,17 @@ def test_what_a_killed_process_was_writing_goes_at_the_next_start(cache):
 def test_a_folder_that_others_can_write_to_is_not_used(cache, mode):
     keep()
     cache.chmod(mode)
-    assert model.find_encoder(KEY, Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) is None
     keep(key="b")
     assert os.listdir(cache) == [KEY]
 
 
 def test_those_not_used_for_longest_go_when_there_are_too_many(cache, monkeypatch):
-    monkeypatch.setattr(model.kept_encoders, "MOST_BYTES", 1100)
+    monkeypatch.setattr(kept_encoders, "MOST_BYTES", 1100)
     for number, key in enumerate("abc"):
         keep(key, size=200)
         os.utime(cache / key, (number, number))
-    assert model.find_encoder("a", Path.read_text) == "model"  # now the youngest
+    assert find_encoder("a", Path.read_text) == "model"  # now the youngest
     keep("d", size=200)
     assert sorted(os.listdir(cache)) == ["a", "c", "d"]
 
@@ -99,9 +103,9 @@ def test_an_encoder_that_fails_is_not_kept(cache):
 @pytest.mark.parametrize("place", ["", "file"])
 def test_nothing_is_kept_without_a_place(cache, monkeypatch, tmp_path, place):
     (tmp_path / "file").touch()
-    monkeypatch.setenv(model.CACHE_VARIABLE, str(tmp_path / place) if place else "")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / place) if place else "")
     keep()
-    assert model.find_encoder(KEY, Path.read_text) is None
+    assert find_encoder(KEY, Path.read_text) is None
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -111,15 +115,13 @@ def test_nothing_is_kept_without_a_place(cache, monkeypatch, tmp_path, place):
 def test_a_kept_encoder_gives_the_same_bits_and_needs_no_weights(
     cache, monkeypatch, tiny_folder, family, all_layers
 ):
-    assert model.openvino_version() is not None
-    files = model.resolve_model(str(tiny_folder(family)))
-    options = model.EncoderOptions(
-        num_layers=1, all_layers=all_layers, backend="openvino", max_length=20
-    )
-    made = model.load_encoder(files, options)
+    assert openvino_version() is not None
+    files = resolve_model(str(tiny_folder(family)))
+    options = EncoderOptions(num_layers=1, all_layers=all_layers, backend="openvino", max_length=20)
+    made = load_encoder(files, options)
     assert len(os.listdir(cache)) == 1
-    monkeypatch.delattr(model.encoder, "_load")
-    again = model.load_encoder(files, options)
+    monkeypatch.delattr(encoder, "_load")
+    again = load_encoder(files, options)
     torch.manual_seed(0)
     for texts, tokens in [(1, 1), (3, 7), (2, 20)]:
         ids = torch.randint(0, 20, (texts, tokens))
@@ -128,30 +130,26 @@ def test_a_kept_encoder_gives_the_same_bits_and_needs_no_weights(
         expected, actual = (made.encode(ids, lengths), again.encode(ids, lengths))
         assert torch.equal(expected[:, inside], actual[:, inside])
     with pytest.raises(NameError, match="_load"):  # other settings are another encoder
-        model.load_encoder(
-            files, model.EncoderOptions(num_layers=1, backend="openvino", max_length=19)
-        )
+        load_encoder(files, EncoderOptions(num_layers=1, backend="openvino", max_length=19))
 
 
 @pytest.mark.model
 def test_an_encoder_that_reading_back_changes_is_used_as_it_was_and_not_kept(
     cache, monkeypatch, tiny_folder
 ):
-    written = model.openvino_runtime._written
+    written = openvino_runtime._written
 
     def zeros(network, path):
         written(network, path)
         weights = path.with_suffix(".bin")
         weights.write_bytes(bytes(weights.stat().st_size))
-        return model.openvino_runtime._import_openvino().Core().read_model(path)
+        return openvino_runtime._import_openvino().Core().read_model(path)
 
-    monkeypatch.setattr(model.openvino_runtime, "_written", zeros)
-    files = model.resolve_model(str(tiny_folder("bert")))
+    monkeypatch.setattr(openvino_runtime, "_written", zeros)
+    files = resolve_model(str(tiny_folder("bert")))
     ids, lengths = torch.arange(12).reshape(2, 6), torch.tensor([6, 6])
     on_torch, converted = (
-        model.load_encoder(
-            files, model.EncoderOptions(num_layers=1, backend=backend, max_length=20)
-        )
+        load_encoder(files, EncoderOptions(num_layers=1, backend=backend, max_length=20))
         for backend in ("torch", "openvino")
     )
     expected, actual = on_torch.encode(ids, lengths), converted.encode(ids, lengths)

@@ -7,8 +7,9 @@ import transformers
 from torch import nn
 
 from bertscore_core import ConfigError
-from bertscore_core.model import EncoderOptions, find_final_norm, resolve_model
-from bertscore_core.model.encoder import _CONVERTED
+from bertscore_core.model.encoder import _CONVERTED, EncoderOptions
+from bertscore_core.model.layers import find_final_norm
+from bertscore_core.model.resolve import resolve_model
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES, MODERN
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL

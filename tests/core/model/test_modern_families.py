@@ -15,8 +15,10 @@ from torch import nn
 from transformers import AutoConfig, AutoTokenizer
 
 from bertscore_core import BertScorer, ModelLoadError, ScorerConfig, settle
-from bertscore_core.model import EncoderOptions, reads_left_to_right, resolve_model
-from bertscore_core.tokenizer import load_tokenizer
+from bertscore_core.model.architectures import reads_left_to_right
+from bertscore_core.model.encoder import EncoderOptions
+from bertscore_core.model.resolve import resolve_model
+from bertscore_core.tokenizer.tokenization import load_tokenizer
 from tests.support.encoders import shared_encoder
 from tests.support.specified import CANDIDATES, REFERENCES, Specified, load_plain, plain_states
 from tests.support.tiny_models import FAMILIES as KNOWN, LAYERS, MODERN as FAMILIES

@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer, CLIPConfig, EncoderDecoderConfig
 
 from bertscore_core import BertScorer, ScorerConfig, errors, settle
-from bertscore_core.model import resolve_model
-from bertscore_core.tokenizer import load_tokenizer
+from bertscore_core.model.resolve import resolve_model
+from bertscore_core.tokenizer.tokenization import load_tokenizer
 from tests.support.encoders import cache_model
 from tests.support.specified import CANDIDATES, REFERENCES
 

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, settle
-from bertscore_core.model import CompileOptions, LastLayer, compile_encoder
+from bertscore_core.model.layers import LastLayer
+from bertscore_core.model.openvino_runtime import CompileOptions, compile_encoder
 from tests.golden import texts
 
 pytestmark = pytest.mark.model

@@ -15,10 +15,16 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, BertConfig
 
-from bertscore_core import ModelLoadError, ScorerConfig, model, settle
+from bertscore_core import ModelLoadError, ScorerConfig, settle
 from bertscore_core.idf import TokenWeights
-from bertscore_core.match import Engine, embed, embedding, plan_embedding
+from bertscore_core.match import embedding
+from bertscore_core.match.embedding import Engine, embed, plan_embedding
 from bertscore_core.model import attention, packing
+from bertscore_core.model.device import Budget, DeviceQueue
+from bertscore_core.model.encoder import EncoderOptions, load_encoder
+from bertscore_core.model.layers import LastLayer
+from bertscore_core.model.packing import POSITIONS, PackedBatch, Packing, can_pack, packed_forward
+from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokens import TokenizedTexts, WindowShape, Work
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
@@ -45,8 +51,8 @@ def folder(tiny_folder, tmp_path_factory):
 
 def encoder_of(folder, *, fills=True, **changes):
     """Load an encoder; one that packs fills its batches up, as on a GPU."""
-    options = model.EncoderOptions(**{"num_layers": LAYERS, "device": "cpu", **changes})
-    encoder = shared_encoder(model.resolve_model(str(folder)), options)
+    options = EncoderOptions(**{"num_layers": LAYERS, "device": "cpu", **changes})
+    encoder = shared_encoder(resolve_model(str(folder)), options)
     if encoder.packing is None:
         return encoder
     return replace(encoder, packing=replace(encoder.packing, fills=fills))
@@ -65,8 +71,8 @@ def vectors_of(encoder, *, budget=64, shape=None, work=None):
     texts = some_texts()
     engine = Engine(
         encoder=encoder,
-        queue=model.DeviceQueue.of(CPU),
-        budget=model.Budget.for_device(CPU, budget),
+        queue=DeviceQueue.of(CPU),
+        budget=Budget.for_device(CPU, budget),
         pad_id=0,
         shape=shape,
     )
@@ -79,7 +85,7 @@ def vectors_of(encoder, *, budget=64, shape=None, work=None):
 def test_every_family_of_the_table_is_tested():
     aliases = {"e5_small": "bert", "jina_v3": "jina_embeddings_v3", "nomic": "nomic_bert"}
     names = {"camembert"} | {aliases.get(family, family).replace("xlm_", "xlm-") for family in TINY}
-    assert names == set(model.POSITIONS)
+    assert names == set(POSITIONS)
 
 
 @pytest.mark.parametrize("family", [*TINY, "camembert"])
@@ -163,7 +169,7 @@ def operators_of(forward, packing, device):
     texts = some_texts()
     arrays = packing.lay_out(texts.ids, texts.lengths, filler=0)
     rows, ends = (torch.empty_like(torch.from_numpy(array), device=device) for array in arrays)
-    batch = model.PackedBatch.of(rows, ends, texts.lengths)
+    batch = PackedBatch.of(rows, ends, texts.lengths)
     with Operators() as operators:
         forward(batch)
     return operators
@@ -184,15 +190,13 @@ def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch
         encoder = encoder_of(folder(family), packs=True, dtype=dtype, num_layers=layers)
         network = copy.deepcopy(encoder.model).to("meta")
         with pretended:
-            modules.append(model.LastLayer(network.to_empty(device=device)))
+            modules.append(LastLayer(network.to_empty(device=device)))
     for card, capability in CARDS.items():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
         ways = [way for way in attention.ways_of(GPU, getattr(torch, dtype)) if not way.fuses]
         with pretended:
             shorter, whole = (
-                operators_of(
-                    model.packed_forward(module, ways[0].attention), encoder.packing, device
-                )
+                operators_of(packed_forward(module, ways[0].attention), encoder.packing, device)
                 for module in modules
             )
         kernels = {
@@ -215,15 +219,15 @@ def test_a_kernel_that_fails_gives_way_to_the_next(folder, fails, monkeypatch, c
         attention.Way("the last", attention.attend_by_lengths),
     )
     monkeypatch.setattr(packing, "ways_of", lambda *_: (broken, broken, works))
-    options = model.EncoderOptions(num_layers=1, device="cpu", packs=True)
-    files = model.resolve_model(str(folder("bert")))
-    assert model.load_encoder(files, options).packing is not None
+    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    files = resolve_model(str(folder("bert")))
+    assert load_encoder(files, options).packing is not None
     assert caplog.text.count("the first fails here") == 2
     assert "the last takes its place, which is slower" in caplog.text
     # The last one fails, too: that is an error.
     monkeypatch.setattr(packing, "ways_of", lambda *_: (works, broken)[1:])
     with pytest.raises(ModelLoadError, match="cannot encode texts laid end to end"):
-        model.load_encoder(files, options)
+        load_encoder(files, options)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
@@ -233,35 +237,35 @@ def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkey
 
     ways = attention.Way("the first", fail), attention.Way("the last", attention.attend_by_lengths)
     monkeypatch.setattr(packing, "ways_of", lambda *_: ways)
-    options = model.EncoderOptions(num_layers=1, device="cpu", packs=True)
+    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
     with pytest.raises(type(error)):
-        model.load_encoder(model.resolve_model(str(folder("bert"))), options)
+        load_encoder(resolve_model(str(folder("bert"))), options)
 
 
 def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, monkeypatch):
-    monkeypatch.setitem(model.POSITIONS, "roberta", model.POSITIONS["bert"])
-    options = model.EncoderOptions(num_layers=2, device="cpu", packs=True)
+    monkeypatch.setitem(POSITIONS, "roberta", POSITIONS["bert"])
+    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
     with pytest.raises(ModelLoadError, match="computes something else on texts laid end to end"):
-        model.load_encoder(model.resolve_model(str(folder("roberta"))), options)
+        load_encoder(resolve_model(str(folder("roberta"))), options)
 
 
 def test_families_without_the_interface_are_refused_when_packed(folder):
-    options = model.EncoderOptions(num_layers=2, device="cpu", packs=True)
+    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
     with pytest.raises((ModelLoadError, KeyError)):
-        shared_encoder(model.resolve_model(str(folder("mpnet"))), options)
+        shared_encoder(resolve_model(str(folder("mpnet"))), options)
 
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN} - {"xlm"}))
 def test_families_of_the_table_alone_can_be_packed(folder, family):
     architecture = AutoConfig.from_pretrained(folder(family))
-    assert model.can_pack(architecture) == (family in {*TINY, "labse"})
-    assert not model.can_pack(architecture, own_code=True)
+    assert can_pack(architecture) == (family in {*TINY, "labse"})
+    assert not can_pack(architecture, own_code=True)
 
 
 def test_decoders_are_not_packed():
     """A configuration may say that a BERT reads from left to right."""
-    assert model.can_pack(BertConfig())
-    assert not model.can_pack(BertConfig(is_decoder=True))
+    assert can_pack(BertConfig())
+    assert not can_pack(BertConfig(is_decoder=True))
 
 
 @pytest.mark.parametrize(
@@ -285,8 +289,8 @@ def test_a_plan_packs_on_a_gpu_alone_and_its_signature_says_so(folder, changes, 
 def test_positions_are_those_of_the_families():
     texts = some_texts([3, 4])
     ids = np.array([5, 1, 7, 8, 9, 1, 1], dtype=np.int32)
-    zero = model.Packing(pad_id=None, fills=True)
-    after = model.Packing(pad_id=1, fills=False)
+    zero = Packing(pad_id=None, fills=True)
+    after = Packing(pad_id=1, fills=False)
     rows, ends = zero.lay_out(ids, texts.lengths, filler=6)
     assert rows.tolist() == [[5, 1, 7, 8, 9, 1, 1, *[6] * 57], [0, 1, 2, 0, 1, 2, 3, *[0] * 57]]
     assert (ends.tolist(), ends.dtype) == ([0, 3, 7], np.int32)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertscore_core import ConfigError
-from bertscore_core.model import check_processor, choose_dtype
+from bertscore_core.model.encoder import check_processor, choose_dtype
 
 
 def test_bfloat16_is_refused_on_an_older_gpu(monkeypatch):

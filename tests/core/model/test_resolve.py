@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModel
 
 from bertscore_core import EMBEDDED_MODEL, ModelLoadError, UnknownModelError
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 from tests.support.encoders import cache_model
 from tests.support.tiny_models import build_tiny_model
 

@@ -10,9 +10,11 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is made for Linux only")
 
-from bertscore_core import model
 from bertscore_core.model import add_norm_triton, attention, packing, short_attention_triton
 from bertscore_core.model.attention import PackedTexts, attend_by_lengths, attend_in_tiles
+from bertscore_core.model.encoder import EncoderOptions, load_encoder
+from bertscore_core.model.packing import PackedBatch
+from bertscore_core.model.resolve import resolve_model
 from tests.support.compiled import compile_for
 
 pytestmark = pytest.mark.model
@@ -250,11 +252,10 @@ def encode_here(folder, device) -> tuple[np.ndarray, np.ndarray, int, int]:
     else:
         packing.ways_of = lambda *given: ways(*given)[:1]
     try:
-        files = model.resolve_model(folder)
+        files = resolve_model(folder)
         options = {"num_layers": 2, "dtype": "float16", "device": device}
         padded, packed = (
-            model.load_encoder(files, model.EncoderOptions(**options, packs=packs))
-            for packs in (False, True)
+            load_encoder(files, EncoderOptions(**options, packs=packs)) for packs in (False, True)
         )
     finally:
         packing.ways_of = ways
@@ -268,7 +269,7 @@ def encode_here(folder, device) -> tuple[np.ndarray, np.ndarray, int, int]:
     expected = padded.encode(*on_device)[0][torch.from_numpy(inside).to(device)]
     laid_out, ends = packed.packing.lay_out(ids, lengths, filler=1)
     arrays = (torch.from_numpy(array).to(device) for array in (laid_out, ends))
-    batch = model.PackedBatch.of(*arrays, lengths)
+    batch = PackedBatch.of(*arrays, lengths)
     found = packed.start_packed(batch)()[0, 0, : lengths.sum()]
     unit = torch.nn.functional.normalize
     fused = [each for each in packed.model.modules() if type(each) is add_norm_triton._DenseAddNorm]

@@ -3,19 +3,21 @@
 import numpy as np
 import pytest
 
-from bertscore_core.stats import (
+from bertscore_core.stats.caveats import (
     Caveat,
     CaveatKind,
-    GroupedRows,
-    ScoreStatistics,
-    UnknownTokens,
     caveat_cells,
     caveat_words,
     caveats_of_difference,
     caveats_of_groups,
     caveats_of_mean,
     caveats_of_values,
-    compare_paired,
+)
+from bertscore_core.stats.paired import compare_paired
+from bertscore_core.stats.score_statistics import (
+    GroupedRows,
+    ScoreStatistics,
+    UnknownTokens,
     statistics_by_group,
 )
 

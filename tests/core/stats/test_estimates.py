@@ -3,28 +3,29 @@
 import numpy as np
 import pytest
 
-from bertscore_core import stats
+from bertscore_core.stats.agreement import auc, kendall, pearson, spearman
+from bertscore_core.stats.estimates import Estimates, accuracy_with_ties, darr, within_item_kendall
 from tests.core.stats.judgements import Judged, judged
 
 
-def over_items(rows: Judged, *, items: bool = True) -> dict[str, stats.Estimates]:
+def over_items(rows: Judged, *, items: bool = True) -> dict[str, Estimates]:
     people, scores, clusters = rows.people, rows.scores, rows.items if items else None
     of_rows = {
-        "pearson": stats.pearson(people, scores, clusters),
-        "spearman": stats.spearman(people, scores, clusters),
-        "kendall": stats.kendall(people, scores, clusters),
-        "rankings": stats.darr(people, scores, clusters),
-        "auc": stats.auc(people > 50, scores, clusters),
+        "pearson": pearson(people, scores, clusters),
+        "spearman": spearman(people, scores, clusters),
+        "kendall": kendall(people, scores, clusters),
+        "rankings": darr(people, scores, clusters),
+        "auc": auc(people > 50, scores, clusters),
     }
     if not items:
         return of_rows
     return of_rows | {
-        "tau within items": stats.within_item_kendall(people, scores, rows.items),
-        "accuracy": stats.accuracy_with_ties(people, scores, rows.items),
+        "tau within items": within_item_kendall(people, scores, rows.items),
+        "accuracy": accuracy_with_ties(people, scores, rows.items),
     }
 
 
-def over_rows(rows: Judged) -> dict[str, stats.Estimates]:
+def over_rows(rows: Judged) -> dict[str, Estimates]:
     return over_items(rows, items=False)
 
 
@@ -40,12 +41,12 @@ def test_intervals_surround_the_value_and_stay_in_range():
 
 
 def test_a_perfect_agreement_leaves_no_room():
-    found = stats.kendall([1, 2, 3, 4], [[1, 2, 3, 4], [4, 3, 2, 1]])
+    found = kendall([1, 2, 3, 4], [[1, 2, 3, 4], [4, 3, 2, 1]])
     assert found.intervals().tolist() == [[1, 1], [-1, -1]]
 
 
 def test_fewer_than_two_clusters_have_no_error():
-    found = stats.pearson([1, 2, 4], [[1, 3, 2]], clusters=["a"] * 3)
+    found = pearson([1, 2, 4], [[1, 3, 2]], clusters=["a"] * 3)
     assert found.values[0] == pytest.approx(0.3273, abs=1e-4)
     assert np.isnan(found.errors).all()
     assert np.isnan(found.intervals()).all()
@@ -79,9 +80,9 @@ def test_one_large_cluster_leaves_few_degrees_of_freedom():
     for _ in range(400):
         common = rng.normal(size=(2, 11))[:, clusters] + rng.normal(size=(2, len(clusters)))
         people = rng.normal(size=len(clusters))
-        found = stats.pearson(people, people + 0.7 * common, clusters)
+        found = pearson(people, people + 0.7 * common, clusters)
         fired += found.p_below(0)[1] < 0.05
     assert found.degrees == pytest.approx(200**2 / (100**2 + 10 * 10**2) - 1)
     assert fired / 400 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
-    rows = stats.pearson(people, people, np.arange(len(people)))
+    rows = pearson(people, people, np.arange(len(people)))
     assert rows.degrees == pytest.approx(len(people) - 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bertscore_core import Moments
-from bertscore_core.stats import HOST_BUCKETS
+from bertscore_core.stats.moments import HOST_BUCKETS
 
 SAMPLES = 400
 STRENGTHS = (0.0, 0.01, 0.02, 0.05)

@@ -6,16 +6,14 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats import (
-    GroupedRows,
-    ScoreStatistics,
+from bertscore_core.stats.intervals import (
     carriers,
     carriers_of,
     few_carry,
     mean_intervals,
     method_of,
-    statistics_by_group,
 )
+from bertscore_core.stats.score_statistics import GroupedRows, ScoreStatistics, statistics_by_group
 from tests.support.nights import coverage
 
 

@@ -8,7 +8,8 @@ import scipy.stats
 from hypothesis import given, settings, strategies as st
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats import accuracy_with_ties, darr, estimates, within_item_kendall
+from bertscore_core.stats import estimates
+from bertscore_core.stats.estimates import accuracy_with_ties, darr, within_item_kendall
 from tests.core.stats.judgements import jackknife_errors, judged
 
 ROWS = st.lists(

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from bertscore_core import InputError, Moments
-from bertscore_core.stats import BINS, HOST_BUCKETS, MAX_PAIRS
+from bertscore_core.stats.moments import BINS, HOST_BUCKETS, MAX_PAIRS
 
 # (layers, pairs, 3) within [-1, 1], and two buckets of hosts for each pair.
 SCORES = st.integers(0, 40).flatmap(

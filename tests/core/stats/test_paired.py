@@ -10,13 +10,13 @@ from sacrebleu.metrics import BLEU, CHRF
 from scipy import stats
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats import (
+from bertscore_core.stats import paired
+from bertscore_core.stats.paired import (
     ClusterSums,
     PairedSums,
     compare_corpora,
     compare_paired,
     holm,
-    paired,
     paired_result,
 )
 from tests.support import corpus_tests

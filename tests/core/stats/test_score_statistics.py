@@ -9,17 +9,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertscore_core import stats
+from bertscore_core.stats.score_statistics import (
+    STATISTIC_BINS,
+    GroupedRows,
+    PackedHistogram,
+    ScoreStatistics,
+    statistics_by_group,
+)
 
 GROUPS = 3
 
 
-def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> stats.GroupedRows:
+def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> GroupedRows:
     """Return rows of three groups, a tenth of them without scores."""
     rng = np.random.default_rng(seed)
     raw = rng.normal(0.7, 0.15, (number, 3)).astype(np.float32)
     raw[rng.random(number) < 0.1] = np.nan
-    return stats.GroupedRows(
+    return GroupedRows(
         groups=rng.integers(0, GROUPS, number),
         number=GROUPS,
         scores=(raw - 0.5) / 0.5 if rescaled else raw,
@@ -31,7 +37,7 @@ def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> stats.Gro
     )
 
 
-def chosen(rows: stats.GroupedRows, positions: Sequence[int]) -> stats.GroupedRows:
+def chosen(rows: GroupedRows, positions: Sequence[int]) -> GroupedRows:
     """Return some rows, in the order given."""
     at = np.array(positions, dtype=np.int64)
     names = ("groups", "scores", "raw", "truncated", "reused")
@@ -47,13 +53,13 @@ def test_any_order_and_any_cut_into_parts_give_the_same_statistics(
     order: list[int], cuts: list[int]
 ) -> None:
     rows = some_rows(60)
-    whole = stats.statistics_by_group(rows)
+    whole = statistics_by_group(rows)
     edges = [0, *sorted(cuts), 60]
     parts = [
-        stats.statistics_by_group(chosen(rows, order[first:end]))
+        statistics_by_group(chosen(rows, order[first:end]))
         for first, end in itertools.pairwise(edges)
     ]
-    added = [stats.ScoreStatistics() for _ in range(GROUPS)]
+    added = [ScoreStatistics() for _ in range(GROUPS)]
     for part in reversed(parts):
         added = [sums + other for sums, other in zip(part, added, strict=True)]
     assert added == whole
@@ -63,7 +69,7 @@ def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
     rows = some_rows(5000)
     assert rows.raw is not None
     assert rows.reused is not None
-    groups = stats.statistics_by_group(rows)
+    groups = statistics_by_group(rows)
     assert sum(sums.rows for sums in groups) == 5000
     for group, sums in enumerate(groups):
         own = rows.groups == group
@@ -87,29 +93,27 @@ def test_quantiles_are_of_raw_scores_to_the_width_of_a_bin() -> None:
     rows = some_rows(4000)
     assert rows.raw is not None
     shares = [0.05, 0.25, 0.5, 0.75, 0.95]
-    for group, sums in enumerate(stats.statistics_by_group(rows)):
+    for group, sums in enumerate(statistics_by_group(rows)):
         raw = rows.raw[(rows.groups == group) & ~np.isnan(rows.raw[:, 0])]
         expected = np.quantile(np.clip(raw, -1, 1), shares, axis=0, method="inverted_cdf")
-        np.testing.assert_allclose(sums.quantiles(shares), expected, atol=2 / stats.STATISTIC_BINS)
+        np.testing.assert_allclose(sums.quantiles(shares), expected, atol=2 / STATISTIC_BINS)
 
 
 def test_an_f1_without_bound_counts_as_1_or_minus_1_before_rescaling() -> None:
     scores = np.float32([[0.5, -0.5, np.inf], [0.5, -0.5, -1e30], [1, 1, 1e5]])
     one_group = {"groups": np.zeros(3, dtype=np.int64), "number": 1, "reasons": {}}
-    (sums,) = stats.statistics_by_group(replace(some_rows(3), scores=scores, raw=None, **one_group))
+    (sums,) = statistics_by_group(replace(some_rows(3), scores=scores, raw=None, **one_group))
     assert (sums.means[2], sums.clipped) == (pytest.approx(1 / 3), 3)
     assert sums.standard_errors[2] == pytest.approx(np.std([1, -1, 1], ddof=1) / 3**0.5)
     rescaled = ((scores - 0.5) / 0.5).astype(np.float32)
-    (sums,) = stats.statistics_by_group(
-        replace(some_rows(3), scores=rescaled, raw=scores, **one_group)
-    )
+    (sums,) = statistics_by_group(replace(some_rows(3), scores=rescaled, raw=scores, **one_group))
     assert sums.means[2] == pytest.approx((1 - 3 + 1) / 3)
     assert sums.raw_means[2] == pytest.approx(1 / 3)
-    assert sums.histograms[2] == stats.PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
+    assert sums.histograms[2] == PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
 
 
 def test_statistics_are_small_when_they_cross_to_another_process() -> None:
-    for sums in stats.statistics_by_group(some_rows(3000)):
+    for sums in statistics_by_group(some_rows(3000)):
         data = pickle.dumps(sums)
         assert pickle.loads(data) == sums  # noqa: S301 - its own bytes
         assert len(data) < 30_000  # of 1,000 rows with three histograms

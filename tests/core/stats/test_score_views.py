@@ -9,7 +9,7 @@ import pytest
 
 from bertscore_core import Scores
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats import MEASURES
+from bertscore_core.stats.score_statistics import MEASURES
 
 
 def some_scores(number, *, layers=None):

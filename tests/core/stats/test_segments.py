@@ -6,7 +6,7 @@ import scipy.stats
 from hypothesis import given, settings, strategies as st
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats import auc, kendall, pearson, spearman
+from bertscore_core.stats.agreement import auc, kendall, pearson, spearman
 from tests.core.stats.judgements import jackknife_errors, judged
 
 SCIPY = {

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bertscore_core.stats import Resampled, kendall, pearson
+from bertscore_core.stats.agreement import kendall, pearson
+from bertscore_core.stats.estimates import Resampled
 from tests.core.stats.judgements import judged
 
 ROWS = judged(150, 2, noise=(1.0, 1.02, 1.1, 4.0), seed=7)

@@ -8,7 +8,12 @@ from hypothesis import given, strategies as st
 
 from bertscore_core import ScoreSummary
 from bertscore_core.baseline import rescale
-from bertscore_core.stats import ScoreStatistics, UnknownTokens, clipped_f1, is_clipped
+from bertscore_core.stats.score_statistics import (
+    ScoreStatistics,
+    UnknownTokens,
+    clipped_f1,
+    is_clipped,
+)
 
 ROWS = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=40)
 

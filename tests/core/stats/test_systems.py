@@ -4,18 +4,23 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bertscore_core import stats
+from bertscore_core.stats.agreement import (
+    hybrid_agreement,
+    soft_system_accuracy,
+    system_agreement,
+    system_means,
+)
 from tests.core.stats.judgements import judged
 
 ROWS = judged(80, 6, noise=(0.3, 3.0, np.inf), seed=5)
 
 
 def test_systems_are_compared_by_their_means():
-    pearson, accuracy = stats.system_agreement(
+    pearson, accuracy = system_agreement(
         ROWS.people, ROWS.scores, ROWS.systems, ROWS.items, resamples=50
     )
-    names, means = stats.system_means(ROWS.scores, ROWS.systems)
-    _, (people,) = stats.system_means(ROWS.people, ROWS.systems)
+    names, means = system_means(ROWS.scores, ROWS.systems)
+    _, (people,) = system_means(ROWS.people, ROWS.systems)
     assert names == [f"system-{number}" for number in range(6)]
     assert people[2] == pytest.approx(ROWS.people[ROWS.systems == "system-2"].mean())
     for setting, line in enumerate(means):
@@ -40,7 +45,7 @@ def test_resamples_are_those_of_drawn_segments(grouped):
     own = scores[ROWS.systems == "system-0"]
     shift = own.mean() - own.std() / np.sqrt(len(own))
     scores = np.where(ROWS.systems == "system-0", scores - shift, 0.0)
-    _, accuracy = stats.system_agreement(
+    _, accuracy = system_agreement(
         people[chosen], scores[chosen], ROWS.systems[chosen],
         None if keys is None else keys[chosen], resamples=4000, seed=1,
     )  # fmt: skip
@@ -50,9 +55,9 @@ def test_resamples_are_those_of_drawn_segments(grouped):
 
 def test_systems_that_miss_items_are_left_out_of_a_resample_without_them():
     people, scores = [1.0, 2.0, 3.0, 4.0], [[1.0, 2.0, 3.0, 5.0]]
-    pearson, _ = stats.system_agreement(people, scores, list("aabb"), [1, 2, 1, 2], resamples=200)
+    pearson, _ = system_agreement(people, scores, list("aabb"), [1, 2, 1, 2], resamples=200)
     assert np.isfinite(pearson.replicates).all()
-    _, alone = stats.system_agreement(people, scores, list("abcd"), [1, 1, 2, 2], resamples=200)
+    _, alone = system_agreement(people, scores, list("abcd"), [1, 1, 2, 2], resamples=200)
     drawn = np.isfinite(alone.replicates[:, 0])
     assert 0.3 < drawn.mean() < 0.7  # both items are drawn in half of the resamples
     assert np.isfinite(alone.intervals()).all()
@@ -83,14 +88,14 @@ def plain_soft_accuracy(people, scores, systems, items, permutations):
 def test_soft_accuracy_is_that_of_a_plain_program_with_the_same_permutations(share):
     kept = np.random.default_rng(1).random(len(ROWS.people)) < share
     people, scores, items, systems = (column[..., kept] for column in ROWS)
-    found = stats.soft_system_accuracy(people, scores, systems, items, permutations=200, seed=5)
+    found = soft_system_accuracy(people, scores, systems, items, permutations=200, seed=5)
     for value, line in zip(found.values, scores, strict=True):
         expected = plain_soft_accuracy(people, line, systems, items, 200)
         assert value == pytest.approx(expected, abs=1e-12)
     assert found.values[0] > found.values[1] > found.values[2]
     low, high = found.intervals().T
     assert ((low < found.values) & (found.values < high)).all()
-    itself = stats.soft_system_accuracy(people, [people, np.ones_like(people)], systems, items)
+    itself = soft_system_accuracy(people, [people, np.ones_like(people)], systems, items)
     assert itself.values[0] == 1
     assert itself.replicates[:, 0].tolist() == [1] * len(itself.replicates)
     assert np.isnan(itself.values[1])
@@ -99,18 +104,16 @@ def test_soft_accuracy_is_that_of_a_plain_program_with_the_same_permutations(sha
 
 def test_soft_accuracy_knows_ties_and_systems_without_common_items():
     # Of two items one ties; of four permutations all reach 0, and two reach 1.
-    tied = stats.soft_system_accuracy(
-        [1, 0, 3, 3], [[0, 1, 3, 3]], list("abab"), [1, 1, 2, 2], seed=1
-    )
+    tied = soft_system_accuracy([1, 0, 3, 3], [[0, 1, 3, 3]], list("abab"), [1, 1, 2, 2], seed=1)
     assert tied.values == pytest.approx(0.5, abs=0.05)
-    apart = stats.soft_system_accuracy([1, 2, 3, 4], [1, 2, 3, 4], list("aabb"), [1, 2, 3, 4])
+    apart = soft_system_accuracy([1, 2, 3, 4], [1, 2, 3, 4], list("aabb"), [1, 2, 3, 4])
     assert np.isnan(apart.values).all()
     assert np.isnan(apart.intervals()).all()
 
 
 def hybrids(*rows, **how):
     """Return Pearson's correlation, hits, reciprocal rank and difference of each setting."""
-    return stats.hybrid_agreement(*rows, **how).values()
+    return hybrid_agreement(*rows, **how).values()
 
 
 def test_hybrids_take_one_output_of_each_item():
@@ -141,7 +144,7 @@ def test_better_settings_choose_better_hybrids():
     assert hits[2] == pytest.approx(0.01, abs=0.03)
     few = {"hybrids": 500, "choices": 100, "rivals": 20}
     first, again, other = (
-        stats.hybrid_agreement(ROWS.people, ROWS.scores[:1], ROWS.items, **few, seed=seed)
+        hybrid_agreement(ROWS.people, ROWS.scores[:1], ROWS.items, **few, seed=seed)
         for seed in (0, 0, 1)
     )
     assert first == again != other

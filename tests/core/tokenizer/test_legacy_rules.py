@@ -8,8 +8,8 @@ from sentencepiece import SentencePieceProcessor
 from transformers import AutoTokenizer
 
 from bertscore_core import load_tokenizer
-from bertscore_core.model import resolve_model
-from bertscore_core.tokenizer import prepare_bert
+from bertscore_core.model.resolve import resolve_model
+from bertscore_core.tokenizer.legacy_rules import prepare_bert
 
 ALL_TREATMENTS = ("drop", "punctuation", "ideograph", "accent", "keep")
 STAND_IN = "\U00016800"

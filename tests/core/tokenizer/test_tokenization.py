@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokenizer import tokenization, words
 
 

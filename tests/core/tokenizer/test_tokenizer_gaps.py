@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
-from bertscore_core.model import resolve_model
-from bertscore_core.tokenizer import load_tokenizer
+from bertscore_core.model.resolve import resolve_model
+from bertscore_core.tokenizer.tokenization import load_tokenizer
 from tests.golden import texts
 from tests.support.tiny_models import FAMILIES
 from tests.support.tolerances import PARITY_ATOL

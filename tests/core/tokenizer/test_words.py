@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from bertscore_core import load_tokenizer
-from bertscore_core.model import resolve_model
+from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokenizer import words
 
 FAMILIES = ["bert", "distilbert", "roberta", "xlm_roberta", "albert", "t5", "blenderbot", "bigbird"]

@@ -5,8 +5,11 @@ import shutil
 
 import pytest
 
-from bertscore_beam.baseline import baseline_tables, draw_distributions
-from bertscore_beam.run import DONE, OutputFolder, hold
+from bertscore_beam.baseline import baseline_tables
+from bertscore_beam.baseline.baseline_tables import draw_distributions
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import hold
+from bertscore_beam.run.output import DONE
 from tests.support.crawls import make_crawl, read_tables, run_baseline
 
 _drawn: dict[tuple[bytes, str], bytes] = {}

@@ -2,9 +2,10 @@
 
 import pytest
 
-from bertscore_beam.baseline import BaselineOptions, prepare_baseline, usual_models
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.baseline_plan import prepare_baseline, usual_models
 from bertscore_beam.cli.main import main
-from bertscore_beam.run import Runner
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 from tests.support.wet import CRAWL
 

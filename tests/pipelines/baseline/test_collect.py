@@ -4,7 +4,7 @@ import json
 import shutil
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run import BROKEN, DONE
+from bertscore_beam.run.output import BROKEN, DONE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import NAMES, assert_same, description, run_baseline
 from tests.support.text_files import to_jsonl, write_text

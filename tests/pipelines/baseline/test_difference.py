@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import spearmanr
 
-from bertscore_beam.baseline import Table, compare_tables, open_side, rank_correlation, read_table
+from bertscore_beam.baseline.table_difference import (
+    Table,
+    compare_tables,
+    open_side,
+    rank_correlation,
+    read_table,
+)
 from bertscore_beam.cli.main import perform
 from bertscore_core.baseline import baseline_path, find_baseline
 from bertscore_core.errors import ConfigError

@@ -4,18 +4,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline import (
-    BaselineOptions,
-    SentenceFile,
-    SentenceIndex,
-    Source,
-    extract,
-    lanes_of_files,
-    read_lane,
-    read_rows,
-)
+from bertscore_beam.baseline import extract
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.extract import SentenceIndex, lanes_of_files, read_lane, read_rows
+from bertscore_beam.baseline.sources import SentenceFile, Source
 from bertscore_beam.cli.main import main
-from bertscore_beam.run import DONE
+from bertscore_beam.run.output import DONE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import baseline, crawl_files, make_crawl, read_tables, run_baseline
 from tests.support.web import web_server

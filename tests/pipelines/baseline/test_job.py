@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.baseline import sum_scores
-from bertscore_beam.crawl import HOST_COLUMNS
-from bertscore_beam.run import DONE, TOO_MANY_REJECTS
+from bertscore_beam.baseline.layer_moments import sum_scores
+from bertscore_beam.crawl.sampling import HOST_COLUMNS
+from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from bertscore_core.tokens import Work
 from tests.support.crawls import read_tables, run_baseline

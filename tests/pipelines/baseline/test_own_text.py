@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run import DONE
+from bertscore_beam.run.output import DONE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description
 from tests.support.dumps import read_output

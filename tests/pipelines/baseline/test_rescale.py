@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run import DONE, UNUSABLE
+from bertscore_beam.run.output import DONE, UNUSABLE
 
 
 def test_scores_are_not_rescaled_by_the_table_of_another_model(

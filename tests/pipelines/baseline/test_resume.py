@@ -12,11 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline import BaselineOptions, SourceFiles, begin_baseline, prepare_baseline
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.baseline_plan import prepare_baseline
+from bertscore_beam.baseline.job import begin_baseline
+from bertscore_beam.baseline.sources import SourceFiles
 from bertscore_beam.cli.main import main
-from bertscore_beam.files import TEMPORARY_PREFIX, from_json, to_json
-from bertscore_beam.options import read_options
-from bertscore_beam.run import DONE, UNUSABLE, OutputFolder, RunLock, Runner
+from bertscore_beam.files.checked import from_json, to_json
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import RunLock
+from bertscore_beam.run.output import DONE, UNUSABLE
+from bertscore_beam.run.runner import Runner
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,

@@ -10,13 +10,32 @@ import pytest
 from apache_beam.testing import test_pipeline
 from hypothesis import given
 
-from bertscore_beam import baseline, crawl
+from bertscore_beam.baseline import sample as baseline_sample
+from bertscore_beam.baseline.extract import ReadFile, write_sentences
+from bertscore_beam.baseline.sample import (
+    lanes_of,
+    pair_stage,
+    read_sample,
+    rows_by_value,
+    sample_stage,
+)
+from bertscore_beam.baseline.sources import PairsRecord, pairs_path, pairs_record_path, write_record
+from bertscore_beam.crawl.sampling import (
+    HOST_COLUMNS,
+    cap_hosts,
+    hashes_of,
+    host_hash,
+    is_sampled,
+    lowest,
+    pairing_order,
+)
+from bertscore_beam.crawl.sentences import sentences_table
 from tests.support.hashes import as_hashes, few_hashes, pairs_of
 
 
 @given(few_hashes)
 def test_rows_are_dealt_out_by_their_value(values):
-    result = dict(baseline.rows_by_value(as_hashes(values)))
+    result = dict(rows_by_value(as_hashes(values)))
     assert {value: rows.tolist() for value, rows in result.items()} == {
         value: [row for row, second in enumerate(values) if second == value]
         for value in set(values)
@@ -32,13 +51,11 @@ def written(folder):
         tables = []
         for code in ("de", "en"):
             texts = sorted(generator.sample([f"{code} {n}" for n in range(60)], 25))
-            rows = [(crawl.host_hash(text[-1]) if code == "en" else None, text) for text in texts]
-            tables.append((code, crawl.sentences_table(1, code, rows)))
-        record = baseline.ReadFile(
-            file="f", bytes=1, sha256="", retries=(), rows={"de": 0, "en": 0}
-        )
+            rows = [(host_hash(text[-1]) if code == "en" else None, text) for text in texts]
+            tables.append((code, sentences_table(1, code, rows)))
+        record = ReadFile(file="f", bytes=1, sha256="", retries=(), rows={"de": 0, "en": 0})
         path = f"{number}.pq"
-        baseline.write_sentences(folder.path(path), record, tables)
+        write_sentences(folder.path(path), record, tables)
         files[path] = dict(tables)
     return files
 
@@ -46,43 +63,38 @@ def written(folder):
 @pytest.mark.job
 @pytest.mark.parametrize(("size", "held"), [(1, 30), (3, 1), (64, 1 << 20)])
 def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, written, size, held):
-    monkeypatch.setattr(baseline.sample, "_LANE_FILES", size)
-    monkeypatch.setattr(baseline.sample, "_LANE_HASHES", held)
-    monkeypatch.setattr(baseline.sample, "_LANE_TEXTS", held)
-    monkeypatch.setattr("bertscore_beam.crawl.part_bits", lambda pairs: 2)
-    lanes = [lane for code in ("de", "en") for lane in baseline.lanes_of(code, list(written))]
+    monkeypatch.setattr(baseline_sample, "_LANE_FILES", size)
+    monkeypatch.setattr(baseline_sample, "_LANE_HASHES", held)
+    monkeypatch.setattr(baseline_sample, "_LANE_TEXTS", held)
+    monkeypatch.setattr("bertscore_beam.baseline.sample.part_bits", lambda pairs: 2)
+    lanes = [lane for code in ("de", "en") for lane in lanes_of(code, list(written))]
     assert len(lanes) == 2 * -(-len(written) // size)
     assert [path for _, paths in lanes for path in paths] == [*written, *written]
     whole = {code: pa.concat_tables(f[code] for f in written.values()) for code in ("de", "en")}
     samples = {
-        code: crawl.lowest(
-            [crawl.cap_hosts([crawl.hashes_of(table)], 3)["priority"].to_numpy()], 24
-        )
+        code: lowest([cap_hosts([hashes_of(table)], 3)["priority"].to_numpy()], 24)
         for code, table in whole.items()
     }
     assert len(samples["de"]) == 24
     options = SimpleNamespace(pairs=12, sentences_per_host=3, seed=1)
     job = SimpleNamespace(folder=folder, options=options, plan=SimpleNamespace(runner=None))
     records = [
-        SimpleNamespace(language=code, digest=baseline.sample.sample_digest(sample))
+        SimpleNamespace(language=code, digest=baseline_sample.sample_digest(sample))
         for code, sample in samples.items()
     ]
-    for stage in (baseline.sample_stage(job, lanes), baseline.pair_stage(job, records, lanes)):
+    for stage in (sample_stage(job, lanes), pair_stage(job, records, lanes)):
         with test_pipeline.TestPipeline() as pipeline:
             stage.build(pipeline)
     for code, sample in samples.items():
-        np.testing.assert_array_equal(baseline.read_sample(folder, code), sample)
-        record = baseline.PairsRecord.from_json(folder.read(baseline.pairs_record_path(code)))
-        tables = [
-            pq.read_table(folder.path(baseline.pairs_path(code, part.name)))
-            for part in record.parts
-        ]
+        np.testing.assert_array_equal(read_sample(folder, code), sample)
+        record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
+        tables = [pq.read_table(folder.path(pairs_path(code, part.name))) for part in record.parts]
         pairs = [pair for table in tables for pair in pairs_of(table)]
-        of_hosts = (*crawl.HOST_COLUMNS, "same_host")
+        of_hosts = (*HOST_COLUMNS, "same_host")
         unknown = {table[name].null_count == len(table) for table in tables for name in of_hosts}
         assert unknown == {code != "en"}
         chosen = whole[code].filter(
-            pa.array(crawl.is_sampled(whole[code]["priority"].to_numpy(), sample))
+            pa.array(is_sampled(whole[code]["priority"].to_numpy(), sample))
         )
         assert pairs == paired_by_hand(set(chosen["text"].to_pylist()), code)
 
@@ -90,8 +102,8 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
 def paired_by_hand(texts, language, bits=2):
     """Pair neighbours in each part, then those left over."""
     parts, left = {}, []
-    for text in sorted(texts, key=lambda text: crawl.pairing_order(1, language, text)):
-        parts.setdefault(crawl.pairing_order(1, language, text) >> (64 - bits), []).append(text)
+    for text in sorted(texts, key=lambda text: pairing_order(1, language, text)):
+        parts.setdefault(pairing_order(1, language, text) >> (64 - bits), []).append(text)
     pairs = []
     for _, part in sorted(parts.items()):
         pairs += list(zip(part[0::2], part[1::2], strict=False))
@@ -101,8 +113,8 @@ def paired_by_hand(texts, language, bits=2):
 
 @pytest.mark.parametrize(("digest", "is_kept"), [("of this sample", True), ("of another", False)])
 def test_pairs_are_kept_only_if_they_are_of_the_same_sample(folder, digest, is_kept):
-    assert baseline.sample._find_pairs(folder, SimpleNamespace(language="en")) is None
-    record = baseline.PairsRecord(language="en", sample="of this sample", parts=())
-    baseline.write_record(folder, baseline.pairs_record_path("en"), record)
-    kept = baseline.sample._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
+    assert baseline_sample._find_pairs(folder, SimpleNamespace(language="en")) is None
+    record = PairsRecord(language="en", sample="of this sample", parts=())
+    write_record(folder, pairs_record_path("en"), record)
+    kept = baseline_sample._find_pairs(folder, SimpleNamespace(language="en", digest=digest))
     assert kept == (record if is_kept else None)

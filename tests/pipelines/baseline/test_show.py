@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from bertscore_beam.baseline import LARGE_ERROR, BaselineOptions, Source, warnings_of
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.baseline_tables import LARGE_ERROR, warnings_of
 from bertscore_beam.baseline.collect_sentences import _too_many_failed
-from bertscore_beam.run import JobFailedError
+from bertscore_beam.baseline.sources import Source
+from bertscore_beam.run.output import JobFailedError
 from bertscore_core import InputError
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from bertscore_beam.baseline import extract
 from bertscore_beam.cli.main import main
-from bertscore_beam.crawl import Page
-from bertscore_beam.run import DONE, TOO_MANY_REJECTS, UNUSABLE
+from bertscore_beam.crawl.warc import Page
+from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, UNUSABLE
 from tests.support.crawl_texts import page_text, sentences
 from tests.support.crawls import description, run_given
 from tests.support.text_files import to_jsonl, write_text

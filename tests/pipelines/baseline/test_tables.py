@@ -8,15 +8,15 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from bertscore_beam.baseline import (
+from bertscore_beam.baseline import baseline_tables
+from bertscore_beam.baseline.baseline_tables import (
     CHECKS,
     FEW_PAIRS,
-    baseline_tables,
     check_moments,
     draw_distributions,
 )
-from bertscore_beam.crawl import FILTER_VERSION
-from bertscore_core.stats import Moments
+from bertscore_beam.crawl.sentences import FILTER_VERSION
+from bertscore_core.stats.moments import Moments
 from tests.support.baseline_tables import moments
 from tests.support.crawls import NAMES, description
 from tests.support.wet import CRAWL

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertscore_beam.baseline import compare_sides, open_side
+from bertscore_beam.baseline.table_difference import compare_sides, open_side
 from bertscore_beam.cli.main import perform
 from bertscore_core.errors import ConfigError
 from tests.support.baseline_tables import compared, moments, write_made, write_rows

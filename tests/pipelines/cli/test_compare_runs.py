@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
-from bertscore_beam.run import UNUSABLE, WORSE, Shown
+from bertscore_beam.run.output import UNUSABLE, WORSE, Shown
 from tests.support.made_runs import made_run, many_rows, scored, two_nights
 
 pytestmark = pytest.mark.usefixtures("few_resamples")

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from bertscore_beam import run
 from bertscore_beam.cli import main as cli
+from bertscore_beam.run.job import worker_errors
+from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.output import JobFailedError
 from bertscore_core import (
     ConfigError,
     DeviceMemoryError,
@@ -22,7 +24,7 @@ from bertscore_core import (
     ModelLoadError,
     SignatureError,
 )
-from bertscore_core.model import CACHE_VARIABLE
+from bertscore_core.model.kept_encoders import CACHE_VARIABLE
 from tests.support.dumps import write_dump
 
 COMMAND = Path(sys.executable).with_name("bertscore-beam")
@@ -40,12 +42,12 @@ Traceback (most recent call last):
 LAST = {
     "bertscore_core.errors.ModelLoadError: cut [while running 'Score/Run']": ModelLoadError("cut"),
     "bertscore_core.errors.SignatureError: other": SignatureError("other"),
-    "bertscore_beam.run.lock.FolderLostError: taken": run.FolderLostError("taken"),
-    "bertscore_core.errors.InputError: damaged\n\nlogs": run.JobFailedError("damaged"),
+    "bertscore_beam.run.lock.FolderLostError: taken": FolderLostError("taken"),
+    "bertscore_core.errors.InputError: damaged\n\nlogs": JobFailedError("damaged"),
     "bertscore_core.errors.ConfigError: a\nOSError: b\n\nend [while running 'R']": ConfigError(
         "a\nOSError: b\n\nend"
     ),
-    "OSError: [Errno 28] no room [while running 'Run']": run.JobFailedError(
+    "OSError: [Errno 28] no room [while running 'Run']": JobFailedError(
         "OSError: [Errno 28] no room"
     ),
 }
@@ -55,7 +57,7 @@ LAST = {
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("quoted", [TRACE + "{}", "Pipeline job-1 failed: bundle:" + TRACE + "{}"])
 def test_an_error_that_a_runner_quotes_keeps_its_kind_and_words(last, quoted):
-    with pytest.raises(type(LAST[last])) as caught, run.worker_errors():
+    with pytest.raises(type(LAST[last])) as caught, worker_errors():
         raise RuntimeError(quoted.format(last))
     assert type(caught.value) is type(LAST[last])
     assert str(caught.value) == str(LAST[last])
@@ -72,21 +74,21 @@ def test_an_error_that_a_runner_quotes_keeps_its_kind_and_words(last, quoted):
     ],
 )
 def test_what_nobody_has_foreseen_stays_as_it_is_told(last):
-    with pytest.raises(RuntimeError, match=re.escape(last)) as caught, run.worker_errors():
+    with pytest.raises(RuntimeError, match=re.escape(last)) as caught, worker_errors():
         raise RuntimeError(TRACE + last)
     assert type(caught.value) is RuntimeError
 
 
 @pytest.mark.parametrize("error", [ValueError(f"{TRACE}OSError: a"), RuntimeError("OSError: a")])
 def test_what_no_runner_quotes_keeps_its_class(error):
-    with pytest.raises(type(error)) as caught, run.worker_errors():
+    with pytest.raises(type(error)) as caught, worker_errors():
         raise error
     assert caught.value is error
 
 
 @pytest.mark.parametrize("error", [ConfigError("a"), IdfError("a"), ModelLoadError("a")])
 def test_what_another_try_would_meet_again_cannot_work(error):
-    with pytest.raises(type(error)) as caught, run.worker_errors():
+    with pytest.raises(type(error)) as caught, worker_errors():
         raise error
     assert caught.value is error
 
@@ -94,7 +96,7 @@ def test_what_another_try_would_meet_again_cannot_work(error):
 @pytest.mark.parametrize("error", [InputError("a"), DeviceMemoryError("a"), OSError(28, "no room")])
 def test_what_another_try_may_not_meet_stops_the_job(error):
     words = r"^(a|OSError: \[Errno 28\] no room)$"
-    with pytest.raises(run.JobFailedError, match=words), run.worker_errors():
+    with pytest.raises(JobFailedError, match=words), worker_errors():
         raise error
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.compare import compare
-from bertscore_beam.records import caveat_words_in
+from bertscore_beam.records.groups import caveat_words_in
 from bertscore_beam.score import show_run
 from tests.support.made_runs import SIGNATURE, made_run, scored, two_nights
 
@@ -176,7 +176,7 @@ def test_a_ranking_says_its_languages_and_its_caveats(uneven, ran, tmp_path):
 
 
 def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):
-    monkeypatch.setattr("bertscore_beam.dump.MOST_GROUPS", 5)
+    monkeypatch.setattr("bertscore_beam.records.groups.MOST_GROUPS", 5)
     monkeypatch.setattr(compare, "MOST_GROUPS", 5)
     out, _ = ran(("groups", nights[0], "--by", "system", "--json"))
     found = json.loads(out)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.options.score_options import ScoreOptions
 from tests.support.dumps import pair_rows, read_output
 from tests.support.text_files import write_text
 from tests.support.waiting import wait_until
@@ -122,7 +122,7 @@ def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
     def fails(*_, **__):
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr("bertscore_beam.run.run_job", fails)
+    monkeypatch.setattr("bertscore_beam.run.job.run_job", fails)
     error = score("-c", "a.txt", "-r", "r2.txt", status=cli.BROKEN).err
     assert "the job stopped: no memory\nWithout --output nothing is kept." in error
     assert list(temporary.iterdir()) == []

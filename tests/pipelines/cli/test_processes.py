@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import write_atomically
-from bertscore_beam.run import LOCK_FILE, Holder
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.lock import LOCK_FILE, Holder
 from tests.support.dumps import write_dump
 from tests.support.jobs import score_arguments as arguments
 from tests.support.made_runs import made_run, scored

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import hold
+from bertscore_beam.run.lock import hold
 from tests.support.dumps import write_dump
 from tests.support.jobs import score_arguments as arguments
 

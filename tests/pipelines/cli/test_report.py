@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import WORSE, FolderLostError
+from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.output import WORSE
 from bertscore_core import DeviceLostError, InputError
 from tests.support.made_runs import SIGNATURE, made_run, scored
 

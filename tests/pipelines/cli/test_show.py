@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bertscore_beam.cli.show import Manner, printing, report, say, show
-from bertscore_beam.run import Outcome, Shown
+from bertscore_beam.run.output import Outcome, Shown
 
 HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
 CELLS = ["data/[red]/x", "[/]", "[bold]", "a\\[b]", ":x:.parquet", "[link=file:///a]b[/link]"]

@@ -8,14 +8,19 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from bertscore_beam import compare
 from bertscore_beam.compare import keyed_rows, paired_sides
+from bertscore_beam.compare.compare import compare_runs
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.comparison_tables import failures_of, tables_of
+from bertscore_beam.compare.results import SettingsDifference
 from bertscore_beam.dump import census, columns
-from bertscore_beam.metrics import score_rows
-from bertscore_beam.pages import ReportOptions, collect
-from bertscore_beam.records import group_rows, statistics_of
+from bertscore_beam.metrics.table import score_rows
+from bertscore_beam.pages.report_options import ReportOptions
+from bertscore_beam.pages.report_rows import collect
+from bertscore_beam.records.groups import group_rows, statistics_of
 from bertscore_core.errors import BertScoreError, ConfigError, InputError
-from bertscore_core.stats import Caveat, CaveatKind, holm
+from bertscore_core.stats.caveats import Caveat, CaveatKind
+from bertscore_core.stats.paired import holm
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored, with_column
 
 ROWS = 240
@@ -42,8 +47,8 @@ def with_f1(rows, values):
 
 
 def compared(run, against, **options):
-    chosen = compare.CompareOptions(run=str(run), against=(str(against),), **options)
-    return compare.compare_runs(chosen)
+    chosen = CompareOptions(run=str(run), against=(str(against),), **options)
+    return compare_runs(chosen)
 
 
 def sole(run, against, **options):
@@ -150,7 +155,7 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     # `explain` explains BERTScore alone.
     assert [one.explain is None for one in (votes, *result.comparisons)] == [True, *[False] * 3]
     assert votes.moved[-1].change < 0
-    (words, *_) = compare.failures_of(result)
+    (words, *_) = failures_of(result)
     assert "precision of the run did not pass the gate: it is lower by more than 0.005" in words
 
 
@@ -168,7 +173,7 @@ def test_groups_without_a_move_are_unchanged_unless_they_differ_or_have_lost_a_r
     (found,) = result.comparisons
     assert [one.is_unchanged for one in found.groups] == [True, False, False, True]
     assert [one.group[0][-1] for one in found.by_change] == ["2", "3", "0", "1"]
-    (scores,) = [shown for shown in compare.tables_of(result) if shown.title == "Scores"]
+    (scores,) = [shown for shown in tables_of(result) if shown.title == "Scores"]
     lost = scores.columns.index("lost")
     shown = "all 1, system-2 0, system-1 1, 2 groups unchanged "
     assert ", ".join(f"{row[0]} {row[lost]}" for row in scores.rows) == shown
@@ -333,8 +338,8 @@ def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tm
     low = replace(SIGNATURE, dtype="bfloat16")
     coarse = made_run(tmp_path / "coarse", {"a": rows}, signature=low)
     now = made_run(tmp_path / "now", {"a": with_f1(rows, moved)})
-    options = compare.CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
-    first, second = together = compare.compare_runs(options).comparisons
+    options = CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
+    first, second = together = compare_runs(options).comparisons
     assert together == (sole(now, exact), sole(now, coarse, force=True))
     assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
     assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
@@ -416,7 +421,7 @@ def test_bad_options_and_keys_that_repeat_are_refused(two, options, words):
     now, before, _, _ = two
     given = {"run": str(now), "against": (str(before),), **options}
     with pytest.raises(BertScoreError, match=words):
-        compare.compare_runs(compare.CompareOptions(**given))
+        compare_runs(CompareOptions(**given))
 
 
 def test_too_many_groups_are_refused_by_name(two, monkeypatch):
@@ -449,8 +454,8 @@ def test_the_corpora_of_groups_cost_as_much_as_their_rows():
     groups, pieces = 500, 3
     rows = np.zeros(2 * groups, keyed_rows.entry_of("bleu")).view(Counted)
     rows["group"], rows["counts"] = np.arange(2 * groups) % groups, 4
-    options = compare.CompareOptions(run="run", against=("against",), measure=("bleu",))
-    settings = compare.SettingsDifference(noise=0.0)
+    options = CompareOptions(run="run", against=("against",), measure=("bleu",))
+    settings = SettingsDifference(noise=0.0)
     sums = paired_sides.PairedGroups(
         options, (0, 1), "ab", settings, groups, "bleu", has_repeats=True
     )
@@ -523,7 +528,7 @@ def test_minus_infinity_counts_as_any_other_f1_without_bound(tmp_path):
     assert infinite.moved[1:] == far.moved[1:]
     systems = {"systems": ("a", "b"), "system_column": "system", "key": ("segment",)}
     ranked, as_far = (
-        compare.compare_runs(compare.CompareOptions(run=str(runs[name]), **systems)).rankings
+        compare_runs(CompareOptions(run=str(runs[name]), **systems)).rankings
         for name in ("infinite", "far")
     )
     assert ranked == as_far

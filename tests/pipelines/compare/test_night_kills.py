@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import WORSE
+from bertscore_beam.run.output import WORSE
 from tests.support.made_runs import made_run, scored
 
 pytestmark = [

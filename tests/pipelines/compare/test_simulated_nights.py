@@ -6,21 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bertscore_beam import compare
-from bertscore_core.stats import (
-    FEW_CLUSTERS,
-    POWER,
-    CaveatKind,
-    PairedSums,
-    UnknownTokens,
-    caveats_of_difference,
-    compare_paired,
-    paired_result,
-)
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.gate import judge
+from bertscore_beam.compare.results import WHOLE, GroupComparison, PairCounts
+from bertscore_core.stats.caveats import FEW_CLUSTERS, CaveatKind, caveats_of_difference
+from bertscore_core.stats.paired import POWER, PairedSums, compare_paired, paired_result
+from bertscore_core.stats.score_statistics import UnknownTokens
 from tests.support import nights, seasons
 
 NIGHTS = 2000
-NO_ROWS = compare.PairCounts(**dict.fromkeys(compare.PairCounts.__dataclass_fields__, 0))
+NO_ROWS = PairCounts(**dict.fromkeys(PairCounts.__dataclass_fields__, 0))
 CLUSTERS = {
     "rows": None,
     "40 clusters": nights.equal_clusters(40),
@@ -107,7 +102,7 @@ def compared(result):
     """Return a result as the comparison of a group of which no row has lost its score."""
     counts = replace(NO_ROWS, pairs=result.pairs)
     values = dict.fromkeys(("mean", "against_mean", "p_adjusted"))
-    return compare.GroupComparison(group=compare.WHOLE, counts=counts, result=result, **values)
+    return GroupComparison(group=WHOLE, counts=counts, result=result, **values)
 
 
 def caveats_of(result):
@@ -120,10 +115,10 @@ def gated(results, *, drop=0.004, groups=False):
     whole, *others = map(compared, results)
     names = [replace(one, group=(str(at),)) for at, one in enumerate(others)]
     sides = [(whole, tuple(names))] if groups else [(compared(one), ()) for one in results]
-    options = compare.CompareOptions(run="run", against=("against",), fail_if_drop=drop)
+    options = CompareOptions(run="run", against=("against",), fail_if_drop=drop)
     failed = []
     for first, rest in sides:
-        (judged,) = compare.judge([seasons.comparison(first, rest, options)], options)
+        (judged,) = judge([seasons.comparison(first, rest, options)], options)
         failed += [bool(one.gate.failures) for one in (judged.whole, *judged.groups)]
     return failed
 
@@ -176,14 +171,14 @@ def test_a_season_finds_a_gate_that_fails_too_often():
 def judged(*results, counts=None, **options):
     """Return a whole, and its groups, with their gates."""
     given = {"run": "run", "against": ("against",), "fail_if_drop": 0.005, **options}
-    chosen = compare.CompareOptions(**given)
+    chosen = CompareOptions(**given)
     whole, *groups = (
         replace(compared(one), group=(str(at),) if at else (), counts=own)
         for at, (one, own) in enumerate(
             zip(results, counts or [replace(NO_ROWS, pairs=x.pairs) for x in results], strict=True)
         )
     )
-    (one,) = compare.judge([seasons.comparison(whole, tuple(groups), chosen)], chosen)
+    (one,) = judge([seasons.comparison(whole, tuple(groups), chosen)], chosen)
     return one
 
 
@@ -235,7 +230,7 @@ def test_a_whole_that_cannot_be_judged_fails_and_one_that_has_not_moved_passes()
 def test_lost_rows_fail_if_their_share_is_more_than_chance(pairs, missing, limit, together, fails):
     counts = replace(NO_ROWS, pairs=pairs, lost=missing)
     d = np.random.default_rng(4).normal(0, 0.001, pairs)
-    chosen = compare.CompareOptions(
+    chosen = CompareOptions(
         run="run", against=("against",), fail_if_drop=0.5, max_missing_fraction=limit, by=("x",)
     )
     group = replace(
@@ -245,5 +240,5 @@ def test_lost_rows_fail_if_their_share_is_more_than_chance(pairs, missing, limit
         lost_together=float(together),
     )
     whole = compared(compare_paired(np.zeros(5000), resamples=0))
-    (one,) = compare.judge([seasons.comparison(whole, (group,), chosen)], chosen)
+    (one,) = judge([seasons.comparison(whole, (group,), chosen)], chosen)
     assert bool(one.groups[0].gate.failures) == fails

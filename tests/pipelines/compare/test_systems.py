@@ -4,10 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam import compare, dump
-from bertscore_beam.compare import paired_sides
+from bertscore_beam.compare import keyed_rows, paired_sides
+from bertscore_beam.compare.compare import compare_runs
+from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.compare.comparison_tables import warnings_in
+from bertscore_beam.compare.paired_sides import rank
+from bertscore_beam.compare.results import WHOLE, GroupComparison
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats import PairedResult
+from bertscore_core.stats.paired import PairedResult
 from tests.support.made_runs import made_run, scored
 
 SEGMENTS = 300
@@ -41,7 +45,7 @@ def run(tmp_path_factory):
 
 def compared(run, systems, **options):
     chosen = {"key": ("segment",), **options}
-    return compare.compare_runs(compare.CompareOptions(run=str(run), systems=systems, **chosen))
+    return compare_runs(CompareOptions(run=str(run), systems=systems, **chosen))
 
 
 def test_two_systems_are_compared_on_the_segments_that_both_have(run):
@@ -61,7 +65,7 @@ def test_all_systems_are_ranked_in_clusters(run):
     result = compared(run, (), by=("pair",))
     assert len(result.comparisons) == 6
     whole, *groups = result.rankings
-    assert [one.group for one in (whole, *groups)] == [compare.WHOLE, ("de-en",), ("zh-en",)]
+    assert [one.group for one in (whole, *groups)] == [WHOLE, ("de-en",), ("zh-en",)]
     # Rows that all have scored: neither the 20 that one lacks nor the one without a score.
     assert whole.rows == SEGMENTS - 20
     assert {one.system for one in whole.systems[:2]} == {"good", "same"}
@@ -92,7 +96,7 @@ def test_very_different_systems_are_in_different_clusters_at_any_confidence(
     (ranking,) = result.rankings
     assert ranking.test == test
     assert [one.cluster for one in ranking.systems] == [1, 2, 3, 4]
-    said = " ".join(compare.warnings_in(result))
+    said = " ".join(warnings_in(result))
     assert ("The p values of all rows are those of the t test" in said) == (test == "t test")
 
 
@@ -111,7 +115,7 @@ def test_too_many_systems_are_refused(run, monkeypatch):
     monkeypatch.setattr(paired_sides, "MOST_SYSTEMS", 3)
     with pytest.raises(ConfigError, match=r"got 'good', .*'worst'; expected from 2 to 3 of those"):
         compared(run, ())
-    monkeypatch.setattr(dump, "MOST_GROUPS", 3)
+    monkeypatch.setattr(keyed_rows, "MOST_GROUPS", 3)
     with pytest.raises(ConfigError, match=r"got more than 3; expected names .* with --system\."):
         compared(run, ())
 
@@ -141,14 +145,14 @@ def test_clusters_need_every_system_above_to_be_better_than_every_one_below():
         result = PairedResult(
             pairs=9, confidence=0.95, difference=difference, randomization_p=p_value
         )
-        return compare.GroupComparison(group=compare.WHOLE, result=result, **values)
+        return GroupComparison(group=WHOLE, result=result, **values)
 
     means = (9, np.array([0.9, 0.8, 0.7]))
     compared = {(0, 1): pair(0.1, 0.5), (0, 2): pair(0.2, 0.001), (1, 2): pair(0.1, 0.3)}
-    found = compare.rank(compare.WHOLE, "ABC", means, compared, 0.95)
+    found = rank(WHOLE, "ABC", means, compared, 0.95)
     assert [one.cluster for one in found.systems] == [1, 1, 1]
     assert [(one.first, one.last) for one in found.systems] == [(1, 2), (1, 3), (2, 3)]
-    found = compare.rank(compare.WHOLE, "ABC", means, {**compared, (1, 2): pair(0.1, 0.02)}, 0.95)
+    found = rank(WHOLE, "ABC", means, {**compared, (1, 2): pair(0.1, 0.02)}, 0.95)
     assert [one.cluster for one in found.systems] == [1, 1, 2]
     # .03 would do alone, and does not among three tests.
     assert [one.p_adjusted for one in found.pairs] == pytest.approx([0.5, 0.003, 0.04])

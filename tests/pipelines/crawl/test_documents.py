@@ -8,7 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.crawl import CrawlFileError, Page, check_given, crawl_files, read_documents
+from bertscore_beam.crawl import crawl_files
+from bertscore_beam.crawl.crawl_files import check_given, read_documents
+from bertscore_beam.crawl.fetch import CrawlFileError
+from bertscore_beam.crawl.warc import Page
 from bertscore_core import InputError
 from tests.support.text_files import to_jsonl, write_text
 

@@ -18,7 +18,7 @@ from unittest import mock
 import fsspec
 import pytest
 
-from bertscore_beam.crawl import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
+from bertscore_beam.crawl.fetch import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
 from tests.support.faults import FaultRule, Faults
 from tests.support.s3 import s3_bucket

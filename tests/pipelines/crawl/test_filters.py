@@ -2,23 +2,24 @@
 
 import pytest
 
-from bertscore_beam import crawl
+from bertscore_beam.crawl.filters import PAGE_WORDS, WordLimits, count_words, has_form, is_prose
+from bertscore_beam.crawl.sentences import is_kept, normalize
 from tests.support.crawl_texts import written
 
-FEW = crawl.WordLimits(least=2, most=3)
+FEW = WordLimits(least=2, most=3)
 
 
-def fits(sentence, language, limits=crawl.PAGE_WORDS):
+def fits(sentence, language, limits=PAGE_WORDS):
     """Tell whether a sentence is fit, by the filters that a page goes through."""
-    return crawl.has_form(sentence, language, limits) and crawl.is_prose(sentence, language)
+    return has_form(sentence, language, limits) and is_prose(sentence, language)
 
 
 @pytest.mark.parametrize(("language", "reason", "text"), written("sentences.tsv"))
 def test_sentence_is_kept_or_dropped(language, reason, text):
     if reason == "other_script":  # which the detector tells
-        assert not crawl.is_kept(crawl.normalize(text), language)
+        assert not is_kept(normalize(text), language)
     else:
-        assert fits(crawl.normalize(text), language) == (reason == "kept")
+        assert fits(normalize(text), language) == (reason == "kept")
 
 
 @pytest.mark.parametrize(
@@ -26,14 +27,14 @@ def test_sentence_is_kept_or_dropped(language, reason, text):
     [
         (
             "en",
-            crawl.PAGE_WORDS,
+            PAGE_WORDS,
             ["Many " + "word " * 29 + "more.", "Nobody knows the " + "x" * 39 + "."],
             ["Many " + "word " * 30 + "more.", "Nobody knows the " + "x" * 40 + "."],
         ),
-        ("en", crawl.PAGE_WORDS, [], ["", "The caf\ufffd is open at noon."]),
-        ("en", crawl.WordLimits(), [], [""]),
-        ("zh", crawl.PAGE_WORDS, ["渡轮每天中午出发了。", "渡" * 92 + "。"], ["渡" * 93 + "。"]),
-        ("th", crawl.PAGE_WORDS, [], ["ก" * 94]),
+        ("en", PAGE_WORDS, [], ["", "The caf\ufffd is open at noon."]),
+        ("en", WordLimits(), [], [""]),
+        ("zh", PAGE_WORDS, ["渡轮每天中午出发了。", "渡" * 92 + "。"], ["渡" * 93 + "。"]),
+        ("th", PAGE_WORDS, [], ["ก" * 94]),
         ("en", FEW, ["Nobody knows."], ["Nobody.", "Nobody here knows why."]),
         ("zh", FEW, ["没人知道。", "没人知道这件事情。"], ["没人知道这件事情的。"]),
     ],
@@ -54,4 +55,4 @@ def test_bounds_are_inclusive_in_every_language(language, limits, kept, dropped)
     ],
 )
 def test_words_are_counted_by_blanks_or_by_characters(language, texts, words):
-    assert [crawl.count_words(text, language) for text in texts] == words
+    assert [count_words(text, language) for text in texts] == words

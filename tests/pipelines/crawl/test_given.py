@@ -8,13 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.crawl import MAX_LINE, CrawlFileError, WordLimits, crawl_files, read_sentences
+from bertscore_beam.crawl import crawl_files
+from bertscore_beam.crawl.crawl_files import MAX_LINE, read_sentences
+from bertscore_beam.crawl.fetch import CrawlFileError
+from bertscore_beam.crawl.filters import WordLimits
 from tests.support.text_files import write_text
 
 NO_LIMITS = WordLimits()
 COMMAND = """
 import sys
-from bertscore_beam.crawl import WordLimits, read_sentences
+from bertscore_beam.crawl.filters import WordLimits
+from bertscore_beam.crawl.crawl_files import read_sentences
 blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0, WordLimits())
 print([text for block in blocks for text in block['text'].to_pylist()])
 """

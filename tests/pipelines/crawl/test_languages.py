@@ -6,7 +6,16 @@ import sys
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam import crawl
+from bertscore_beam.crawl import languages
+from bertscore_beam.crawl.languages import (
+    check_installed,
+    check_language,
+    check_tag,
+    detect_language,
+    header_language,
+    known_languages,
+)
+from bertscore_beam.crawl.sentences import normalize
 from bertscore_core.errors import ConfigError
 from tests.support.crawl_texts import written
 
@@ -20,7 +29,7 @@ from tests.support.crawl_texts import written
     }.items(),
 )
 def test_every_code_of_a_language_means_the_same(code, given_codes):
-    assert {crawl.check_language(given_code) for given_code in given_codes} == {code}
+    assert {check_language(given_code) for given_code in given_codes} == {code}
 
 
 @pytest.mark.parametrize(
@@ -37,13 +46,13 @@ def test_every_code_of_a_language_means_the_same(code, given_codes):
 def test_code_that_cannot_be_detected_is_refused_with_a_hint(words, codes):
     for code in codes:
         with pytest.raises(ConfigError, match=words):
-            crawl.check_language(code)
+            check_language(code)
 
 
 def test_every_known_language_is_its_own_code():
-    codes = crawl.known_languages()
+    codes = known_languages()
     assert len(codes) == 158
-    assert [crawl.check_language(code) for code in codes] == list(codes)
+    assert [check_language(code) for code in codes] == list(codes)
     assert codes["zh"] == "chinese"
     assert all(code.isascii() and code.isalpha() and len(code) in (2, 3) for code in codes)
 
@@ -57,22 +66,20 @@ def test_every_known_language_is_its_own_code():
     }.items(),
 )
 def test_header_codes_become_the_users_codes(code, headers):
-    assert {crawl.header_language(header) for header in headers.split()} == {code}
-    assert crawl.header_language("") is None
+    assert {header_language(header) for header in headers.split()} == {code}
+    assert header_language("") is None
 
 
 def test_missing_packages_are_named_with_the_cure(monkeypatch):
-    crawl.check_installed()
-    gone, find = {"pycld2", "regex", "langcodes"}, crawl.languages.find_spec
-    monkeypatch.setattr(
-        crawl.languages, "find_spec", lambda name: None if name in gone else find(name)
-    )
+    check_installed()
+    gone, find = {"pycld2", "regex", "langcodes"}, languages.find_spec
+    monkeypatch.setattr(languages, "find_spec", lambda name: None if name in gone else find(name))
     with pytest.raises(ConfigError, match=r"no langcodes, pycld2, regex; .*give them with --sent"):
-        crawl.check_installed()
+        check_installed()
     with pytest.raises(ConfigError, match=r"no langcodes; .* pip install langcodes, or"):
-        crawl.check_installed(pages=False)
+        check_installed(pages=False)
     gone.remove("langcodes")
-    crawl.check_installed(pages=False)
+    check_installed(pages=False)
 
 
 @pytest.mark.process
@@ -89,14 +96,14 @@ def test_modules_of_the_crawl_load_without_the_extra_packages():
 
 
 def test_given_sentences_may_be_in_a_language_that_is_not_detected():
-    assert [crawl.check_tag(code) for code in ("en", "bar", "zh_TW")] == ["en", "bar", "zh-tw"]
+    assert [check_tag(code) for code in ("en", "bar", "zh_TW")] == ["en", "bar", "zh-tw"]
     with pytest.raises(ConfigError, match="unknown language 'german'"):
-        crawl.check_tag("german")
+        check_tag("german")
 
 
 @pytest.mark.parametrize(("code", "pieces", "text"), written("texts.tsv"))
 def test_detector_codes_become_the_users_codes(code, pieces, text):
-    assert crawl.detect_language(text) == code
+    assert detect_language(text) == code
 
 
 LATIN = "Ovde možete da vidite gde se nalazi naša prodavnica u Nišu."
@@ -105,18 +112,14 @@ NO_TEXTS = ("", " ", "12345", "?!?!", "\0", "\ud800", "q", "ᚠᚢᚦᚨᚱᚲ �
 
 @pytest.mark.parametrize("text", [LATIN, LATIN.replace("a u", "\u0430 u"), *NO_TEXTS])
 def test_serbian_in_latin_letters_but_for_one_or_all_and_what_is_no_text_have_no_language(text):
-    assert crawl.detect_language(text) is None
+    assert detect_language(text) is None
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=[])))
 def test_detection_never_raises_and_gives_known_codes(text):
-    for shown in (text, crawl.normalize(text)):
-        code = crawl.detect_language(shown)
-        assert (
-            code is None
-            or code in crawl.known_languages()
-            or code in crawl.languages.NOT_TOLD_APART
-        )
+    for shown in (text, normalize(text)):
+        code = detect_language(shown)
+        assert code is None or code in known_languages() or code in languages.NOT_TOLD_APART
 
 
 @pytest.mark.parametrize(
@@ -124,5 +127,5 @@ def test_detection_never_raises_and_gives_known_codes(text):
 )
 def test_characters_that_the_detector_refuses_are_gone_from_a_normalized_text(character):
     text = f"The ferry{character} leaves the island{character} at noon."
-    assert crawl.detect_language(text) is None
-    assert crawl.detect_language(crawl.normalize(text)) == "en"
+    assert detect_language(text) is None
+    assert detect_language(normalize(text)) == "en"

@@ -4,13 +4,15 @@ import fsspec
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam import crawl
+from bertscore_beam.crawl import crawl_files
+from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
+from bertscore_beam.crawl.fetch import CrawlFileError, FetchPolicy
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.s3 import s3_bucket
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes, member, wet_name, write_crawl
 
-QUICK = crawl.FetchPolicy(attempts=2, timeout=2, pause=0.01)
+QUICK = FetchPolicy(attempts=2, timeout=2, pause=0.01)
 LIST = f"/crawl-data/{CRAWL}/wet.paths.gz"
 NAMES = [wet_name(number) for number in range(6)]
 NO_NAMES = ("/a", "crawl-data/../../a", "https://a.example/crawl-data/x", "crawl-data/a.gz?b=c")
@@ -19,8 +21,8 @@ NO_NAMES = ("/a", "crawl-data/../../a", "https://a.example/crawl-data/x", "crawl
 @pytest.mark.process
 def test_a_crawl_is_listed_over_http_sorted_and_without_repetition():
     with web_server({LIST: listing_bytes([*reversed(NAMES), NAMES[2]])}) as web:
-        got = crawl.list_crawl(CRAWL, QUICK, web.url)
-        assert crawl.list_crawl(CRAWL, QUICK, web.url + "/") == got
+        got = list_crawl(CRAWL, QUICK, web.url)
+        assert list_crawl(CRAWL, QUICK, web.url + "/") == got
     assert list(got.items()) == [(name, f"{web.url}/{name}") for name in NAMES]
 
 
@@ -31,10 +33,10 @@ def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path):
         store = fsspec.filesystem("s3")
         store.put(f"{tmp_path}/copy/", f"{bucket}/deep/", recursive=True)
         roots = [web.url, f"{bucket}/deep/", str(tmp_path / "copy")]
-        got = [crawl.list_crawl(CRAWL, QUICK, root) for root in roots]
+        got = [list_crawl(CRAWL, QUICK, root) for root in roots]
         globs = [f"{bucket}/deep/**/*.wet.gz", str(tmp_path / "copy")]
-        got += [crawl.list_files_of([glob]) for glob in globs]
-        got.append(crawl.list_files_of([f"{web.url}/{name}?token=abc" for name in NAMES]))
+        got += [list_files_of([glob]) for glob in globs]
+        got.append(list_files_of([f"{web.url}/{name}?token=abc" for name in NAMES]))
         for item in got[:5]:
             assert all(fsspec.open(path).fs.exists(path) for path in item.values())
     assert {tuple(item) for item in got} == {tuple(NAMES)}
@@ -53,16 +55,16 @@ OTHER_IDS = ("", "CC-MAIN-2026", "cc-main-2026-30", "CC-MAIN-2026-30/", "CC-MAIN
 )
 def test_an_id_of_another_form_or_of_garbled_texts_is_refused(name, words):
     with pytest.raises(ConfigError, match=words):
-        crawl.list_crawl(name, QUICK, "unused")
+        list_crawl(name, QUICK, "unused")
 
 
 @pytest.mark.process
 def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     with web_server({}) as web, pytest.raises(ConfigError, match="no such crawl") as caught:
-        crawl.list_crawl(CRAWL, QUICK, web.url.replace("//", "//me:hunter2@"))
+        list_crawl(CRAWL, QUICK, web.url.replace("//", "//me:hunter2@"))
     assert "hunter2" not in str(caught.value)
     with pytest.raises(ConfigError, match="no such crawl"):
-        crawl.list_crawl(CRAWL, QUICK, str(tmp_path))
+        list_crawl(CRAWL, QUICK, str(tmp_path))
 
 
 @pytest.mark.process
@@ -78,9 +80,9 @@ def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path):
     ],
 )
 def test_a_list_that_is_none_is_an_error(monkeypatch, content, said):
-    monkeypatch.setattr(crawl.crawl_files, "MAX_LISTING_BYTES", 1000)
-    with web_server({LIST: content}) as web, pytest.raises(crawl.CrawlFileError, match=said):
-        crawl.list_crawl(CRAWL, QUICK, web.url)
+    monkeypatch.setattr(crawl_files, "MAX_LISTING_BYTES", 1000)
+    with web_server({LIST: content}) as web, pytest.raises(CrawlFileError, match=said):
+        list_crawl(CRAWL, QUICK, web.url)
 
 
 OF_TEXT = (".txt", ".txt.gz", ".parquet")
@@ -105,16 +107,16 @@ def test_files_are_found_by_paths_globs_and_folders(tmp_path, patterns, how, nam
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
-    got = crawl.list_files_of([f"{tmp_path}/{pattern}" for pattern in patterns.split()], **how)
+    got = list_files_of([f"{tmp_path}/{pattern}" for pattern in patterns.split()], **how)
     assert list(got) == names
     assert all(path.endswith(f"/{name}") for name, path in got.items())
 
 
 def test_an_address_is_named_without_its_query_and_never_leads_out_of_a_folder():
     address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
-    (name,) = crawl.list_files_of([address])
+    (name,) = list_files_of([address])
     assert ".." not in name.split("/")
-    web = crawl.list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
+    web = list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
     assert list(web) == ["1.gz", "2.gz"]
     assert web["1.gz"].endswith("?token=s3cret")
 
@@ -131,22 +133,22 @@ def test_an_address_is_named_without_its_query_and_never_leads_out_of_a_folder()
 def test_a_pattern_that_finds_nothing_is_an_error(tmp_path, patterns, said):
     (tmp_path / "here.wet.gz.part").write_bytes(b"x")
     with pytest.raises(InputError, match=said):
-        crawl.list_files_of([pattern.format(tmp_path) for pattern in patterns])
+        list_files_of([pattern.format(tmp_path) for pattern in patterns])
 
 
 @given(st.lists(st.text(), unique=True), st.integers(), st.randoms())
 def test_the_order_depends_on_seed_and_names_only(names, seed, random):
-    order = crawl.seeded_order(names, seed)
+    order = seeded_order(names, seed)
     shuffled = random.sample(names, len(names))
     assert sorted(order) == sorted(names)
-    assert crawl.seeded_order(shuffled, seed) == order
+    assert seeded_order(shuffled, seed) == order
     # Without some of the names the others keep their order: a sample grows, it does not change.
-    assert crawl.seeded_order(shuffled[1:], seed) == [n for n in order if n not in shuffled[:1]]
+    assert seeded_order(shuffled[1:], seed) == [n for n in order if n not in shuffled[:1]]
 
 
 def test_the_first_names_are_a_fair_sample():
     names = [wet_name(number) for number in range(20)]
-    first = Counter(name for seed in range(2000) for name in crawl.seeded_order(names, seed)[:5])
+    first = Counter(name for seed in range(2000) for name in seeded_order(names, seed)[:5])
     # 500 are expected of each, with a standard deviation of 19.
     assert len(first) == 20
     assert all(400 < count < 600 for count in first.values()), first

@@ -5,7 +5,16 @@ import pytest
 import sentencex
 from hypothesis import given, strategies as st
 
-from bertscore_beam import crawl
+from bertscore_beam.crawl.filters import has_form
+from bertscore_beam.crawl.sentences import (
+    MAX_LINE_CHARACTERS,
+    MAX_LINE_MARKS,
+    is_kept,
+    normalize,
+    page_language,
+    page_sentences,
+    split_sentences,
+)
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences, written
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]))
@@ -13,16 +22,16 @@ LANGUAGES = ("en", "zh", "th", "km", "hi", "xx")
 
 
 def split(text: str, language: str) -> list[str]:
-    return [crawl.normalize(piece) for piece in crawl.split_sentences(text, language)]
+    return [normalize(piece) for piece in split_sentences(text, language)]
 
 
 def test_language_of_a_page_is_that_of_its_header_or_its_start():
     german = "Das Schiff legt mittags ab, sagte sie.\n" * 60
-    assert crawl.page_language(german, ("eng", "deu")) == "en"
-    assert crawl.page_language(german, ("yue", "eng")) is None
-    assert crawl.page_language(german + "The ferry leaves at noon.\n" * 1_000, ()) == "de"
-    assert crawl.page_language("\0" + german, ()) == "de"
-    assert crawl.page_language("1 2 3", ()) is None
+    assert page_language(german, ("eng", "deu")) == "en"
+    assert page_language(german, ("yue", "eng")) is None
+    assert page_language(german + "The ferry leaves at noon.\n" * 1_000, ()) == "de"
+    assert page_language("\0" + german, ()) == "de"
+    assert page_language("1 2 3", ()) is None
 
 
 def test_line_is_a_paragraph():
@@ -33,19 +42,17 @@ def test_line_is_a_paragraph():
 @pytest.mark.parametrize(("language", "pieces", "text"), written("texts.tsv"))
 def test_lines_are_split_where_sentences_end(language, pieces, text):
     assert len(split(text, language)) == int(pieces)
-    assert crawl.normalize("".join(split(text, language)).replace(" ", "")) == text.replace(" ", "")
+    assert normalize("".join(split(text, language)).replace(" ", "")) == text.replace(" ", "")
 
 
 def test_lines_that_are_too_long_or_short_or_full_of_marks_are_left_out():
-    text = f"Home\nAbout us\n{'x. ' * crawl.MAX_LINE_CHARACTERS}\n\nThe ferry leaves at noon.\n"
+    text = f"Home\nAbout us\n{'x. ' * MAX_LINE_CHARACTERS}\n\nThe ferry leaves at noon.\n"
     assert split(text, "en") == ["The ferry leaves at noon."]
-    longest = ("The ferry leaves at noon. " * 400)[: crawl.MAX_LINE_CHARACTERS]
+    longest = ("The ferry leaves at noon. " * 400)[:MAX_LINE_CHARACTERS]
     assert len(split(longest, "en")) > 100
     assert split(longest + "x", "en") == []
     prose = "The ferry leaves the island at noon. "
-    most = (
-        prose + "“(«" * (crawl.MAX_LINE_MARKS // 3) + "!"
-    )  # the full stop of the prose counts too
+    most = prose + "“(«" * (MAX_LINE_MARKS // 3) + "!"  # the full stop of the prose counts too
     assert len(split(most, "en")) > 0
     assert split(most + "!", "en") == []
     # Vowel signs and the like are no marks of punctuation.
@@ -55,7 +62,7 @@ def test_lines_that_are_too_long_or_short_or_full_of_marks_are_left_out():
 def test_menu_of_a_language_without_marks_is_left_out():
     menu = "เกี่ยวกับเราวันนี้\nติดต่อเราได้ที่นี่\n"
     prose = "เรือข้ามฟากออกเดินทางตอนเที่ยงวัน ไม่มีใครรู้ว่าทำไมเรือถึงสาย"
-    assert list(crawl.page_sentences(menu + prose, "th")) == prose.split()
+    assert list(page_sentences(menu + prose, "th")) == prose.split()
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u3000"])
@@ -72,8 +79,8 @@ def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(langu
     wide, plain = text.replace("_", space), text.replace("_", " ")
     with pytest.raises(BaseException, match="is not a char boundary"):
         sentencex.segment(language, wide)
-    assert list(crawl.split_sentences(wide, language)) == sentencex.segment(language, plain)
-    assert "".join(crawl.split_sentences(wide, language)) == plain
+    assert list(split_sentences(wide, language)) == sentencex.segment(language, plain)
+    assert "".join(split_sentences(wide, language)) == plain
 
 
 def test_line_at_which_the_splitter_panics_is_left_out(monkeypatch):
@@ -86,7 +93,7 @@ def test_line_at_which_the_splitter_panics_is_left_out(monkeypatch):
     monkeypatch.setattr(sentencex, "segment", panicking)
     text = "The ferry leaves at noon.\nCarrots hold vitamin A .\nIt was late again today."
     kept = ["The ferry leaves at noon.", "It was late again today."]
-    assert list(crawl.page_sentences(text, "en")) == kept
+    assert list(page_sentences(text, "en")) == kept
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
@@ -119,13 +126,13 @@ def test_what_is_no_panic_is_not_swallowed(monkeypatch, error):
     ],
 )
 def test_sentences_have_one_form(text, normalized):
-    assert crawl.normalize(text) == normalized
+    assert normalize(text) == normalized
 
 
 @given(ANY_TEXT)
 def test_normalizing_twice_is_normalizing_once(text):
-    once = crawl.normalize(text)
-    assert crawl.normalize(once) == once
+    once = normalize(text)
+    assert normalize(once) == once
     assert once.encode().decode() == once
     assert unicodedata.is_normalized("NFC", once)
     assert not any(unicodedata.category(character) == "Cc" for character in once)
@@ -133,8 +140,8 @@ def test_normalizing_twice_is_normalizing_once(text):
 
 @pytest.mark.parametrize("language", HEADER_CODES)
 def test_prose_of_a_page_is_kept_and_the_rest_dropped(language):
-    fit = crawl.page_sentences(page_text(language, 40, seed=3), language)
-    result = {sentence for sentence in fit if crawl.is_kept(sentence, language)}
+    fit = page_sentences(page_text(language, 40, seed=3), language)
+    result = {sentence for sentence in fit if is_kept(sentence, language)}
     prose = set(sentences(language, 40, seed=3))
     notice = {"We use cookies to give you a better experience on this website."}
     assert len(prose & result) >= 38
@@ -143,9 +150,9 @@ def test_prose_of_a_page_is_kept_and_the_rest_dropped(language):
 
 @given(ANY_TEXT, st.sampled_from(LANGUAGES))
 def test_no_page_raises_and_sentences_are_normalized(text, language):
-    result = list(crawl.page_sentences(text, language))
-    assert all(crawl.normalize(sentence) == sentence for sentence in result)
-    assert all(crawl.has_form(sentence, language) for sentence in result)
+    result = list(page_sentences(text, language))
+    assert all(normalize(sentence) == sentence for sentence in result)
+    assert all(has_form(sentence, language) for sentence in result)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +160,7 @@ def test_no_page_raises_and_sentences_are_normalized(text, language):
 )
 @pytest.mark.parametrize("language", ["en", "km", "th", "zh"])
 def test_long_lines_cost_little(unit, language):
-    line = (unit * crawl.MAX_LINE_CHARACTERS)[: crawl.MAX_LINE_CHARACTERS]
+    line = (unit * MAX_LINE_CHARACTERS)[:MAX_LINE_CHARACTERS]
     started = time.process_time()
-    list(crawl.page_sentences("\n".join([line] * 20), language))
+    list(page_sentences("\n".join([line] * 20), language))
     assert time.process_time() - started < 2.0

@@ -9,7 +9,15 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam import crawl
+from bertscore_beam.crawl.fetch import CrawlFileError
+from bertscore_beam.crawl.warc import (
+    MAX_HEAD_BYTES,
+    MAX_PAGE_BYTES,
+    RECORDS,
+    RECORDS_BROKEN,
+    Page,
+    read_pages,
+)
 from tests.support.wet import member, record, some_pages, warcinfo, wet_bytes, wet_members
 
 LAYOUTS = ("each", "pairs", "one", "none")
@@ -17,27 +25,27 @@ LINE_ENDS = (b"\r\n", b"\n")
 GOOD = record(b"good\n", url="https://good.example/")
 
 
-def read(data: bytes) -> tuple[list[crawl.Page], int, str]:
+def read(data: bytes) -> tuple[list[Page], int, str]:
     """Read until the end or the error; return pages, number of records and the error."""
     pages, counts, said = [], Counter(), ""
     try:
-        for page in crawl.read_pages(io.BytesIO(data), counts):
+        for page in read_pages(io.BytesIO(data), counts):
             pages.append(page)  # noqa: PERF402 - what came before the error counts
-    except crawl.CrawlFileError as error:
+    except CrawlFileError as error:
         said = str(error)
     assert not said or said.startswith("a crawl file is not a whole WET file: ")
     assert not re.search("good|secret", said), "no message holds the text of a page"
-    return pages, counts[crawl.RECORDS], said
+    return pages, counts[RECORDS], said
 
 
-def expected(pages: list[crawl.Page]) -> list[crawl.Page]:
+def expected(pages: list[Page]) -> list[Page]:
     return [replace(page, text=page.text.removeprefix("\ufeff")) for page in pages]
 
 
 @given(
     st.lists(
         st.builds(
-            crawl.Page,
+            Page,
             url=st.sampled_from(["https://a.example/", "https://b.example/é"]),
             text=st.text()
             | st.sampled_from(["WARC/1.0\r\n", "\r\n\r\nWARC/1.0", "\n\n\n", "\0", "\ufeffship"]),
@@ -76,7 +84,7 @@ def test_headers_are_found_by_name_in_any_case_and_order_and_bad_utf8_is_replace
         b"warc-target-uri: <https://a.example/>\r\n"
         b"WARC-TYPE: Conversion\r\n\r\n"
     )
-    page = crawl.Page(url="https://a.example/", languages=("lav",), text="caf\ufffd \ufffd")
+    page = Page(url="https://a.example/", languages=("lav",), text="caf\ufffd \ufffd")
     assert read(member(head + b"caf\xe9 \xff" + b"\r\n\r\n")) == ([page], 1, "")
 
 
@@ -101,7 +109,7 @@ BROKEN = {
     "a header without a colon": record(b"secret", change={b"X\r\nno colon": b"1"}).replace(
         b"no colon: 1", b"no colon"
     ),
-    "endless headers": record(b"secret", change={b"X": b"x" * (crawl.MAX_HEAD_BYTES + 300_000)}),
+    "endless headers": record(b"secret", change={b"X": b"x" * (MAX_HEAD_BYTES + 300_000)}),
     "no end of the headers": b"WARC/1.0\r\nWARC-Type: conversion\r\n",
     "another version": record(b"secret").replace(b"WARC/1.0", b"WARC/2.0", 1),
     "no record": b"<!DOCTYPE html><html></html>",
@@ -124,8 +132,8 @@ def test_a_broken_record_costs_itself_alone_where_each_is_a_member(kind):
     pages, counts = some_pages(120), Counter()
     parts = wet_members(pages)
     parts[61:61] = [member(BROKEN[kind])]
-    assert list(crawl.read_pages(io.BytesIO(b"".join(parts)), counts)) == expected(pages)
-    assert counts == {crawl.RECORDS: 122, crawl.RECORDS_BROKEN: 1}
+    assert list(read_pages(io.BytesIO(b"".join(parts)), counts)) == expected(pages)
+    assert counts == {RECORDS: 122, RECORDS_BROKEN: 1}
     parts[20:20] = [member(BROKEN[kind])]
     assert "2 of its 123 records cannot be read" in read(b"".join(parts))[2]
 
@@ -136,11 +144,11 @@ def test_a_flipped_bit_costs_the_page_that_it_is_in_or_the_file(place, bit):
     data = bytearray(WHOLE)
     data[place % len(data)] ^= 1 << bit
     try:
-        got = list(crawl.read_pages(io.BytesIO(bytes(data)), counts))
-    except crawl.CrawlFileError:
+        got = list(read_pages(io.BytesIO(bytes(data)), counts))
+    except CrawlFileError:
         assert place % len(data) < 3 or place % len(data) > len(data) - 1000
         return
-    assert len(pages) - len(got) <= counts[crawl.RECORDS_BROKEN] <= 1
+    assert len(pages) - len(got) <= counts[RECORDS_BROKEN] <= 1
     assert [page for page in pages if page in got] == got
 
 
@@ -163,7 +171,7 @@ def test_a_page_above_the_limit_is_passed_over_without_being_held():
         bomb += packer.compress(b" " * (1 << 20))
     bomb += packer.compress(ends) + packer.flush()
     assert len(bomb) < 1 << 20
-    assert len(read(member(record(b"x" * crawl.MAX_PAGE_BYTES)))[0]) == 1
+    assert len(read(member(record(b"x" * MAX_PAGE_BYTES)))[0]) == 1
     tracemalloc.start()
     try:
         pages, records, _ = read(bomb + member(GOOD))

@@ -15,10 +15,12 @@ import pytest
 from aiohttp import ClientPayloadError
 from botocore.exceptions import ClientError, ResponseStreamingError
 
-from bertscore_beam import dump
 from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY
-from bertscore_beam.dump.text import open_text
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.dump.parquet import open_parquet
+from bertscore_beam.dump.plan import Imports, Plan, Resources, plan_from_bytes, plan_to_bytes
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.text.text_source import open_text
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core.errors import ConfigError, InputError
 from tests.pipelines.dump.text.convert import text_file
 from tests.support.tables import PAIRS, plan_pairs, same
@@ -49,19 +51,19 @@ def encrypted(path: Path, table: pa.Table, columns: list[str], *, footer: bool) 
     return path
 
 
-def beside_good(path: Path, **changes) -> dump.Plan:
+def beside_good(path: Path, **changes) -> Plan:
     """Plan a file beside a good one, which is always planned and read."""
     good = path.with_name("good.parquet")
     pq.write_table(LISTS, good)
     plan = plan_pairs(path, good, **changes)
-    reads = {Path(split.path).name: dump.read_split(split) for split in plan.splits}
+    reads = {Path(split.path).name: read_split(split) for split in plan.splits}
     assert reads["good.parquet"].num_rows == len(LISTS)
     return plan
 
 
 def raise_while_reading(folder: Path, error: Exception) -> None:
     pq.write_table(TABLE, folder / "a.parquet")
-    with dump.open_parquet(str(folder / "a.parquet")):
+    with open_parquet(str(folder / "a.parquet")):
         raise error
 
 
@@ -83,7 +85,7 @@ def test_an_encrypted_column_that_the_run_does_not_name_is_left_out(tmp_path):
     plan = beside_good(encrypted(tmp_path / "e.parquet", TABLE, ["note"], footer=False))
     assert plan.rejected_files == ()
     assert "'note' (encrypted)" in plan.notes[0]
-    assert dump.read_split(plan.splits[0]).to_pylist() == TABLE.drop_columns("note").to_pylist()
+    assert read_split(plan.splits[0]).to_pylist() == TABLE.drop_columns("note").to_pylist()
 
 
 # --- Types that Arrow does not know --------------------------------------------------------------
@@ -101,11 +103,11 @@ def test_int128_of_polars_is_left_out_and_the_rest_is_read(tmp_path):
     frame.write_parquet(path)
     plan = beside_good(path)
     assert "'big' (Int128)" in plan.notes[0]
-    table = next(map(dump.read_split, plan_pairs(path).splits))
+    table = next(map(read_split, plan_pairs(path).splits))
     assert table.to_pylist() == frame.drop("big").to_dicts()
     assert not table.schema.metadata
     with pytest.raises(InputError, match=r"types that would be lost: got 'big' \(Int128\)"):
-        plan_pairs(path, resources=dump.Resources(group_by=["big"]))
+        plan_pairs(path, resources=Resources(group_by=["big"]))
 
 
 def test_a_type_that_cannot_be_read_is_not_called_damage(tmp_path):
@@ -134,7 +136,7 @@ FORGED = {
 def test_what_an_import_never_writes_fails_its_file_alone(tmp_path, kind):
     (split,) = plan_pairs(made_of_text(tmp_path / "f.parquet", FORGED[kind])).splits
     with pytest.raises(InputError, match="cannot be read as Parquet: got"):
-        dump.read_split(split)
+        read_split(split)
 
 
 def test_a_file_of_a_later_import_is_rejected_and_one_of_an_earlier_is_read(tmp_path):
@@ -193,7 +195,7 @@ def test_flipped_bits_end_as_an_error_of_the_file_or_as_rows(tmp_path, seed):
         path.write_bytes(data)
         try:
             for split in plan_pairs(path).splits:
-                dump.read_split(split)
+                read_split(split)
         except InputError as error:
             sink.write(str(error).encode())
     assert sink.getvalue()
@@ -205,11 +207,11 @@ def test_a_page_of_an_input_that_does_not_fit_its_checksum_is_damaged(tmp_path):
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     pq.write_table(table, path, write_page_checksum=True, **options)
     (split,) = plan_pairs(path).splits
-    assert dump.read_split(split).equals(table)
+    assert read_split(split).equals(table)
     path.write_bytes(path.read_bytes().replace(text, text.upper()))
     (split,) = plan_pairs(path).splits
     with pytest.raises(InputError, match="CRC checksum verification failed"):
-        dump.read_split(split)
+        read_split(split)
 
 
 # --- Columns to drop -----------------------------------------------------------------------------
@@ -224,9 +226,9 @@ def test_dropped_columns_are_in_no_output_and_change_how_a_file_is_read(tmp_path
         path.parent.mkdir(exist_ok=True)
         pq.write_table(TABLE, path)
     drop = ["dt" if "dt" in name else "note"]
-    options = {"imports": dump.Imports(folder=str(tmp_path / "out"), are_made=True)}
+    options = {"imports": Imports(folder=str(tmp_path / "out"), are_made=True)}
     whole = plan_text(path, tmp_path / "out")
-    resources = dump.Resources(drop=drop, **options)
+    resources = Resources(drop=drop, **options)
     plan = plan_pairs(path, resources=resources)
     left = [column for column in read_plan(whole)[0].column_names if column not in drop]
     assert read_plan(plan)[0].column_names == left
@@ -244,11 +246,11 @@ def test_a_dropped_column_may_be_of_any_type_or_have_one_of_our_names(tmp_path):
     ours = TABLE.append_column("bertscore_f1", pa.array([1.0, 2.0]))
     ours = ours.append_column("null_list", pa.array([[1.0], None], pa.list_(pa.float64(), 1)))
     pq.write_table(ours, tmp_path / "p.parquet")
-    resources = dump.Resources(drop=["bertscore_f1", "null_list"])
+    resources = Resources(drop=["bertscore_f1", "null_list"])
     (split,) = plan_pairs(tmp_path / "p.parquet", resources=resources).splits
-    assert dump.read_split(split).equals(TABLE)
-    again = dump.plan_from_bytes(
-        dump.plan_to_bytes(plan_pairs(tmp_path / "p.parquet", resources=resources)), "p"
+    assert read_split(split).equals(TABLE)
+    again = plan_from_bytes(
+        plan_to_bytes(plan_pairs(tmp_path / "p.parquet", resources=resources)), "p"
     )
     assert list(again.splits) == [split]
 

@@ -8,14 +8,18 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam import dump
+from bertscore_beam.dump.candidates import check_candidates, input_rows, multiplied
+from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, SCHEMA_KEY, TableFields
+from bertscore_beam.dump.parquet import read_layout
+from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.dump.texts import Rows
 from bertscore_core.errors import InputError
 from tests.support.dumps import pair_rows
 from tests.support.tables import PAIRS, plan_pairs
 
-FIELDS = dump.TableFields(candidate_column="samples", reference_column="id")
-THREE = dump.TableFields(
-    candidate_column=dump.CANDIDATE, reference_column="id", several=("gpt", "claude", "llama")
+FIELDS = TableFields(candidate_column="samples", reference_column="id")
+THREE = TableFields(
+    candidate_column=CANDIDATE, reference_column="id", several=("gpt", "claude", "llama")
 )
 TEXTS = st.one_of(st.none(), st.text(max_size=3))
 LISTS = st.lists(st.one_of(st.none(), st.lists(TEXTS, max_size=4)), max_size=300)
@@ -36,7 +40,7 @@ def expected_rows(samples):
 
 
 def seen_rows(rows):
-    columns = (rows.table[name].to_pylist() for name in ("id", "samples", dump.CANDIDATE_FROM))
+    columns = (rows.table[name].to_pylist() for name in ("id", "samples", CANDIDATE_FROM))
     return list(zip(*columns, strict=True))
 
 
@@ -45,13 +49,13 @@ def test_each_candidate_of_a_list_is_a_row(samples, kind, cut):
     lists = pa.array([["cut off"]] * cut + samples, kind)
     ids = pa.array([-1] * cut + list(range(len(samples))), pa.int64())
     table = pa.table({"id": ids, "samples": lists}).slice(cut)
-    rows = dump.multiplied(dump.Rows(table, FIELDS))
+    rows = multiplied(Rows(table, FIELDS))
     expected = list(expected_rows(samples))
     assert seen_rows(rows) == expected
     assert rows.input_rows.tolist() == [number for number, _, _ in expected]
-    assert dump.input_rows(rows.table[dump.CANDIDATE_FROM]).tolist() == rows.input_rows.tolist()
+    assert input_rows(rows.table[CANDIDATE_FROM]).tolist() == rows.input_rows.tolist()
     assert rows.unreadable == {
-        place: dump.Reason.NO_CANDIDATES
+        place: Reason.NO_CANDIDATES
         for place, (_, _, origin) in enumerate(expected)
         if origin is None
     }
@@ -67,7 +71,7 @@ def test_lists_of_fixed_size_and_columns_of_every_type_are_repeated():
             "meta": pa.array([{"k": [1]}, None]),
         }
     ).replace_schema_metadata({"made_by": "a test"})
-    rows = dump.multiplied(dump.Rows(table, FIELDS))
+    rows = multiplied(Rows(table, FIELDS))
     assert seen_rows(rows) == [(1, "a", "0"), (1, None, "1"), (2, "b", "0"), (2, "c", "1")]
     assert rows.table.schema.field("view").type == pa.string_view()
     assert rows.table["view"].to_pylist() == ["x", "x", None, None]
@@ -85,25 +89,25 @@ def test_several_columns_become_one_and_spark_sees_it():
             "claude": pa.array(["c", None]).dictionary_encode(),
             "llama": pa.nulls(2),
         }
-    ).replace_schema_metadata({dump.SCHEMA_KEY: json.dumps(listed)})
-    rows = dump.multiplied(dump.Rows(table, THREE))
-    assert rows.table.column_names == ["id", dump.CANDIDATE, dump.CANDIDATE_FROM]
+    ).replace_schema_metadata({SCHEMA_KEY: json.dumps(listed)})
+    rows = multiplied(Rows(table, THREE))
+    assert rows.table.column_names == ["id", CANDIDATE, CANDIDATE_FROM]
     assert rows.table.to_pydict() == {
         "id": [1, 1, 1, 2, 2, 2],
-        dump.CANDIDATE: ["a", "c", None, "b", None, None],
-        dump.CANDIDATE_FROM: ["gpt", "claude", "llama"] * 2,
+        CANDIDATE: ["a", "c", None, "b", None, None],
+        CANDIDATE_FROM: ["gpt", "claude", "llama"] * 2,
     }
-    assert dump.input_rows(rows.table[dump.CANDIDATE_FROM]).tolist() == [0, 0, 0, 1, 1, 1]
-    seen = json.loads(rows.table.schema.metadata[dump.SCHEMA_KEY])["fields"]
+    assert input_rows(rows.table[CANDIDATE_FROM]).tolist() == [0, 0, 0, 1, 1, 1]
+    seen = json.loads(rows.table.schema.metadata[SCHEMA_KEY])["fields"]
     assert [(field["name"], field.get("type")) for field in seen] == [
-        ("id", None), (dump.CANDIDATE, "string"), (dump.CANDIDATE_FROM, "string"),
+        ("id", None), (CANDIDATE, "string"), (CANDIDATE_FROM, "string"),
     ]  # fmt: skip
 
 
 def test_other_columns_may_share_a_name():
     arrays = [pa.array([1, 2]), pa.array(["x", "y"]), pa.array([3, 4]), pa.array([["a"] * 2, []])]
     table = pa.Table.from_arrays(arrays, ["id", "twice", "twice", "samples"])
-    rows = dump.multiplied(dump.Rows(table, FIELDS))
+    rows = multiplied(Rows(table, FIELDS))
     assert [column.to_pylist() for column in rows.table.columns[:3]] == [
         [1, 1, 2], ["x", "x", "y"], [3, 3, 4],
     ]  # fmt: skip
@@ -119,13 +123,13 @@ TEXT, LIST = pa.string(), pa.list_(pa.string())
         ({"a": pa.list_(pa.int64())}, ("a",), "expected a string type or a list of it"),
         ({"a": pa.struct([("b", LIST)])}, ("a.b", "a"), "'a.b' holds no texts.*mean 'a.b\\[0\\]'"),
         ({"a": TEXT}, ("a", "c"), "no candidate column 'c'"),
-        ({"a": LIST, dump.CANDIDATE_FROM: TEXT}, ("a",), "bertscore_candidate_from; expected n"),
-        ({"a": TEXT, "b": TEXT, dump.CANDIDATE: TEXT}, ("a", "b"), "got bertscore_candidate; exp"),
+        ({"a": LIST, CANDIDATE_FROM: TEXT}, ("a",), "bertscore_candidate_from; expected n"),
+        ({"a": TEXT, "b": TEXT, CANDIDATE: TEXT}, ("a", "b"), "got bertscore_candidate; exp"),
     ],
 )
 def test_columns_that_cannot_be_multiplied_out_are_refused(schema, names, message):
     with pytest.raises(InputError, match=message):
-        dump.check_candidates(pa.schema(schema), names)
+        check_candidates(pa.schema(schema), names)
 
 
 def test_splits_are_sized_by_candidates(tmp_path):
@@ -137,7 +141,7 @@ def test_splits_are_sized_by_candidates(tmp_path):
     ]
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(rows), path, row_group_size=10)
-    groups = dump.read_layout(str(path), candidates=["candidate"]).row_groups
+    groups = read_layout(str(path), candidates=["candidate"]).row_groups
     counts = [max(len(group), 1) for group in rows["candidate"]]
     sums = [sum(counts[start : start + 10]) for start in range(0, 60, 10)]
     assert [group.pairs for group in groups] == sums
@@ -147,7 +151,7 @@ def test_splits_are_sized_by_candidates(tmp_path):
     assert [split.num_rows for split in splits[-2:]] == [20, 10]
     assert cut.num_rows == sum(split.num_rows for split in splits) == 60
     assert cut.about_rows >= sum(counts)
-    (first, *_) = dump.read_layout(str(path), candidates=["reference"]).row_groups
+    (first, *_) = read_layout(str(path), candidates=["reference"]).row_groups
     assert first.pairs == first.num_rows
     several = plan_pairs(path, rows=20, fields=replace(PAIRS, several=("reference", "reference")))
     assert several.about_rows == 2 * several.num_rows == 120

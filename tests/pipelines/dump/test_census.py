@@ -8,7 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import dump
+from bertscore_beam.dump.census import (
+    MOST_GROUPS,
+    MOST_LANGUAGES,
+    Census,
+    GroupColumns,
+    first_splits,
+    take_census,
+)
+from bertscore_beam.dump.languages import language_of
 from bertscore_core.errors import InputError
 from tests.support.text_files import plan_text
 
@@ -86,12 +94,12 @@ def test_languages_and_groups_are_counted_as_one_by_one(tmp_path, name):
     splits = written(tmp_path, column)
     assert len(splits) > 2 * 60 / 7
     if name in LANGUAGES:
-        expected = Counter(map(dump.language_of, values * 2))
+        expected = Counter(map(language_of, values * 2))
         for path in ("code", "a.b"):
-            assert dump.take_census(splits, path, ()) == dump.Census(languages=expected)
+            assert take_census(splits, path, ()) == Census(languages=expected)
         some = [None if n % 10 == 9 else value for n, value in enumerate(values)] * 2
-        expected = Counter(map(dump.language_of, some))
-        assert dump.take_census(splits, "x.in.code", ()).languages == expected
+        expected = Counter(map(language_of, some))
+        assert take_census(splits, "x.in.code", ()).languages == expected
     texts = {None if value is None or isinstance(value, bytes) else str(value) for value in values}
     for by, number in {
         (): 0,
@@ -100,15 +108,15 @@ def test_languages_and_groups_are_counted_as_one_by_one(tmp_path, name):
         ("a.b", "week"): 2 * len(texts),
         ("week", "code", "a.b"): 2 * len(texts),
     }.items():
-        found = dump.take_census(splits, "week", by)
-        assert found == dump.Census(languages={"0": 60, "1": 60}, num_groups=number)
+        found = take_census(splits, "week", by)
+        assert found == Census(languages={"0": 60, "1": 60}, num_groups=number)
 
 
 def test_columns_that_cannot_be_counted_are_refused(tmp_path):
     columns = {"id": range(60), "list": [["a"]] * 60, "s": [{"a": 1}] * 60}
     columns["time"] = pa.array([1] * 60, "time64[us]")
     splits = plan_text(write(tmp_path / "a.parquet", columns), tmp_path / "out", 7).splits
-    groups = dump.GroupColumns(("id", "s.a", "lisst"))
+    groups = GroupColumns(("id", "s.a", "lisst"))
     known = pq.read_schema(tmp_path / "a.parquet")
     groups.look(known, "a.parquet")
     assert groups.found == {"id", "s.a"}
@@ -119,37 +127,37 @@ def test_columns_that_cannot_be_counted_are_refused(tmp_path):
     groups.check()
     for name in ("list", "s", "time"):
         with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
-            dump.take_census(splits, None, [name])
+            take_census(splits, None, [name])
         with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
-            dump.GroupColumns(("id", name)).look(known, "a.parquet")
+            GroupColumns(("id", name)).look(known, "a.parquet")
 
 
 def test_of_many_files_the_first_split_of_twenty_is_looked_at_for_groups(tmp_path):
     for number in range(22):
         write(tmp_path / f"{number:02}.parquet", {"id": range(60)}, row_group_size=20)
     splits = plan_text(tmp_path, tmp_path / "out", 20).splits
-    found = [(split.input_name, split.row_offset) for split in dump.first_splits(splits)]
+    found = [(split.input_name, split.row_offset) for split in first_splits(splits)]
     assert found == [(f"{number:02}.parquet", 0) for number in range(20)]
-    assert len(dump.first_splits(splits[:4])) == 2
+    assert len(first_splits(splits[:4])) == 2
 
 
 def test_too_many_are_refused_also_where_no_file_has_too_many(tmp_path):
-    half = (dump.MOST_LANGUAGES // 2, dump.MOST_GROUPS // 2)
+    half = (MOST_LANGUAGES // 2, MOST_GROUPS // 2)
     for number in range(3):
         ids = pa.array(range(number * half[1], (number + 1) * half[1]))
         codes = [f"l{number * half[0] + n % half[0]}" for n in range(half[1])]
         write(tmp_path / f"{number}.parquet", {"id": ids, "lang": codes}, rows=half[1])
     splits = plan_text(tmp_path, tmp_path / "out", 2000).splits
     two = [split for split in splits if split.input_name != "2.parquet"]
-    found = dump.take_census(two, "lang", ["id"])
-    assert (len(found.languages), found.num_groups) == (dump.MOST_LANGUAGES, dump.MOST_GROUPS)
+    found = take_census(two, "lang", ["id"])
+    assert (len(found.languages), found.num_groups) == (MOST_LANGUAGES, MOST_GROUPS)
     with pytest.raises(
         InputError, match=r"'id' has the most values \(values seen so far: 'id' 1\d,"
     ):
-        dump.take_census(splits, None, ["id"])
+        take_census(splits, None, ["id"])
     for by in ((), ("id",)):
         with pytest.raises(InputError, match="'lang' holds no languages: got more than 1,000 dist"):
-            dump.take_census(splits, "lang", by)
+            take_census(splits, "lang", by)
 
 
 def test_splits_that_cannot_be_read_are_left_out_and_counted(tmp_path, monkeypatch):
@@ -160,11 +168,11 @@ def test_splits_that_cannot_be_read_are_left_out_and_counted(tmp_path, monkeypat
         replace(split, file_size=1) if split.path.endswith("b.parquet") else split
         for split in splits
     ]
-    assert dump.take_census(changed, "lang", ()) == dump.Census(languages={"en": 60}, unread=9)
+    assert take_census(changed, "lang", ()) == Census(languages={"en": 60}, unread=9)
     data = bytearray((folder / "a.parquet").read_bytes())
     group = pq.ParquetFile(folder / "a.parquet").metadata.row_group(1).column(2)
     data[group.dictionary_page_offset : group.dictionary_page_offset + 20] = b"\xff" * 20
     (folder / "a.parquet").write_bytes(data)
     splits = [replace(split, file_version="") for split in splits]
-    found = dump.take_census(splits, "lang", ["lang"])
-    assert found == dump.Census(languages={"en": 40, "de": 60}, num_groups=2, unread=3)
+    found = take_census(splits, "lang", ["lang"])
+    assert found == Census(languages={"en": 40, "de": 60}, num_groups=2, unread=3)

@@ -4,8 +4,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import dump
 from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import (
+    OUTPUT_COLUMNS,
+    TableFields,
+    append_scores,
+    check_collisions,
+    check_columns,
+)
+from bertscore_beam.dump.inputs import partitions_of, with_partitions
+from bertscore_beam.dump.paths import column_of, root_of
+from bertscore_beam.dump.read_rows import read_split
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.text_files import plan_text, read_plan, to_csv, write_text
 
@@ -28,20 +37,20 @@ GOOD_LISTS = [
 
 @pytest.mark.parametrize("kind", GOOD_TEXTS + GOOD_LISTS, ids=str)
 def test_text_types_are_accepted_and_lists_for_references_only(kind):
-    dump.check_columns(pa.schema([("c", pa.string()), ("r", kind)]), "c", "r")
-    dump.check_columns(pa.schema([("r", kind)]), None, "r")
+    check_columns(pa.schema([("c", pa.string()), ("r", kind)]), "c", "r")
+    check_columns(pa.schema([("r", kind)]), None, "r")
     if kind in GOOD_LISTS:
         with pytest.raises(InputError, match=r"candidate column 'r' holds no texts: got type"):
-            dump.check_columns(pa.schema([("r", kind)]), "r", "r")
+            check_columns(pa.schema([("r", kind)]), "r", "r")
     else:
-        dump.check_columns(pa.schema([("r", kind)]), "r", "r")
+        check_columns(pa.schema([("r", kind)]), "r", "r")
 
 
-@pytest.mark.parametrize("name", dump.OUTPUT_COLUMNS)
+@pytest.mark.parametrize("name", OUTPUT_COLUMNS)
 def test_input_with_one_of_our_columns_is_refused(name):
     with pytest.raises(ConfigError, match=rf"already has score columns: got {name}; expected none"):
-        dump.check_collisions(pa.schema([(name, pa.int8())]))
-    dump.check_collisions(pa.schema([("bertscore_other", pa.int8())]))
+        check_collisions(pa.schema([(name, pa.int8())]))
+    check_collisions(pa.schema([("bertscore_other", pa.int8())]))
 
 
 def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata():
@@ -51,7 +60,7 @@ def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata():
         columns.F1: pa.array([0.5], pa.float32()),
         columns.SCORES["precision"]: pa.array([0.5], pa.float32()),
     }
-    got = dump.append_scores(table, scores, {"replaced": "new ü"})
+    got = append_scores(table, scores, {"replaced": "new ü"})
     assert got.column_names == ["a", "bertscore_precision", columns.F1, columns.ERROR]
     assert got.schema.metadata == {b"kept": b"1", b"replaced": "new ü".encode()}
     assert table.column_names == ["a"]
@@ -82,10 +91,10 @@ TABLE = pa.table(
     ],
 )
 def test_folders_of_the_form_key_value_are_columns(path, expected):
-    table = dump.with_partitions(pa.table({"x": [1, 2]}), dump.partitions_of(path))
+    table = with_partitions(pa.table({"x": [1, 2]}), partitions_of(path))
     assert table.to_pylist() == [{"x": 1, **expected}, {"x": 2, **expected}]
     empty = pa.Table.from_batches([], pa.schema({"x": pa.int64()}))
-    assert dump.with_partitions(empty, dump.partitions_of(path)).schema.equals(table.schema)
+    assert with_partitions(empty, partitions_of(path)).schema.equals(table.schema)
 
 
 def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path):
@@ -97,7 +106,7 @@ def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path)
     plan = plan_text(source, tmp_path / "out", choosing={"dt": "--idf-group"})
     table, _ = read_plan(plan)
     assert table["dt"].to_pylist() == ["2026-01-01", "2026-01-02"]
-    assert dump.read_split(plan.splits[0], ["dt"]).column_names == ["dt"]
+    assert read_split(plan.splits[0], ["dt"]).column_names == ["dt"]
     assert [bool(split.reading) for split in plan.splits] == [True, True]
 
 
@@ -111,31 +120,29 @@ def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path)
     ],
 )
 def test_column_by_path_through_structs_with_their_nulls(name, root, values):
-    assert dump.root_of(TABLE.schema, name) == root
-    assert dump.column_of(TABLE, name).to_pylist() == values
+    assert root_of(TABLE.schema, name) == root
+    assert column_of(TABLE, name).to_pylist() == values
 
 
 def test_path_that_is_not_there_is_an_error_that_knows_near_ones():
     with pytest.raises(InputError, match=r"Did you mean 'response\.text'"):
-        dump.check_columns(TABLE.schema, "response.txt", "a.b")
+        check_columns(TABLE.schema, "response.txt", "a.b")
     with pytest.raises(KeyError):
-        dump.column_of(TABLE, "response.none")
+        column_of(TABLE, "response.none")
 
 
 def test_nested_parquet_columns_can_be_scored_and_counted(tmp_path):
     source = tmp_path / "x.parquet"
     pq.write_table(TABLE, source, row_group_size=1)
-    fields = dump.TableFields(
-        candidate_column="response.text", reference_column="response.meta.lang"
-    )
+    fields = TableFields(candidate_column="response.text", reference_column="response.meta.lang")
     plan = plan_text(source, tmp_path / "out", 1, fields=fields)
     assert read_plan(plan)[0].equals(TABLE)
-    found = dump.read_split(plan.splits[0], ["response.meta.lang"])
-    assert dump.column_of(found, "response.meta.lang").to_pylist() == ["de"]
+    found = read_split(plan.splits[0], ["response.meta.lang"])
+    assert column_of(found, "response.meta.lang").to_pylist() == ["de"]
 
 
 def test_a_field_that_a_struct_has_twice_is_not_unique():
     schema = pa.schema([("r", pa.struct([("c", pa.string())] * 2)), ("reference", pa.string())])
     with pytest.raises(InputError, match=r"'r\.c' is not unique: got 2 columns of that name"):
-        dump.check_columns(schema, "r.c", "reference")
-    dump.check_columns(schema.append(pa.field("r.c", pa.string())), "r.c", "reference")
+        check_columns(schema, "r.c", "reference")
+    check_columns(schema.append(pa.field("r.c", pa.string())), "r.c", "reference")

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import digest_columns, digest_table, digest_texts, digests
+from bertscore_beam.dump import digests
+from bertscore_beam.dump.digests import digest_columns, digest_table, digest_texts
 from tests.support.dumps import rich_table
 
 TEXTS = ["a cat", None, "", "the cat", "a cat", "ä€😀", None, "b" * 300]

@@ -25,7 +25,7 @@ TOKEN = "hf_secret_of_the_test"
 # In a process of its own: the client reads its environment once.
 READ = """
 import json, sys
-from bertscore_beam.dump import read_split
+from bertscore_beam.dump.read_rows import read_split
 from tests.support.text_files import plan_text
 
 plan = plan_text(sys.argv[1], sys.argv[2], rows=20)

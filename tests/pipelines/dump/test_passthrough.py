@@ -16,7 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import dump
+from bertscore_beam.dump import columns as dump_columns
+from bertscore_beam.dump.columns import SCHEMA_KEY, TableFields, append_scores
+from bertscore_beam.dump.parquet import read_layout, write_part
+from bertscore_beam.dump.plan import Resources
+from bertscore_beam.dump.read_rows import read_split
 from bertscore_core import InputError
 from tests.support.tables import plan_pairs
 
@@ -26,11 +30,11 @@ PAIR = "'a cat' AS candidate, 'the cat' AS reference"
 def passed_through(path: Path) -> Path:
     """Write the one part of a file, with a score column, where no model is needed for it."""
     (split,) = plan_pairs(path).splits
-    table = dump.read_split(split)
-    scores = {dump.columns.F1: pa.array(np.zeros(table.num_rows, np.float32))}
+    table = read_split(split)
+    scores = {dump_columns.F1: pa.array(np.zeros(table.num_rows, np.float32))}
     part = path.with_name(f"{path.stem}-part.parquet")
-    scored = dump.append_scores(table, scores, {"bertscore": "x"})
-    part.write_bytes(dump.write_part(scored, utc_times=split.utc_times))
+    scored = append_scores(table, scores, {"bertscore": "x"})
+    part.write_bytes(write_part(scored, utc_times=split.utc_times))
     return part
 
 
@@ -94,16 +98,16 @@ def test_a_column_that_would_lose_its_type_is_left_out_or_refused_where_it_is_ne
     (note,) = plan.notes
     assert words in note
     rest = ["candidate", "reference", *(["kept"] if kind == "times" else [])]
-    assert dump.read_split(plan.splits[0]).column_names == rest
+    assert read_split(plan.splits[0]).column_names == rest
     needed = "utc" if kind == "times" else "kept"
-    message = why_rejected(path, resources=dump.Resources(group_by=[needed]))
+    message = why_rejected(path, resources=Resources(group_by=[needed]))
     assert "columns have types that would be lost: got" in message
     assert words in message
 
 
 def test_a_file_whose_references_alone_are_read_may_have_any_other_column(tmp_path):
     path = write_duckdb(tmp_path / "in.parquet", DUCKDB_REFUSED["interval"][0])
-    fields = dump.TableFields(reference_column="reference")
+    fields = TableFields(reference_column="reference")
     assert plan_pairs(path, fields=fields).rejected_files == ()
 
 
@@ -141,8 +145,8 @@ def test_columns_of_polars_have_their_types_and_values_in_the_output(tmp_path):
     frame = polars_frame()
     frame.write_parquet(tmp_path / "in.parquet")
     back = pl.read_parquet(passed_through(tmp_path / "in.parquet"))
-    assert back.drop(dump.columns.F1).schema == frame.schema
-    assert back.drop(dump.columns.F1).equals(frame)
+    assert back.drop(dump_columns.F1).schema == frame.schema
+    assert back.drop(dump_columns.F1).equals(frame)
 
 
 # --- pandas and Hugging Face datasets: what they keep in the metadata --------------------------
@@ -159,7 +163,7 @@ def test_columns_and_index_of_pandas_come_back(tmp_path):
         index=pd.Index([5, 6], name="row"),
     )
     frame.to_parquet(tmp_path / "in.parquet")
-    back = pd.read_parquet(passed_through(tmp_path / "in.parquet")).drop(columns=dump.columns.F1)
+    back = pd.read_parquet(passed_through(tmp_path / "in.parquet")).drop(columns=dump_columns.F1)
     pd.testing.assert_frame_equal(back, frame)
 
 
@@ -173,8 +177,8 @@ def test_features_of_datasets_come_back(tmp_path, monkeypatch):
     made.to_parquet(tmp_path / "in.parquet")
     part = str(passed_through(tmp_path / "in.parquet"))
     back = datasets.load_dataset("parquet", data_files=part, split="train")
-    assert back.features == {**features, dump.columns.F1: datasets.Value("float32")}
-    assert back[0] == {"candidate": "a", "reference": "b", "label": 1, dump.columns.F1: 0.0}
+    assert back.features == {**features, dump_columns.F1: datasets.Value("float32")}
+    assert back[0] == {"candidate": "a", "reference": "b", "label": 1, dump_columns.F1: 0.0}
 
 
 # --- INT96 -------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ def test_the_unit_of_int96_is_one_for_all_parts_of_a_file(tmp_path):
     path = write_int96(tmp_path / "in.parquet", "ns", [1000] * 9 + [1], row_group_size=2)
     splits = plan_pairs(path, rows=2).splits
     assert [split.timestamp_unit for split in splits] == ["ns"] * 5
-    assert {dump.read_split(split).schema.field("stamp").type for split in splits} == {
+    assert {read_split(split).schema.field("stamp").type for split in splits} == {
         pa.timestamp("ns")
     }
 
@@ -262,7 +266,7 @@ def test_a_split_whose_int96_does_not_fit_the_unit_is_an_error_and_no_change(tmp
     path = write_int96(tmp_path / "in.parquet", "ns", [1])
     (split,) = plan_pairs(path).splits
     with pytest.raises(InputError, match="stored as INT96, would change"):
-        dump.read_split(replace(split, timestamp_unit="us"))
+        read_split(replace(split, timestamp_unit="us"))
 
 
 # --- Other types that Arrow does not write as it reads them --------------------------------------
@@ -294,7 +298,7 @@ def test_file_without_rows_keeps_extension_types_inside_lists(tmp_path):
     schema = pa.schema({"candidate": pa.string(), "reference": pa.string(), "kept": kind})
     pq.ParquetWriter(tmp_path / "in.parquet", schema).close()
     part = passed_through(tmp_path / "in.parquet")
-    assert dump.read_layout(str(part)).schema.field("kept").type == kind
+    assert read_layout(str(part)).schema.field("kept").type == kind
 
 
 # --- Spark -------------------------------------------------------------------------------------
@@ -330,7 +334,7 @@ def test_columns_of_spark_have_their_types_and_values_in_the_output_and_scores_a
     (path,) = (tmp_path / "in").glob("*.parquet")
     part = passed_through(path)
     (types, rows), (types_after, rows_after) = run_spark(SPARK_COMPARED, path, part)
-    assert types_after == [*types, [dump.columns.F1, "float"]]
+    assert types_after == [*types, [dump_columns.F1, "float"]]
     assert len(rows[0]) == 15
     assert rows_after == rows
 
@@ -338,17 +342,17 @@ def test_columns_of_spark_have_their_types_and_values_in_the_output_and_scores_a
 def test_what_spark_says_of_the_columns_is_left_out_where_it_cannot_be_read():
     table = pa.table({"candidate": ["a"]})
     scores = {
-        dump.columns.F1: pa.array([0.5], pa.float32()),
-        dump.columns.ERROR: pa.nulls(1, pa.string()),
+        dump_columns.F1: pa.array([0.5], pa.float32()),
+        dump_columns.ERROR: pa.nulls(1, pa.string()),
     }
     for text in (b"", b"[]", b"{}", b'{"fields": 1}'):
-        marked = table.replace_schema_metadata({dump.SCHEMA_KEY: text, b"k": b"v"})
-        assert dump.append_scores(marked, scores, {}).schema.metadata == {b"k": b"v"}
+        marked = table.replace_schema_metadata({SCHEMA_KEY: text, b"k": b"v"})
+        assert append_scores(marked, scores, {}).schema.metadata == {b"k": b"v"}
     listed = b'{"type":"struct","fields":[{"name":"a"}]}'
-    marked = table.replace_schema_metadata({dump.SCHEMA_KEY: listed})
-    seen = json.loads(dump.append_scores(marked, scores, {}).schema.metadata[dump.SCHEMA_KEY])
+    marked = table.replace_schema_metadata({SCHEMA_KEY: listed})
+    seen = json.loads(append_scores(marked, scores, {}).schema.metadata[SCHEMA_KEY])
     names = [field["name"] for field in seen["fields"]]
-    assert names == ["a", dump.columns.F1, dump.columns.ERROR]
+    assert names == ["a", dump_columns.F1, dump_columns.ERROR]
 
 
 # --- Arrow -------------------------------------------------------------------------------------
@@ -374,7 +378,7 @@ IN_STRUCTS = {
 def test_views_come_out_as_they_went_in_and_structs_of_them_with_large_values(kept):
     table = pa.table({"kept": kept})
     parts = [
-        pq.read_table(pa.BufferReader(dump.write_part(table.slice(first, 7))))["kept"]
+        pq.read_table(pa.BufferReader(write_part(table.slice(first, 7))))["kept"]
         for first in range(0, 20, 7)
     ]
     written = pa.chunked_array([chunk for part in parts for chunk in part.chunks])

@@ -7,8 +7,18 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam import dump
 from bertscore_beam.dump import paths
+from bertscore_beam.dump.candidates import check_candidates, multiplied
+from bertscore_beam.dump.columns import TableFields, check_choosing_columns, check_columns
+from bertscore_beam.dump.digests import digest_columns
+from bertscore_beam.dump.paths import column_of, has_column, is_list
+from bertscore_beam.dump.texts import (
+    Rows,
+    UnreadableText,
+    reference_texts,
+    texts_from_column,
+    values_as_text,
+)
 from bertscore_core.errors import InputError
 
 TEXTS = st.none() | st.text(max_size=2)
@@ -40,11 +50,11 @@ def test_a_number_is_an_element_and_a_name_a_field_of_each(rows, kind, place, cu
     groups = [None if row is None else row["m"] for row in rows]
     one = [content(element(group, place)) for group in groups]
     for name in (f"r.m[{place}].content", f"r.m.{place}.content"):
-        assert dump.column_of(table, name).to_pylist() == one
+        assert column_of(table, name).to_pylist() == one
         assert paths.type_at(table.schema, name) == pa.string()
     each = [None if group is None else [*map(content, group)] for group in groups]
-    assert dump.column_of(table, "r.m.content").to_pylist() == each
-    assert dump.is_list(dump.column_of(table, "r.m.content").type)
+    assert column_of(table, "r.m.content").to_pylist() == each
+    assert is_list(column_of(table, "r.m.content").type)
 
 
 @pytest.mark.parametrize(
@@ -73,21 +83,21 @@ def test_a_field_of_that_name_comes_before_an_element(name, expected):
             "e": [[{"e": [{"f": "deep"}]}]],
         }
     )
-    assert dump.column_of(table, name).to_pylist() == [expected]
+    assert column_of(table, name).to_pylist() == [expected]
 
 
 @pytest.mark.parametrize("name", ["b.x", "b[x]", "b.", "b[0].", "b[0]x", "a.b", "", "b[", "b[]"])
 def test_other_paths_lead_nowhere(name):
     table = pa.table({"a": ["x"], "b": [["x"]]})
-    assert not dump.has_column(table.schema, name)
+    assert not has_column(table.schema, name)
     with pytest.raises(KeyError):
-        dump.column_of(table, name)
+        column_of(table, name)
 
 
 # --- Forms of texts ------------------------------------------------------------------------------
 
 VALUES = [b"a", None, "ü".encode(), b"\xff"]
-READ = ["a", None, "ü", dump.UnreadableText.INVALID_UTF8]
+READ = ["a", None, "ü", UnreadableText.INVALID_UTF8]
 JSON = pa.array(['"a"', None], pa.string())
 
 
@@ -104,12 +114,12 @@ def test_bytes_are_texts_and_a_row_that_is_not_utf8_is_rejected_alone(tmp_path, 
     pq.write_table(table, tmp_path / "a.parquet")
     table = pq.read_table(tmp_path / "a.parquet")
     for name in ("text", "word"):
-        dump.check_columns(table.schema, name, "list")
-        assert dump.texts_from_column(dump.column_of(table, name)) == READ
-        assert dump.values_as_text(dump.column_of(table, name)) == ["a", None, "ü", None]
-    read = dump.reference_texts(dump.column_of(table, "list"))
+        check_columns(table.schema, name, "list")
+        assert texts_from_column(column_of(table, name)) == READ
+        assert values_as_text(column_of(table, name)) == ["a", None, "ü", None]
+    read = reference_texts(column_of(table, "list"))
     assert read == [[text] for text in READ]
-    assert dump.digest_columns(dump.column_of(table, "text")) == dump.digest_columns(table["text"])
+    assert digest_columns(column_of(table, "text")) == digest_columns(table["text"])
 
 
 @pytest.mark.parametrize("kind", [pa.list_view(pa.string()), pa.large_list_view(pa.string_view())])
@@ -119,11 +129,11 @@ def test_views_of_lists_and_json_columns_are_texts(tmp_path, kind):
     pq.write_table(pa.table({"list": pa.array(lists, kind), "json": json}), tmp_path / "a.parquet")
     table = pq.read_table(tmp_path / "a.parquet")
     assert table.schema.types == [kind, pa.json_()]
-    dump.check_columns(table.schema, "json", "list")
-    assert dump.reference_texts(dump.column_of(table, "list")) == lists
-    assert dump.texts_from_column(dump.column_of(table, "json")) == JSON.to_pylist()
-    rows = dump.Rows(table, dump.TableFields(candidate_column="list", reference_column="json"))
-    assert dump.texts_from_column(dump.multiplied(rows).candidates) == ["a", "b", None]
+    check_columns(table.schema, "json", "list")
+    assert reference_texts(column_of(table, "list")) == lists
+    assert texts_from_column(column_of(table, "json")) == JSON.to_pylist()
+    rows = Rows(table, TableFields(candidate_column="list", reference_column="json"))
+    assert texts_from_column(multiplied(rows).candidates) == ["a", "b", None]
 
 
 def test_a_message_in_parts_is_its_texts():
@@ -143,9 +153,9 @@ def test_a_message_in_parts_is_its_texts():
     expected = ["a b", None, None, None, None, ""]
     column = pa.array([[{"type": "text", "text": "cut"}], *messages], pa.list_(part)).slice(1)
     table = pa.table({"content": column, "n": [[m, m] for m in messages]})
-    assert dump.column_of(table, "content").to_pylist() == expected
-    assert dump.column_of(table, "n").to_pylist() == [[text, text] for text in expected]
-    assert dump.column_of(table, "content.type").to_pylist()[0][1] == "image_url"
+    assert column_of(table, "content").to_pylist() == expected
+    assert column_of(table, "n").to_pylist() == [[text, text] for text in expected]
+    assert column_of(table, "content.type").to_pylist()[0][1] == "image_url"
 
 
 # --- Hints --------------------------------------------------------------------------------------
@@ -191,18 +201,18 @@ SCHEMA = pa.schema(
 )
 def test_a_hint_never_leads_to_the_next_refusal(name, meant):
     with pytest.raises(InputError) as refused:
-        dump.check_columns(SCHEMA, None, name)
+        check_columns(SCHEMA, None, name)
     hints = re.findall(r"'([^']+)'", str(refused.value).partition("Did you mean ")[2])
     assert (hints[0] if hints else None) == meant
     for hint in hints:
-        dump.check_columns(SCHEMA, None, hint)
+        check_columns(SCHEMA, None, hint)
 
 
 def test_hints_fit_what_the_column_is_for():
     with pytest.raises(InputError, match=r"Did you mean 'resps\[0\]\[0\]'\?"):
-        dump.check_candidates(SCHEMA, ("resps", "custom_id"))
+        check_candidates(SCHEMA, ("resps", "custom_id"))
     with pytest.raises(InputError, match=r"no idf-key column 'custom_ids'.*mean 'custom_id'\?"):
-        dump.check_choosing_columns(SCHEMA, {"custom_ids": "--idf-key"})
+        check_choosing_columns(SCHEMA, {"custom_ids": "--idf-key"})
     with pytest.raises(InputError) as refused:
-        dump.check_choosing_columns(SCHEMA, {"custom_ids": "--language-column"})
+        check_choosing_columns(SCHEMA, {"custom_ids": "--language-column"})
     assert "Did you mean" not in str(refused.value)

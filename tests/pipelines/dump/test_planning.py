@@ -9,9 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import dump
-from bertscore_beam.files import join, with_digest, write_atomically
-from bertscore_beam.records import record_path, rows_path
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import InputFile
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.plan import FileReason, Plan, plan_from_bytes, plan_inputs, plan_to_bytes
+from bertscore_beam.files.checked import with_digest
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.records.record import record_path
+from bertscore_beam.records.rejects import rows_path
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.tables import PAIRS, plan_pairs
 
@@ -27,9 +33,7 @@ def write(path: Path, table: pa.Table, row_group_size: int | None = None) -> Pat
     return path
 
 
-def plan(
-    *globs: object, output: str | None = None, rows: int | None = 10, **changes: Any
-) -> dump.Plan:
+def plan(*globs: object, output: str | None = None, rows: int | None = 10, **changes: Any) -> Plan:
     written = None if output is None else partial(paths_of_a_part, output)
     return plan_pairs(*globs, rows=rows, written=written, **changes)
 
@@ -58,7 +62,7 @@ def test_folders_whose_names_are_not_utf8_are_rejected_by_name(corpus, folder, s
         got = plan(glob)
         assert got.num_rows == 65
         (rejected,) = got.rejected_files
-        assert rejected.reason == dump.FileReason.BAD_NAME
+        assert rejected.reason == FileReason.BAD_NAME
         assert f"{ascii(bad.name)[1:-1]}/x.{suffix}' is not valid UTF-8" in rejected.message
         assert rejected.path.encode()
     # The search cannot begin there: partition columns and records take the whole path.
@@ -81,9 +85,9 @@ def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its
     got = plan(corpus / "*")
     rejected = {Path(file.path).name: file for file in got.rejected_files}
     expected = {
-        "columns.parquet": (dump.FileReason.BAD_COLUMNS, "Did you mean 'candidates'?"),
-        "gone.parquet": (dump.FileReason.UNREADABLE, "No such file"),
-        "name\\udcff.parquet": (dump.FileReason.BAD_NAME, "is not valid UTF-8"),
+        "columns.parquet": (FileReason.BAD_COLUMNS, "Did you mean 'candidates'?"),
+        "gone.parquet": (FileReason.UNREADABLE, "No such file"),
+        "name\\udcff.parquet": (FileReason.BAD_NAME, "is not valid UTF-8"),
     }
     assert rejected.keys() == expected.keys()
     for name, (reason, words) in expected.items():
@@ -91,7 +95,7 @@ def test_bad_files_are_rejected_with_what_helps_and_the_plan_comes_back_from_its
         assert words in rejected[name].message
     assert got.num_rows == 65
     for original in (got, replace(got, rejected_files=())):
-        assert dump.plan_from_bytes(dump.plan_to_bytes(original), "plan.parquet") == original
+        assert plan_from_bytes(plan_to_bytes(original), "plan.parquet") == original
 
 
 def test_all_files_bad_is_an_error_with_the_first_few(tmp_path):
@@ -107,7 +111,7 @@ def test_digest_changes_with_name_content_version_and_columns(corpus):
     first, other = corpus / "a.parquet", corpus / "c.parquet"
     columns = ("candidate", "reference"), ("reference", "candidate"), (None, "reference")
     digests = [
-        plan(corpus, fields=dump.TableFields(candidate_column=one, reference_column=two)).digest
+        plan(corpus, fields=TableFields(candidate_column=one, reference_column=two)).digest
         for one, two in columns
     ]
     for change in (
@@ -123,20 +127,20 @@ def test_digest_changes_with_name_content_version_and_columns(corpus):
 
 def other_format() -> bytes:
     metadata = {"bertscore.plan": json.dumps({"format": 99})}
-    return with_digest(dump.write_part(pa.table({"path": ["x"]}, metadata=metadata)))
+    return with_digest(write_part(pa.table({"path": ["x"]}, metadata=metadata)))
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", dump.write_part(pairs(1)), other_format()])
+@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", write_part(pairs(1)), other_format()])
 def test_what_is_no_plan_is_an_error_that_names_the_file(data):
     with pytest.raises(InputError, match=r"'s3://o/plan.parquet' is not a plan of this version"):
-        dump.plan_from_bytes(data, "s3://o/plan.parquet")
+        plan_from_bytes(data, "s3://o/plan.parquet")
 
 
 def test_credentials_do_not_stand_in_rejects():
-    file = dump.InputFile(path="memory://in/x.parquet?token=hunter2", size=0, root="memory://in")
+    file = InputFile(path="memory://in/x.parquet?token=hunter2", size=0, root="memory://in")
     write_atomically(file.path, b"nothing")
     with pytest.raises(InputError) as caught:
-        dump.plan_inputs([file], fields=PAIRS, target_rows=1, target_bytes=1)
+        plan_inputs([file], fields=PAIRS, target_rows=1, target_bytes=1)
     assert "token=***" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 

@@ -7,21 +7,24 @@ import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import dump
+from bertscore_beam.dump.candidates import multiplied
+from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, TableFields
+from bertscore_beam.dump.read_rows import SplitReader, read_split
+from bertscore_beam.dump.texts import Rows, texts_from_column
 from bertscore_core.errors import InputError
 from tests.support.text_files import plan_text, to_jsonl, write_text
 
 
 def read(path, candidate, reference="ref"):
     """Return the candidate, where it is from, the references and the reason of each row."""
-    fields = dump.TableFields(candidate_column=candidate, reference_column=reference)
+    fields = TableFields(candidate_column=candidate, reference_column=reference)
     plan = plan_text(path, path.parent / "out", fields=fields)
     assert plan.about_rows >= plan.num_rows
     found = []
     for split in plan.splits:
-        one = dump.SplitReader([split]).read(split)
-        rows = dump.multiplied(dump.Rows(one.table, fields, one.lines))
-        texts, references = dump.texts_from_column(rows.candidates), rows.reference_texts
+        one = SplitReader([split]).read(split)
+        rows = multiplied(Rows(one.table, fields, one.lines))
+        texts, references = texts_from_column(rows.candidates), rows.reference_texts
         bad = [rows.unreadable.get(number) for number in range(len(rows))]
         found += zip(texts, rows.origins, references, bad, strict=True)
         if plan.about_rows == plan.num_rows:  # so the job expects
@@ -86,16 +89,16 @@ def test_batch_files_are_read_by_the_first_choice_or_by_all(tmp_path):
 
 def test_samples_are_repeated_with_the_whole_answer_beside_them(tmp_path):
     path = both_formats(tmp_path, BATCH)[1]
-    fields = dump.TableFields(
+    fields = TableFields(
         candidate_column="response.body.choices.message.content", reference_column="ref"
     )
     table = pq.read_table(path)
-    rows = dump.multiplied(dump.Rows(table, fields))
+    rows = multiplied(Rows(table, fields))
     assert rows.table.column_names == [
-        *table.column_names, dump.CANDIDATE, dump.CANDIDATE_FROM,
+        *table.column_names, CANDIDATE, CANDIDATE_FROM,
     ]  # fmt: skip
     assert rows.table.select(table.column_names).equals(table.take([0, 0, 1, 1, 2]))
-    read_again = dump.Rows(rows.table, fields)
+    read_again = Rows(rows.table, fields)
     assert read_again.candidates.to_pylist() == ["one", "uno", None, "two", None]
 
 
@@ -141,9 +144,9 @@ def test_late_parts_are_read_and_other_values_reject_their_row_alone(tmp_path, m
 def test_parts_elsewhere_are_kept_as_before(tmp_path):
     rows = [chat("hi", "a") | {"other": "x"}, chat("hi", "b") | {"other": parts("y")}]
     path = write_text(tmp_path / "a.jsonl", to_jsonl(rows))
-    fields = dump.TableFields(candidate_column="messages[-1].content", reference_column="ref")
+    fields = TableFields(candidate_column="messages[-1].content", reference_column="ref")
     plan = plan_text(path, tmp_path / "out", fields=fields)
-    table = dump.read_split(plan.splits[0])
+    table = read_split(plan.splits[0])
     assert json.loads(table["other"][1].as_py()) == parts("y")
 
 
@@ -202,10 +205,10 @@ def test_answers_of_squad_are_references_in_both_published_forms(tmp_path):
 
 def test_a_file_of_json_without_rows_has_the_columns_of_the_paths(tmp_path):
     path = write_text(tmp_path / "a.jsonl", b"\n")
-    fields = dump.TableFields(
+    fields = TableFields(
         candidate_column="messages[-1].content", reference_column="messages.0.ref.text"
     )
     plan = plan_text(path, tmp_path / "out", fields=fields)
-    schema = dump.read_split(plan.splits[0]).schema
+    schema = read_split(plan.splits[0]).schema
     message = pa.struct([("content", pa.string()), ("ref", pa.struct([("text", pa.string())]))])
     assert schema.field("messages").type == pa.list_(message)

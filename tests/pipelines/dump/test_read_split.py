@@ -7,8 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from bertscore_beam import dump
 from bertscore_beam.dump import columns, parquet, types
+from bertscore_beam.dump.columns import append_scores
+from bertscore_beam.dump.parquet import read_layout, write_part
+from bertscore_beam.dump.read_rows import SplitReader, read_split
+from bertscore_beam.dump.texts import texts_from_column
+from bertscore_beam.dump.types import Batches, check_indices, lost_types
 from bertscore_core.errors import InputError
 from tests.support.hostile import not_utf8
 from tests.support.tables import BAD, ROWS, every_type, plan, read_whole, same, write
@@ -29,7 +33,7 @@ def test_splits_hold_every_row_once_with_its_type_and_metadata(
     whole = read_whole(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet, "_BATCH_ROWS", batch)
-        pieces = [dump.read_split(split) for split in plan(path, target_rows)]
+        pieces = [read_split(split) for split in plan(path, target_rows)]
     assert len(pieces) >= ROWS // target_rows
     assert all(same(piece.slice(0, 0), whole.slice(0, 0)) for piece in pieces)
     assert same(pa.concat_tables(pieces), whole)
@@ -38,11 +42,9 @@ def test_splits_hold_every_row_once_with_its_type_and_metadata(
 @pytest.mark.parametrize("name", every_type().column_names)
 def test_every_type_survives_being_read_scored_and_written(tmp_path, name):
     path = write(tmp_path / "a.parquet", every_type().select([name]), 10)
-    source = pa.concat_tables([dump.read_split(split) for split in plan(path, 6)])
-    scored = dump.append_scores(
-        source, {columns.F1: pa.nulls(ROWS, pa.float32())}, {"bertscore": "x"}
-    )
-    (tmp_path / "part.parquet").write_bytes(dump.write_part(scored))
+    source = pa.concat_tables([read_split(split) for split in plan(path, 6)])
+    scored = append_scores(source, {columns.F1: pa.nulls(ROWS, pa.float32())}, {"bertscore": "x"})
+    (tmp_path / "part.parquet").write_bytes(write_part(scored))
     back = read_whole(str(tmp_path / "part.parquet"))
     assert back.schema.field(0).equals(source.schema.field(0), check_metadata=True)
     assert repr(back[name].to_pylist()) == repr(source[name].to_pylist())
@@ -54,7 +56,7 @@ def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path):
     table = pa.table({"a": [1, 2], "a.b": [3, 4], "list": [["x"], ["y"]], "z": ["p", "q"]})
     path = write(tmp_path / "a.parquet", table)
     for rows in (1, 2):
-        got = dump.read_split(plan(path, rows)[0], ["list", "a"])
+        got = read_split(plan(path, rows)[0], ["list", "a"])
         assert got.to_pydict() == {"list": [["x"], ["y"]][:rows], "a": [1, 2][:rows]}
 
 
@@ -71,9 +73,9 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
     plain = types.Batches
     monkeypatch.setattr(types, "Batches", lambda batches: plain(count(batches)))
     splits = plan(path, 100)
-    assert dump.read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
+    assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200
-    reader = dump.SplitReader(splits[2:6])
+    reader = SplitReader(splits[2:6])
     for number in (2, 4, 5):  # the rows of 3 are passed over
         got = reader.read(splits[number]).table
         assert got["n"].to_pylist() == list(range(100 * number, 100 * number + 100))
@@ -84,27 +86,27 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
 def test_file_without_rows_gives_an_empty_table_with_its_schema(tmp_path, empty):
     path = write(tmp_path / "a.parquet", empty)
     (split,) = plan(path, 10)
-    table = dump.read_split(split)
+    table = read_split(split)
     assert table.num_rows == 0
-    assert table.schema.equals(dump.read_layout(path).schema, check_metadata=True)
-    assert pq.read_table(pa.BufferReader(dump.write_part(table))).num_rows == 0
+    assert table.schema.equals(read_layout(path).schema, check_metadata=True)
+    assert pq.read_table(pa.BufferReader(write_part(table))).num_rows == 0
 
 
 def test_columns_of_one_name_pass_through(tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["same", "same"])
     (split,) = plan(write(tmp_path / "a.parquet", table), 10)
-    got = pq.ParquetFile(pa.BufferReader(dump.write_part(dump.read_split(split)))).read()
+    got = pq.ParquetFile(pa.BufferReader(write_part(read_split(split)))).read()
     assert [column.to_pylist() for column in got.columns] == [[1], [2]]
 
 
 def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path):
     path = tmp_path / "a.parquet"
-    data = bytearray(dump.write_part(pa.table({"n": [f"text {i}" for i in range(1000)]})))
+    data = bytearray(write_part(pa.table({"n": [f"text {i}" for i in range(1000)]})))
     data[20:2000] = bytes(1980)
     path.write_bytes(data)
     for rows in (1000, 100):
         with pytest.raises(InputError, match="cannot be read as Parquet"):
-            dump.read_split(plan(str(path), rows)[0])
+            read_split(plan(str(path), rows)[0])
 
 
 def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path):
@@ -112,16 +114,16 @@ def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path):
     (split,) = plan(path, 100)
     write(tmp_path / "a.parquet", pa.table({"n": range(11)}))
     with pytest.raises(InputError, match=r"has changed since it was planned: got 11 rows"):
-        dump.read_split(split)
+        read_split(split)
     with pytest.raises(InputError, match="has changed since it was planned"):
-        dump.read_split(replace(split, file_rows=11))
+        read_split(replace(split, file_rows=11))
 
 
 def test_invalid_utf8_passes_through_byte_for_byte(tmp_path):
     (split,) = plan(write(tmp_path / "a.parquet", pa.table({"c": not_utf8("string")})), 10)
-    table = dump.read_split(split)
-    assert dump.texts_from_column(table["c"]) == ["a cat", BAD, BAD, "ü"]
-    back = pq.ParquetFile(pa.BufferReader(dump.write_part(table))).read()
+    table = read_split(split)
+    assert texts_from_column(table["c"]) == ["a cat", BAD, BAD, "ü"]
+    back = pq.ParquetFile(pa.BufferReader(write_part(table))).read()
     assert back["c"].cast(pa.binary()).to_pylist()[1] == b"\xff\xfe"
 
 
@@ -158,14 +160,14 @@ def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
             match=r"rows 0 to \d+ of '.*a.parquet' are too large: got \d+ bytes in memory, .*"
             r"expected at most 8388608 .*--split-rows \d+ or less",
         ):
-            dump.read_split(whole)
+            read_split(whole)
         small = plan(path, 400)
-        assert dump.read_split(small[-1])["n"].to_pylist() == list(range(19_600, 20_000))
+        assert read_split(small[-1])["n"].to_pylist() == list(range(19_600, 20_000))
     finally:
         pa.set_memory_pool(before)
     assert pool.max_memory() < 4 * limit
-    assert dump.read_split(small[3]).equals(read_whole(path).slice(1200, 400))
-    assert dump.read_split(whole, ["n"]).num_rows == 20_000
+    assert read_split(small[3]).equals(read_whole(path).slice(1200, 400))
+    assert read_split(whole, ["n"]).num_rows == 20_000
 
 
 CODED = {"n": range(ROWS), "text": ["x" * 100] * ROWS, "c": every_type()["struct of dictionary"]}
@@ -187,7 +189,7 @@ def test_rows_that_may_be_large_are_read(tmp_path, monkeypatch, limit, table, op
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 7)
     path = write(tmp_path / "a.parquet", table, **options)
     (whole,) = plan(path, len(table))
-    assert dump.read_split(whole).equals(table)
+    assert read_split(whole).equals(table)
 
 
 def test_index_beside_its_dictionary_is_found():
@@ -195,10 +197,10 @@ def test_index_beside_its_dictionary_is_found():
     beside = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), ["a"], safe=False)
     for column in (beside, pa.ListArray.from_arrays([0, 1, 2], beside)):
         with pytest.raises(pa.ArrowInvalid, match="indices from 0 to 7 for 1 values"):
-            dump.check_indices(column)
+            check_indices(column)
     whole = pa.array(["a", None]).dictionary_encode()
     for column in (whole, whole[:0], pa.StructArray.from_arrays([whole, whole], ["x", "y"])):
-        dump.check_indices(column)
+        check_indices(column)
 
 
 def test_null_in_lists_of_fixed_size_is_told_where_no_footer_shows_it(tmp_path):
@@ -210,21 +212,21 @@ def test_null_in_lists_of_fixed_size_is_told_where_no_footer_shows_it(tmp_path):
         }
     )
     path = write(tmp_path / "a.parquet", table)
-    assert dump.read_split(plan(path, 10)[0], ["whole"]).num_rows == 3
+    assert read_split(plan(path, 10)[0], ["whole"]).num_rows == 3
     with pytest.raises(InputError, match="where one of them is null: got such a list in a column"):
-        dump.read_split(plan(path, 10)[0])
+        read_split(plan(path, 10)[0])
 
 
 NUMBERS = pa.table({"n": list(range(30))})
 
 
-def taken(batches: dump.Batches, start: int, rows: int) -> list[int]:
+def taken(batches: Batches, start: int, rows: int) -> list[int]:
     return [n for batch in batches.take(start, rows) for n in batch.column("n").to_pylist()]
 
 
 @pytest.mark.parametrize("size", [1, 4, 30])
 def test_rows_are_taken_in_order_and_what_was_passed_is_an_error(size):
-    batches = dump.Batches(iter(NUMBERS.to_batches(size)))
+    batches = Batches(iter(NUMBERS.to_batches(size)))
     assert taken(batches, 0, 5) == [0, 1, 2, 3, 4]
     assert taken(batches, 5, 1) == [5]
     assert taken(batches, 11, 6) == [11, 12, 13, 14, 15, 16]
@@ -235,11 +237,11 @@ def test_rows_are_taken_in_order_and_what_was_passed_is_an_error(size):
 
 def test_part_is_compressed_has_statistics_and_is_the_same_every_time():
     table = every_type()
-    footer = pq.ParquetFile(pa.BufferReader(dump.write_part(table))).metadata
+    footer = pq.ParquetFile(pa.BufferReader(write_part(table))).metadata
     column = footer.row_group(0).column(0)
     assert column.compression == "ZSTD"
     assert column.statistics.has_min_max
-    assert dump.write_part(table) == dump.write_part(every_type())
+    assert write_part(table) == write_part(every_type())
 
 
 def test_files_that_differ_in_metadata_alone_are_one_case():
@@ -247,6 +249,6 @@ def test_files_that_differ_in_metadata_alone_are_one_case():
     types._written.cache_clear()
     for number in range(3):
         arrow = pa.schema([("id", pa.int64())], metadata={"made": f"{number}" * 1000})
-        file = pq.ParquetFile(pa.BufferReader(dump.write_part(arrow.empty_table())))
-        assert dump.lost_types(file.schema, arrow, utc_times=False) == []
+        file = pq.ParquetFile(pa.BufferReader(write_part(arrow.empty_table())))
+        assert lost_types(file.schema, arrow, utc_times=False) == []
     assert types._written.cache_info().currsize == 1

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import Resources, TableFields, parquet, read_split, write_part
-from bertscore_beam.files import write_atomically
+from bertscore_beam.dump import parquet
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.plan import Resources
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
 from tests.support.faults import Faults
 from tests.support.hostile import pairs, parquet_bytes

@@ -9,35 +9,42 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, strategies as st
 
-from bertscore_beam import dump
 from bertscore_beam.dump import parquet
+from bertscore_beam.dump.read_rows import SplitReader, read_split
+from bertscore_beam.dump.splits import (
+    MOST_RUNS,
+    RowGroup,
+    Split,
+    Splits,
+    plan_file,
+    reading_words,
+    rows_for_workers,
+    split_runs,
+)
 from bertscore_core.errors import InputError
 from tests.support.tables import every_type, plan as plan_path
 
 ROW_GROUPS = st.lists(
-    st.builds(dump.RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)),
-    max_size=12,
+    st.builds(RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)), max_size=12
 )
 
 
-def plan(
-    row_groups: list[dump.RowGroup], target_rows: int, target_bytes: int = 10**9
-) -> list[dump.Split]:
-    blank = dump.Split(
+def plan(row_groups: list[RowGroup], target_rows: int, target_bytes: int = 10**9) -> list[Split]:
+    blank = Split(
         path="/in/a.parquet",
         input_name="a.parquet",
         file_rows=None,
         file_size=77,
         file_version="v1",
     )
-    return dump.plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
+    return plan_file(blank, row_groups, target_rows=target_rows, target_bytes=target_bytes)
 
 
-def groups(*rows: int, row_bytes: int = 10) -> list[dump.RowGroup]:
-    return [dump.RowGroup(num_rows=n, num_bytes=n * row_bytes) for n in rows]
+def groups(*rows: int, row_bytes: int = 10) -> list[RowGroup]:
+    return [RowGroup(num_rows=n, num_bytes=n * row_bytes) for n in rows]
 
 
-def rows_read(split: dump.Split, row_groups: list[dump.RowGroup]) -> range:
+def rows_read(split: Split, row_groups: list[RowGroup]) -> range:
     """Return the rows of the file that a reader gets, from the row groups and not the offset."""
     before = sum(group.num_rows for group in row_groups[: split.first_row_group])
     start = before + split.skip_rows
@@ -77,7 +84,7 @@ def test_each_row_is_in_one_split_in_order_and_no_split_is_too_large(
             10**9,
             [(0, 1, 5, 0), *((1, 2, 25, skip) for skip in (0, 25, 50, 75)), (2, 3, 5, 0)],
         ),
-        ([dump.RowGroup(num_rows=1, num_bytes=10**9)], 10, 100, [(0, 1, 1, 0)]),
+        ([RowGroup(num_rows=1, num_bytes=10**9)], 10, 100, [(0, 1, 1, 0)]),
     ],
     ids=["put together by rows", "by bytes", "cut evenly", "one enormous row"],
 )
@@ -99,7 +106,7 @@ def test_row_groups_are_put_together_and_cut(row_groups, rows, size, expected):
     ],
 )
 def test_every_worker_gets_several_splits(rows, workers, expected):
-    assert dump.rows_for_workers(rows, workers) == expected
+    assert rows_for_workers(rows, workers) == expected
 
 
 # --- As a table -----------------------------------------------------------------------------------
@@ -111,24 +118,24 @@ _FIELDS = {
     **dict.fromkeys(("file_size", "row_offset"), _NUMBERS),
     **dict.fromkeys(("file_rows", "num_rows"), st.none() | _NUMBERS),
 }
-SPLITS = st.lists(st.builds(dump.Split, **_FIELDS, utc_times=st.booleans()), max_size=12)
+SPLITS = st.lists(st.builds(Split, **_FIELDS, utc_times=st.booleans()), max_size=12)
 
 
 @given(splits=SPLITS)
 def test_splits_come_out_as_they_went_in(splits):
-    table = dump.Splits.of(iter(splits))
+    table = Splits.of(iter(splits))
     assert list(table) == splits
     assert len(table) == len(splits)
     assert table == tuple(splits)
-    assert table == dump.Splits.of(splits)
-    assert dump.Splits.of(table) is table
+    assert table == Splits.of(splits)
+    assert Splits.of(table) is table
     assert pickle.loads(pickle.dumps(table)) == splits  # noqa: S301 - our own
     assert [table[place] for place in range(-len(splits), len(splits))] == splits * 2
 
 
 @given(splits=SPLITS, drawn=st.data())
 def test_some_splits_keep_their_order(splits, drawn):
-    table = dump.Splits.of(splits)
+    table = Splits.of(splits)
     chosen = drawn.draw(st.lists(st.booleans(), min_size=len(splits), max_size=len(splits)))
     assert table.where(chosen) == [one for one, yes in zip(splits, chosen, strict=True) if yes]
     part = drawn.draw(st.slices(len(splits)))
@@ -145,12 +152,12 @@ def test_some_splits_keep_their_order(splits, drawn):
 # --- Runs -----------------------------------------------------------------------------------------
 
 
-def splits_of(*rows: int, target: int) -> list[dump.Split]:
+def splits_of(*rows: int, target: int) -> list[Split]:
     return plan(groups(*rows), target)
 
 
-def runs_of(splits: list[dump.Split], workers: int | None) -> list[tuple[dump.Split, ...]]:
-    return [run.splits for run in dump.split_runs(splits, workers)]
+def runs_of(splits: list[Split], workers: int | None) -> list[tuple[Split, ...]]:
+    return [run.splits for run in split_runs(splits, workers)]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 100, None])
@@ -161,7 +168,7 @@ def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(workers, gr
     assert list(itertools.chain(*runs)) == splits
     for run in runs:
         assert len(run) == 1 or len({(one.first_row_group, one.row_group_stop) for one in run}) == 1
-    most = dump.MOST_RUNS if workers is None else 2 * workers
+    most = MOST_RUNS if workers is None else 2 * workers
     for place in range(len(groups)):
         assert sum(run[0].first_row_group == place for run in runs) <= max(most, 1)
 
@@ -169,7 +176,7 @@ def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(workers, gr
 def test_one_large_row_group_is_shared_and_many_are_read_once():
     one = splits_of(1_000_000, target=20_000)
     assert [len(run) for run in runs_of(one, 2)] == [12, 13, 12, 13]
-    assert len(runs_of(one, None)) == dump.MOST_RUNS
+    assert len(runs_of(one, None)) == MOST_RUNS
     assert len(runs_of(one, 1000)) == 50
     many = splits_of(*[1_000_000] * 30, target=20_000)
     assert [len(run) for run in runs_of(many, 2)] == [50] * 30
@@ -179,9 +186,9 @@ def test_one_large_row_group_is_shared_and_many_are_read_once():
 
 
 def test_plan_says_how_often_rows_are_read():
-    assert dump.reading_words(splits_of(*[20] * 9, target=20), 1) == "once"
-    assert dump.reading_words([], 1) == "once"
-    words = dump.reading_words(splits_of(1_000_000, target=20_000), 2)
+    assert reading_words(splits_of(*[20] * 9, target=20), 1) == "once"
+    assert reading_words([], 1) == "once"
+    words = reading_words(splits_of(1_000_000, target=20_000), 2)
     assert words.startswith("about 2.5 times over: workers share row groups of up to 1,000,000")
 
 
@@ -192,9 +199,9 @@ def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
     splits = plan_path(path, 6)
     for chosen in (splits, splits[::2], splits[1:4]):
         for columns in (None, ["struct", "candidate"]):
-            reader = dump.SplitReader(chosen, columns)
+            reader = SplitReader(chosen, columns)
             for split in chosen:
-                got, alone = reader.read(split).table, dump.read_split(split, columns)
+                got, alone = reader.read(split).table, read_split(split, columns)
                 assert got.schema.equals(alone.schema, check_metadata=True)
                 assert [c.num_chunks for c in got.columns] == [c.num_chunks for c in alone.columns]
                 assert repr(got.to_pylist()) == repr(alone.to_pylist())
@@ -208,7 +215,7 @@ def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": texts}), path)  # each text once, in a dictionary
     splits = plan_path(path, 100)
-    reader, found = dump.SplitReader(splits), []
+    reader, found = SplitReader(splits), []
     for split in splits:
         try:
             found.append(reader.read(split).table.num_rows)

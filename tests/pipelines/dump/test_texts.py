@@ -3,13 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump import (
-    column_of,
-    count_other_scripts,
-    reference_texts,
-    scripts_of,
-    texts_from_column,
-)
+from bertscore_beam.dump.languages import count_other_scripts, scripts_of
+from bertscore_beam.dump.paths import column_of
+from bertscore_beam.dump.texts import reference_texts, texts_from_column
 from bertscore_core import known_languages
 from tests.support.hostile import LIST_KINDS, TEXT_KINDS, not_utf8
 from tests.support.tables import BAD, ROWS, every_type

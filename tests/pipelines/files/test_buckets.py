@@ -5,7 +5,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from bertscore_beam.files import Buckets, bucket_of
+from bertscore_beam.files.buckets import Buckets, bucket_of
 
 ROW = np.dtype([("key", "<u8"), ("number", "<i4")])
 

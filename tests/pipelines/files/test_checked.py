@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bertscore_beam.files import from_json, to_json, typed, with_digest, without_digest
+from bertscore_beam.files.checked import from_json, to_json, typed, with_digest, without_digest
 
 CONTENT = {"run": "a1", "rows": 20, "f1": 0.25, "words": {"é": ["x", None]}, "last": "0" * 32}
 

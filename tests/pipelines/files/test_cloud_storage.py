@@ -7,7 +7,9 @@ import pytest
 from google.api_core.exceptions import PreconditionFailed
 from google.cloud import storage
 
-from bertscore_beam import files
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.read import open_source, read_bytes, read_many
+from bertscore_beam.files.write import copy_atomically, write_atomically
 from tests.support.cloud_storage import cloud_storage
 from tests.support.faults import FaultRule
 
@@ -30,13 +32,13 @@ def test_a_large_file_is_uploaded_in_pieces_and_read_in_ranges(served, tmp_path)
     store, _ = served
     (tmp_path / "large").write_bytes(LARGE)
     store.requests = []
-    files.copy_atomically("gs://bucket/large", tmp_path / "large")
+    copy_atomically("gs://bucket/large", tmp_path / "large")
     assert [what for what, _ in store.requests].count("write") == 1
-    assert store.read("gs://bucket/large") == files.read_bytes("gs://bucket/large") == LARGE
+    assert store.read("gs://bucket/large") == read_bytes("gs://bucket/large") == LARGE
     system = fsspec.filesystem("gs")
     assert system.cat_file("bucket/large", start=5, end=70) == LARGE[5:70]
     assert system.cat_file("bucket/large", start=-7) == LARGE[-7:]
-    with files.open_source("gs://bucket/large") as source:
+    with open_source("gs://bucket/large") as source:
         source.seek(8_000_000)
         assert source.read() == LARGE[8_000_000:]
 
@@ -47,7 +49,7 @@ def test_an_upload_that_is_given_up_leaves_nothing(served):
     with system.open("gs://bucket/half", "wb") as sink:
         sink.write(LARGE)
     system.transaction.complete(commit=False)
-    assert files.list_files("gs://bucket") == {}
+    assert list_files("gs://bucket") == {}
 
 
 def test_google_s_own_client_reads_and_writes_the_same_objects(served, monkeypatch):
@@ -57,9 +59,9 @@ def test_google_s_own_client_reads_and_writes_the_same_objects(served, monkeypat
     blob = bucket.blob("a b/ü.bin", chunk_size=256 * 1024)
     with blob.open("wb", ignore_flush=True) as sink:
         sink.write(CONTENT)
-    assert files.read_bytes("gs://bucket/a b/ü.bin") == CONTENT
+    assert read_bytes("gs://bucket/a b/ü.bin") == CONTENT
     old = bucket.get_blob("a b/ü.bin").generation
-    files.write_atomically("gs://bucket/a b/ü.bin", b"new")
+    write_atomically("gs://bucket/a b/ü.bin", b"new")
     assert bucket.get_blob("a b/ü.bin").download_as_bytes() == b"new"
     assert bucket.get_blob("missing") is None
     assert [found.name for found in bucket.list_blobs(prefix="a")] == ["a b/ü.bin"]
@@ -76,7 +78,7 @@ def test_a_listing_comes_in_pages_of_names_and_folders(served):
     for name in names:
         store.put("bucket", name, b"four")
     store.requests = []
-    assert files.list_files("gs://bucket") == dict.fromkeys(sorted(names), 4)
+    assert list_files("gs://bucket") == dict.fromkeys(sorted(names), 4)
     assert store.requests == [("list", "")] * 4
     system = fsspec.filesystem("gs")
     assert system.ls("bucket/c") == ["bucket/c/d", "bucket/c/g"]
@@ -89,7 +91,7 @@ def test_a_store_that_errs_now_and_then_loses_nothing(served, kinds):
     faults.set(FaultRule(rate=0.2, kinds=kinds))
     paths = [f"gs://bucket/{number}" for number in range(20)]
     for path in paths:
-        files.write_atomically(path, path.encode())
-    assert list(files.read_many(paths)) == [path.encode() for path in paths]
-    assert list(files.list_files("gs://bucket")) == sorted(path[12:] for path in paths)
+        write_atomically(path, path.encode())
+    assert list(read_many(paths)) == [path.encode() for path in paths]
+    assert list(list_files("gs://bucket")) == sorted(path[12:] for path in paths)
     assert faults.happened.total() >= 3

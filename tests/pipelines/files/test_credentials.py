@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertscore_beam.files import mask_credentials, resolve
+from bertscore_beam.files.paths import mask_credentials, resolve
 from bertscore_core import ConfigError
 
 NAMES = (

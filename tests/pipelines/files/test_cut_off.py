@@ -9,9 +9,10 @@ import pytest
 from fsspec.asyn import sync, sync_wrapper
 from gcsfs.core import GCSFileSystem
 
-from bertscore_beam.crawl import list_files_of
-from bertscore_beam.dump import expand_inputs
-from bertscore_beam.files import GCSFS_STOPS_AT, CutOffError, list_files, listing
+from bertscore_beam.crawl.crawl_files import list_files_of
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.files import listing
+from bertscore_beam.files.listing import GCSFS_STOPS_AT, CutOffError, list_files
 from tests.support.cut_off_store import CutOffStore, cut_off_store
 from tests.support.s3 import s3_bucket
 

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import fsspec
 import pytest
 
-from bertscore_beam.files import delete_many, write
+from bertscore_beam.files import write
+from bertscore_beam.files.write import delete_many
 from tests.support.faults import FaultRule, Faults
 from tests.support.s3 import s3_bucket
 

@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.crawl import FetchError, FetchPolicy, fetched
-from bertscore_beam.dump import InputFile, expand_inputs
-from bertscore_beam.files import NoFileError, Trouble, absolute, open_source, read_bytes
+from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
+from bertscore_beam.files.find import Trouble
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.read import NoFileError, open_source, read_bytes
 from bertscore_core.errors import InputError
 from tests.support.broken_store import broken_store
 from tests.support.faults import FaultRule, Faults

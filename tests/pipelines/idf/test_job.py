@@ -9,12 +9,17 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam import idf
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import INPUT_FOLDER, SplitReader, write_rows
+from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.text.text_source import INPUT_FOLDER
+from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.idf import counts, job
-from bertscore_beam.options import IdfOptions
-from bertscore_beam.run import FolderLostError, RunLock, Runner
+from bertscore_beam.idf.counting import COUNTS_FOLDER
+from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.idf.job import begin_idf, idf_stages, plan_idf
+from bertscore_beam.options.score_options import IdfOptions
+from bertscore_beam.run.lock import FolderLostError, RunLock
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
@@ -30,7 +35,7 @@ def dump(tmp_path):
 
 def planned_for(dump, table):
     options = IdfOptions(input=(str(dump),), output=str(table), split_rows=10)
-    return idf.plan_idf(options, Runner.of(options))
+    return plan_idf(options, Runner.of(options))
 
 
 def command(dump, table):
@@ -39,12 +44,12 @@ def command(dump, table):
 
 def count_and_stop(planned):
     """Count as a run does that is stopped before it puts the table in its place."""
-    job = idf.begin_idf(planned, own(planned.output), print)
-    (stage,) = idf.idf_stages(job)
+    job = begin_idf(planned, own(planned.output), print)
+    (stage,) = idf_stages(job)
     pipeline = beam.Pipeline(runner=FnApiRunner())
     stage.build(pipeline)
     pipeline.run().wait_until_finish()
-    names = job.folder.files(idf.COUNTS_FOLDER)
+    names = job.folder.files(COUNTS_FOLDER)
     assert len(names) == len(stage.amounts)
     assert stage.amounts.done(names, {}) == stage.amounts.total == 60
     job.folder.release()
@@ -52,7 +57,7 @@ def count_and_stop(planned):
 
 
 def lose_a_count(work):
-    next((work / idf.COUNTS_FOLDER).rglob("*.npz")).unlink()
+    next((work / COUNTS_FOLDER).rglob("*.npz")).unlink()
 
 
 @pytest.mark.parametrize("again", [1, 4])
@@ -70,7 +75,7 @@ def test_a_stopped_run_counts_what_is_not_counted(dump, tmp_path, monkeypatch, c
     assert cli.main(command(dump, table)) == cli.DONE
     assert counted.call_count == again
     assert "splits were counted by an earlier run and are reused" in capsys.readouterr().err
-    assert idf.load_idf(str(table)).fingerprint == idf.load_idf(str(whole)).fingerprint
+    assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()
 
 
@@ -87,9 +92,9 @@ def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch
         patched.setattr(SplitReader, "read", unreadable_once)
         assert cli.main(command(dump, table)) == cli.BROKEN
     assert "no table was saved" in capsys.readouterr().err
-    assert len(list((tmp_path / ".table.npz.run" / idf.COUNTS_FOLDER).rglob("*.npz"))) == 7
+    assert len(list((tmp_path / ".table.npz.run" / COUNTS_FOLDER).rglob("*.npz"))) == 7
     assert cli.main(command(dump, table)) == cli.DONE
-    assert idf.load_idf(str(table)).num_documents == 60
+    assert load_idf(str(table)).num_documents == 60
 
 
 def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_path):
@@ -97,7 +102,7 @@ def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_pa
     planned = planned_for(dump, table)
     table.write_bytes(b"of another run")
     with pytest.raises(ConfigError, match="is there already"):
-        idf.begin_idf(planned, own(planned.output), print)
+        begin_idf(planned, own(planned.output), print)
     assert table.read_bytes() == b"of another run"
 
 
@@ -111,7 +116,7 @@ def test_run_cut_off_behind_its_table_replaces_no_other_table(dump, tmp_path, ca
     assert table.read_bytes() == (work / "table.npz").read_bytes()[:-1]
     table.write_bytes((work / "table.npz").read_bytes())
     assert cli.main(command(dump, table)) == cli.DONE
-    assert idf.load_idf(str(table)).num_documents == 60
+    assert load_idf(str(table)).num_documents == 60
     assert sorted(tmp_path.iterdir()) == [dump, table]
     assert cli.main(command(dump, table)) == cli.UNUSABLE
 
@@ -139,7 +144,7 @@ def test_rows_of_a_text_file_are_counted_and_not_their_references(tmp_path, caps
     assert "the input has 6 rows; expected at least 7" in capsys.readouterr().err
     assert not table.exists()
     assert cli.main([*flags, "6"]) == cli.DONE
-    assert idf.load_idf(str(table)).num_documents == 12
+    assert load_idf(str(table)).num_documents == 12
 
 
 @pytest.mark.parametrize(("more", "again"), [((), 1), (("--idf-key", "id"), 2)])
@@ -158,8 +163,8 @@ def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypat
     lose_a_count(work)
     table.unlink()
     imported = Mock(wraps=write_rows)
-    monkeypatch.setattr("bertscore_beam.dump.write_rows", imported)
+    monkeypatch.setattr("bertscore_beam.run.text_import.write_rows", imported)
     assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
     assert imported.call_count == again
-    assert idf.load_idf(str(table)).fingerprint == idf.load_idf(str(whole)).fingerprint
+    assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()

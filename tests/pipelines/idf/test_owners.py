@@ -7,8 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam import idf
-from bertscore_beam.dump import Rows, Split, TableFields
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.idf.counts import (
+    Repeats,
+    SplitCount,
+    count_from_bytes,
+    count_to_bytes,
+    repeat_words,
+)
+from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfTables
+from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
 from bertscore_core import IdfError
 from tests.pipelines.records.test_records import splits_of
 
@@ -35,26 +45,26 @@ def corpus(seed: int) -> dict[str, pa.Table]:
 
 def chosen(files: dict[str, pa.Table], size: int, buckets: int, seed: int) -> dict[str, list]:
     """Return the rows to count and the conflicts, by file, of a corpus cut in a certain way."""
-    by_bucket: dict[int, list[idf.KeyedRows]] = {}
-    owned: dict[str, list[idf.Owned]] = {}
+    by_bucket: dict[int, list[KeyedRows]] = {}
+    owned: dict[str, list[Owned]] = {}
     offsets: dict[str, tuple[str, int]] = {}
     for name, table in files.items():
         for offset in range(0, len(table), size):
             rows = table.slice(offset, size)
             here = split(name, offset, len(rows))
             offsets[here.part_name] = (name, offset)
-            found, alone = idf.keyed_rows(here, "run", Rows(rows, FIELDS))
+            found, alone = keyed_rows(here, "run", Rows(rows, FIELDS))
             owned.setdefault(here.part_name, []).append(alone)
             for bucket, some in found.buckets(buckets):
                 by_bucket.setdefault(bucket, []).append(some)
     for parts in by_bucket.values():
         random.Random(seed).shuffle(parts)
-        for _, (part_name, some) in idf.choose_owners(parts):
+        for _, (part_name, some) in choose_owners(parts):
             owned.setdefault(part_name, []).append(some)
     result: dict[str, list] = {name: [set(), set(), set()] for name in files}
     for part_name, parts in owned.items():
         name, offset = offsets[part_name]
-        merged = idf.Owned.merge(parts)
+        merged = Owned.merge(parts)
         for kind, rows in enumerate((merged.rows, merged.conflicts, merged.without_key)):
             result[name][kind] |= {offset + row for row in rows.tolist()}
     return result
@@ -92,43 +102,41 @@ def test_first_row_of_each_key_counts_however_the_corpus_is_cut(seed):
 
 def test_words_of_a_key_do_not_run_together():
     values = {"doc": ["a", "aa"], "part": ["aa", "a"], "set": ["x", "x"], "reference": ["t", "t"]}
-    found, _ = idf.keyed_rows(split("a", 0, 2), "run", Rows(pa.table(values), FIELDS))
+    found, _ = keyed_rows(split("a", 0, 2), "run", Rows(pa.table(values), FIELDS))
     assert len(np.unique(found.keys, axis=0)) == 2
 
 
 def test_number_of_buckets_grows_with_the_rows_and_is_bounded():
-    assert [idf.num_buckets(rows) for rows in (0, 249_999, 10**6, 10**12)] == [1, 1, 4, 4096]
+    assert [num_buckets(rows) for rows in (0, 249_999, 10**6, 10**12)] == [1, 1, 4, 4096]
 
 
 def test_estimate_of_different_references_is_exact_for_few_and_near_for_many():
-    few = idf.Repeats.merge(
-        [idf.Repeats.of([["a"], ["b", "c"], ["a"]]), idf.Repeats.of([["b"], ["a"]])]
-    )
+    few = Repeats.merge([Repeats.of([["a"], ["b", "c"], ["a"]]), Repeats.of([["b"], ["a"]])])
     assert (few.rows, few.distinct) == (5, 3)
     texts = [[f"text {number % 20_000}"] for number in range(60_000)]
-    parts = [idf.Repeats.of(texts[start : start + 7_000]) for start in range(0, 60_000, 7_000)]
-    many = idf.Repeats.merge(reversed(parts))
+    parts = [Repeats.of(texts[start : start + 7_000]) for start in range(0, 60_000, 7_000)]
+    many = Repeats.merge(reversed(parts))
     assert many.rows == 60_000
     assert many.distinct == pytest.approx(20_000, rel=0.1)
     assert len(many.smallest) == 1024
-    assert "60,000 rows" in idf.repeat_words(many.rows, many.distinct, keyed=False)
-    assert idf.repeat_words(60_000, 50_000, keyed=False) is None
-    assert idf.repeat_words(10, 1, keyed=False) is None
+    assert "60,000 rows" in repeat_words(many.rows, many.distinct, keyed=False)
+    assert repeat_words(60_000, 50_000, keyed=False) is None
+    assert repeat_words(10, 1, keyed=False) is None
 
 
 def test_count_of_more_groups_than_a_worker_can_hold_keeps_none(monkeypatch):
-    count = idf.SplitCount(by_key={number: None for number in range(idf.MOST_TABLES + 1)})
+    count = SplitCount(by_key={number: None for number in range(MOST_TABLES + 1)})
     assert count.bounded().too_many
     assert count.bounded().by_key == {}
-    assert idf.SplitCount.merge([count.bounded(), idf.SplitCount()]).too_many
+    assert SplitCount.merge([count.bounded(), SplitCount()]).too_many
 
 
 def test_damaged_kept_count_is_refused():
-    tables = idf.IdfTables(tables={}, group_columns=("g",), without_table=2)
-    data = idf.count_to_bytes(tables, idf.Repeats.of([["a"]]), "x")
-    counted, owned = idf.count_from_bytes(data)
+    tables = IdfTables(tables={}, group_columns=("g",), without_table=2)
+    data = count_to_bytes(tables, Repeats.of([["a"]]), "x")
+    counted, owned = count_from_bytes(data)
     assert (owned, counted.repeats.rows, counted.repeats.distinct) == ("x", 1, 1)
     assert counted.without_table == 2
     for damaged in (b"", data[:-30], data[:100], b"PK" + data[2:200]):
         with pytest.raises(IdfError, match="damaged"):
-            idf.count_from_bytes(damaged)
+            count_from_bytes(damaged)

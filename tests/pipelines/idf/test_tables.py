@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump import Rows, TableFields
-from bertscore_beam.idf import NO_KEY, WHOLE, IdfKey, IdfTables, SavedIdf, row_keys
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.texts import Rows
+from bertscore_beam.idf.idf_tables import WHOLE, IdfKey, IdfTables, SavedIdf
+from bertscore_beam.idf.owners import NO_KEY, row_keys
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable
 
 

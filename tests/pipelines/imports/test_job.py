@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import IMPORTS_FOLDER
 from bertscore_beam.dump.lines import LINE_COLUMN, take_lines
+from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER
 from tests.support.dumps import write_dump
 from tests.support.powers import shut
 

@@ -9,11 +9,32 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from bertscore_beam import metrics
-from bertscore_beam.dump import METRIC_COUNTS, METRICS, columns
-from bertscore_beam.records import group_row, group_rows, metrics_of, shown_metrics, statistics_of
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import METRIC_COUNTS, METRICS
+from bertscore_beam.metrics.processes import MetricProcesses, columns_of
+from bertscore_beam.metrics.table import (
+    CORPUS_METRICS,
+    check_metrics,
+    corpus_score,
+    described,
+    identity_of,
+    label_of,
+    metric_of,
+    score_rows,
+    signature_words,
+    speed_words,
+)
+from bertscore_beam.records.groups import (
+    group_row,
+    group_rows,
+    metrics_of,
+    shown_metrics,
+    statistics_of,
+)
 from bertscore_core import ConfigError
-from bertscore_core.stats import CaveatKind, ScoreStatistics, compare_corpora
+from bertscore_core.stats.caveats import CaveatKind
+from bertscore_core.stats.paired import compare_corpora
+from bertscore_core.stats.score_statistics import ScoreStatistics
 
 CANDIDATES = ["The ferry leaves at nine .", "Two boats, one pier.", "Rain", "", "At nine?"]
 ONE = [["The ferry departs at nine."], ["Two boats lie at a pier."], ["It rains."], ["No."], [""]]
@@ -44,25 +65,25 @@ def streams_of(groups):
 
 @pytest.mark.parametrize("references", [ONE, THREE, UNEQUAL], ids=["one", "three", "unequal"])
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("name", metrics.CORPUS_METRICS)
+@pytest.mark.parametrize("name", CORPUS_METRICS)
 def test_scores_of_rows_and_of_a_corpus_are_those_of_sacrebleu(name, language, references):
     cut, candidates = LANGUAGES[language]
     if language != "en":
         references = [[*group[1:], candidates[row - 1]] for row, group in enumerate(references)]
     of_rows, of_corpus = THEIRS[name](cut)
-    metric = metrics.metric_of(name, language)
+    metric = metric_of(name, language)
     scores, counts = metric.rows(candidates, references)
     rows = zip(candidates, references, strict=True)
     expected = [of_rows.sentence_score(*row).score for row in rows]
     np.testing.assert_array_equal(scores, expected)
     assert max(expected) > 0
     corpus = of_corpus.corpus_score(candidates, streams_of(references)).score
-    ours = metrics.corpus_score(name, counts.sum(axis=0).tolist())
+    ours = corpus_score(name, counts.sum(axis=0).tolist())
     # sacreBLEU adds up thirds of words as floats, whose order decides about the last bit of TER.
     assert ours == (pytest.approx(corpus, rel=4e-16) if name == "ter" else corpus)
     # However the rows are cut into pieces.
     pieces = [metric.rows(candidates[at:][:2], references[at:][:2])[1] for at in (0, 2, 4)]
-    assert metrics.corpus_score(name, sum(piece.sum(axis=0) for piece in pieces).tolist()) == ours
+    assert corpus_score(name, sum(piece.sum(axis=0) for piece in pieces).tolist()) == ours
     listed = len({*map(len, references)}) > 1
     signatures = metric.signatures(listed=listed)
     of_rows.num_refs = of_corpus.num_refs  # that of the last row otherwise
@@ -73,7 +94,7 @@ def test_scores_of_rows_and_of_a_corpus_are_those_of_sacrebleu(name, language, r
 
 def test_rouge_is_the_best_over_references_and_not_of_other_scripts():
     scorer = RougeScorer(["rougeL"])
-    scores, counts = metrics.metric_of("rougel").rows(CANDIDATES, THREE)
+    scores, counts = metric_of("rougel").rows(CANDIDATES, THREE)
     expected = [
         max(scorer.score(reference, candidate)["rougeL"].fmeasure for reference in group)
         for candidate, group in zip(CANDIDATES, THREE, strict=True)
@@ -87,63 +108,63 @@ def test_rouge_is_the_best_over_references_and_not_of_other_scripts():
         "ждут ferry at the pier",
         "они ждут ferry",
     ]
-    scores, _ = metrics.metric_of("rougel").rows(
+    scores, _ = metric_of("rougel").rows(
         others, [["Они 9"], ["Паром"], ["schön"], ["ferry"], ["они ждут паром ferry"]]
     )
     assert np.isnan(scores).tolist() == [True, True, False, False, True]
 
 
 def test_every_metric_has_a_column_a_class_and_signatures():
-    made = metrics.described([*METRICS], ["en", "zh"], listed=True)
+    made = described([*METRICS], ["en", "zh"], listed=True)
     assert made.keys() == METRICS.keys()
     assert made["bleu"]["signature"]["zh"].startswith("nrefs:var|case:mixed|eff:no|tok:zh|")
     assert "eff:yes|tok:13a" in made["bleu"]["sentence_signature"]["en"]
     assert made["chrf"]["signature"] == made["chrf"]["sentence_signature"]
     assert "tok:rouge-score" in made["rougel"]["signature"]
-    assert "some 14,286 short rows" in metrics.speed_words(["bleu"])
-    assert "bleu, chrf, chrf++, ter, rougel: some 826 " in metrics.speed_words([*METRICS])
-    assert METRIC_COUNTS.keys() == set(metrics.CORPUS_METRICS) == METRICS.keys() - {"rougel"}
+    assert "some 14,286 short rows" in speed_words(["bleu"])
+    assert "bleu, chrf, chrf++, ter, rougel: some 826 " in speed_words([*METRICS])
+    assert METRIC_COUNTS.keys() == set(CORPUS_METRICS) == METRICS.keys() - {"rougel"}
 
 
 def test_columns_hold_rows_in_the_order_of_the_table_and_nulls_elsewhere():
     names, rows = ("rougel", "ter"), np.array([3, 0, 2])
-    scored = [metrics.score_rows(names, "", ["a b", "c"], [["a b"], ["d"]])]
-    scored += [metrics.score_rows(names, "", ["где"], [["там"]])]
-    made = metrics.columns_of(names, 5, rows, scored)
+    scored = [score_rows(names, "", ["a b", "c"], [["a b"], ["d"]])]
+    scored += [score_rows(names, "", ["где"], [["там"]])]
+    made = columns_of(names, 5, rows, scored)
     assert made["metric_rougel"].to_pylist() == [0.0, None, None, 1.0, None]
     assert made["metric_ter"].to_pylist() == [100.0, None, 100.0, 0.0, None]
     assert made["metric_ter_counts"].type == pa.list_(pa.int64())
     counts = made["metric_ter_counts"].to_pylist()
     assert [own and own[0] for own in counts] == [1, None, 1, 0, None]
-    none = metrics.columns_of(names, 2, np.zeros(0, np.int64), [])
+    none = columns_of(names, 2, np.zeros(0, np.int64), [])
     assert [none[name].null_count for name in made] == [2, 2, 2]
 
 
 def test_what_cannot_be_computed_is_refused_by_name(monkeypatch):
-    metrics.check_metrics([*METRICS], ["en", "sr", ""], refuse_scripts=True)
-    metrics.check_metrics(["rougel"], ["zh"])
+    check_metrics([*METRICS], ["en", "sr", ""], refuse_scripts=True)
+    check_metrics(["rougel"], ["zh"])
     with pytest.raises(ConfigError, match="rougel cannot be computed: got texts in 'zh'"):
-        metrics.check_metrics(["rougel"], ["zh-Hans"], refuse_scripts=True)
+        check_metrics(["rougel"], ["zh-Hans"], refuse_scripts=True)
     found = "bertscore_beam.metrics.table.find_spec"
     monkeypatch.setattr(found, lambda name: None if name == "mecab_ko" else find_spec(name))
     with pytest.raises(ConfigError, match=r"BLEU of texts in 'ko'.*'sacrebleu\[ko\]'"):
-        metrics.check_metrics(["bleu"], ["ko"])
+        check_metrics(["bleu"], ["ko"])
     monkeypatch.setattr(found, lambda _: None)
-    metrics.check_metrics([], ["ja"])
+    check_metrics([], ["ja"])
     with pytest.raises(ConfigError, match=r"got no sacrebleu, rouge-score.*'\.\[tune\]'"):
-        metrics.check_metrics(["chrf"], ["en"])
+        check_metrics(["chrf"], ["en"])
 
 
 def test_metrics_are_part_of_what_a_folder_holds():
-    assert metrics.identity_of([], "en") == {}
-    assert metrics.identity_of(["ter", "bleu"], "en") == metrics.identity_of(["bleu", "ter"], "en")
-    assert metrics.identity_of(["bleu"], "en") != metrics.identity_of(["bleu"], "zh")
+    assert identity_of([], "en") == {}
+    assert identity_of(["ter", "bleu"], "en") == identity_of(["bleu", "ter"], "en")
+    assert identity_of(["bleu"], "en") != identity_of(["bleu"], "zh")
 
 
 def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
     candidates, names = [*CANDIDATES, None], ("chrf", "rougel")
     every = np.arange(len(CANDIDATES))
-    made = metrics.columns_of(names, 6, every, [metrics.score_rows(names, "", CANDIDATES, THREE)])
+    made = columns_of(names, 6, every, [score_rows(names, "", CANDIDATES, THREE)])
     scores = {name: np.where([text is None for text in candidates], np.nan, 0.5) for name in "prf"}
     table = pa.table({**dict(zip(columns.SCORES.values(), scores.values(), strict=True)), **made})
     empty = pa.array([None] * 6, pa.string())
@@ -163,10 +184,10 @@ def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
 
 @pytest.mark.parametrize("name", ["chrf", "ter"])
 def test_corpora_that_are_equal_do_not_differ(name):
-    _, counts = metrics.metric_of(name).rows(CANDIDATES, ONE)
+    _, counts = metric_of(name).rows(CANDIDATES, ONE)
 
     def score(sums):
-        return metrics.corpus_score(name, sums.astype(int).tolist())
+        return corpus_score(name, sums.astype(int).tolist())
 
     found = compare_corpora(counts.astype(float), counts.astype(float), score)
     assert (found.difference, found.randomization_p, found.bootstrap_p) == (0, 1, 1)
@@ -181,16 +202,14 @@ def test_processes_score_rows_of_several_languages_as_this_one_does():
     candidates = [f"{text} {row}" for row in range(number) for text in ("At nine",)]
     references = [["At nine, or ten"] for _ in range(number)]
     rows = np.flatnonzero(np.arange(number) % 7)
-    processes = metrics.MetricProcesses(("bleu", "chrf"), 1)
+    processes = MetricProcesses(("bleu", "chrf"), 1)
     wait = processes.begin(candidates, references, rows, lambda row: "zh" if row % 2 else "en")
     made = wait()
     processes.pool.kill()
     for row in (1, 2, 447):
         language = "zh" if row % 2 else "en"
         for name in ("bleu", "chrf"):
-            scores, counts = metrics.metric_of(name, language).rows(
-                [candidates[row]], [references[row]]
-            )
+            scores, counts = metric_of(name, language).rows([candidates[row]], [references[row]])
             assert made[METRICS[name]][row].as_py() == scores[0]
             assert made[METRIC_COUNTS[name]][row].as_py() == counts[0].tolist()
     assert made["metric_chrf"].null_count == number - len(rows)
@@ -198,31 +217,31 @@ def test_processes_score_rows_of_several_languages_as_this_one_does():
 
 def test_a_signature_is_text_also_where_languages_differ():
     same = {"de": "tok:13a", "en": "tok:13a", "zh": "tok:zh"}
-    assert metrics.signature_words(same) == "de, en: tok:13a; zh: tok:zh"
-    assert metrics.signature_words("tok:13a") == "tok:13a"
+    assert signature_words(same) == "de, en: tok:13a; zh: tok:zh"
+    assert signature_words("tok:13a") == "tok:13a"
 
 
-@pytest.mark.parametrize("name", metrics.CORPUS_METRICS)
+@pytest.mark.parametrize("name", CORPUS_METRICS)
 def test_languages_share_a_label_where_their_texts_are_cut_alike(name):
     languages = ("", "en", "de", "zh", "zh-Hans", "ja", "ko", "th", "lo")
-    made = {one: metrics.metric_of(name, one).signatures()[0] for one in languages}
+    made = {one: metric_of(name, one).signatures()[0] for one in languages}
     for one in languages:
         for other in languages:
-            same = metrics.label_of(name, one) == metrics.label_of(name, other)
+            same = label_of(name, one) == label_of(name, other)
             assert same == (made[one] == made[other]), (one, other)
 
 
 def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
     names, languages = ("bleu", "chrf", "rougel"), ["en", "de", "zh", "zh", "en"]
     each = [
-        metrics.score_rows(names, language, [CANDIDATES[at]], [ONE[at]])
+        score_rows(names, language, [CANDIDATES[at]], [ONE[at]])
         for at, language in enumerate(languages)
     ]
     joined = [
         tuple(np.concatenate(parts) for parts in zip(*own, strict=True))
         for own in zip(*each, strict=True)
     ]
-    made = metrics.columns_of(names, 5, np.arange(5), [joined])
+    made = columns_of(names, 5, np.arange(5), [joined])
     table = pa.table({name: np.full(5, 0.5) for name in columns.SCORES.values()} | made)
     table = table.append_column(columns.ERROR, pa.array([None] * 5, pa.string()))
     table = table.append_column(columns.TRUNCATED, [[False] * 5])
@@ -260,10 +279,10 @@ def test_texts_of_several_tokenizers_are_no_corpus_and_a_caveat_says_so():
     ],
 )
 def test_a_row_is_too_long_from_one_word_on(name, language, candidate, references):
-    metric = metrics.metric_of(name, language)
+    metric = metric_of(name, language)
     assert not metric.is_too_long(candidate, references)
     assert metric.is_too_long(candidate + candidate[:2], references)
-    assert not metrics.metric_of("ter").is_too_long("a " * 4000, ["b" * 1000, "b " * 17])
+    assert not metric_of("ter").is_too_long("a " * 4000, ["b" * 1000, "b " * 17])
 
 
 def test_ter_takes_little_time_where_one_side_is_short():
@@ -271,7 +290,7 @@ def test_ter_takes_little_time_where_one_side_is_short():
     long, short = " ".join(words), " ".join(words[7::700])
     for candidate, reference in ((long, short), (short, long)):
         began = time.process_time()
-        ((scores, _),) = metrics.score_rows(["ter"], "en", [candidate], [[reference]])
+        ((scores, _),) = score_rows(["ter"], "en", [candidate], [[reference]])
         assert scores[0] > 0
         assert time.process_time() - began < 5
 
@@ -281,10 +300,10 @@ def test_a_row_that_is_too_long_costs_its_own_value_alone():
     long = " ".join(str(word) for word in range(30_000))
     candidates, references = [*CANDIDATES, long], [*ONE, [long]]
     names = ("rougel", "ter", "chrf")
-    scored = metrics.score_rows(names, "en", candidates, references)
-    made = metrics.columns_of(names, 6, np.arange(6), [scored])
+    scored = score_rows(names, "en", candidates, references)
+    made = columns_of(names, 6, np.arange(6), [scored])
     for name in names:
-        alone, _ = metrics.metric_of(name, "en").rows(CANDIDATES, ONE)
+        alone, _ = metric_of(name, "en").rows(CANDIDATES, ONE)
         assert made[METRICS[name]].to_pylist()[:5] == alone.tolist()
     assert made["metric_rougel"][5].as_py() is made["metric_ter"][5].as_py() is None
     assert made["metric_ter_counts"].null_count == 1

@@ -8,7 +8,8 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import named
-from bertscore_beam.options import StrictParser, declared
+from bertscore_beam.options.declare import declared
+from bertscore_beam.options.flags import StrictParser
 from bertscore_core.errors import ConfigError
 
 EARLIER = {

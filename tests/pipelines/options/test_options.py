@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.options import IdfOptions, ImportOptions, ScoreOptions, declared, load_yaml
+from bertscore_beam.options.declare import declared
+from bertscore_beam.options.score_options import IdfOptions, ImportOptions, ScoreOptions
+from bertscore_beam.options.values import load_yaml
 from bertscore_core.errors import ConfigError
 
 NEEDED: dict[str, Any] = {"input": ["in/*.parquet"], "output": "out"}

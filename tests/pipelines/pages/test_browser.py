@@ -8,8 +8,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from bertscore_beam.pages import render
-from bertscore_core import explanations
+from bertscore_beam.pages.page import render
+from bertscore_core.explanations import explanation
+from bertscore_core.explanations.explanation import (
+    ExplainedPair,
+    ExplainedText,
+    Explanation,
+    Measures,
+)
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import TEXTS, made_report
 
@@ -139,7 +145,7 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp
     tokens = tuple(f"{word}-{n}" for n, word in enumerate(["Donaudampfschifffahrt", "sat"] * 6))
     cosines = np.linspace(-1, 1, 144, dtype=np.float32).reshape(12, 12)
     matches = cosines.argmax(axis=1)
-    text = explanations.ExplainedText(
+    text = ExplainedText(
         text="Donaudampfschifffahrtsgesellschaft " * 6,
         tokens=tokens,
         weights=np.ones(12, np.float32),
@@ -148,10 +154,10 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp
         windows=np.zeros(12, np.int64),
         truncated=True,
     )
-    scores = explanations.Measures(0.123456, 0.234567, 0.345678)
+    scores = Measures(0.123456, 0.234567, 0.345678)
     sides = {"candidate": text, "reference": text, "similarities": cosines, "rule": None}
-    explained = explanations.Explanation(
-        pairs=(explanations.ExplainedPair(raw=scores, scores=scores, **sides),),
+    explained = Explanation(
+        pairs=(ExplainedPair(raw=scores, scores=scores, **sides),),
         scores=scores,
         raw=scores,
         best=(0, 0, 0),
@@ -162,7 +168,7 @@ def test_an_explanation_fits_a_phone_and_no_letter_lies_on_a_number(browser, tmp
     )
     path = tmp_path / "explanation.html"
     notes = ("signature: " + "bertscore|" * 30,)
-    path.write_text(explanations.page([("news.parquet:17", notes, explained)], "A title"))
+    path.write_text(explanation.page([("news.parquet:17", notes, explained)], "A title"))
     with opened(browser, path, width=390) as seen:
         seen.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 390

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.dump import columns
-from bertscore_beam.pages import MOST_BARS, ReportData, ReportOptions, collect, render
+from bertscore_beam.pages.page import render
+from bertscore_beam.pages.report_options import ReportOptions
+from bertscore_beam.pages.report_rows import MOST_BARS, ReportData, collect
 from bertscore_core.errors import BertScoreError
 from tests.support.made_runs import SIGNATURE, made_run, scored, with_column
 from tests.support.read_html import Reader

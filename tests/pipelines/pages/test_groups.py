@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.pages import groups_of_run
-from bertscore_beam.records import GROUPS_FILE, PARTS_FOLDER, record_from_json, table_of_groups
+from bertscore_beam.pages.group_rows import groups_of_run
+from bertscore_beam.records.groups import GROUPS_FILE, table_of_groups
+from bertscore_beam.records.record import PARTS_FOLDER, record_from_json
 from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output

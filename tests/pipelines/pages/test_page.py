@@ -8,13 +8,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bertscore_beam import pages
-from bertscore_beam.records import GroupRow, RunSummary
+from bertscore_beam.pages.page import MOST_CHARACTERS, MOST_ROWS, render
+from bertscore_beam.pages.report_options import ReportOptions
+from bertscore_beam.pages.report_rows import Night, ReportData
+from bertscore_beam.records.finished import RunSummary
+from bertscore_beam.records.groups import GroupRow
 from tests.support.read_html import Reader
 from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, bars, group_row, made_report
 
-OPTIONS = pages.ReportOptions(run="scores", confidence=0.9)
-EMPTY = pages.ReportData(
+OPTIONS = ReportOptions(run="scores", confidence=0.9)
+EMPTY = ReportData(
     options=OPTIONS,
     run="scores",
     started="2026-11-20 02:00:00",
@@ -26,12 +29,12 @@ EMPTY = pages.ReportData(
 
 
 def page_of_groups(*groups: GroupRow, by: tuple[str, ...] = ("system",)) -> str:
-    return pages.render(replace(EMPTY, groups=groups, options=replace(OPTIONS, by=by)))
+    return render(replace(EMPTY, groups=groups, options=replace(OPTIONS, by=by)))
 
 
 @pytest.fixture(scope="module")
 def with_texts() -> str:
-    return pages.render(made_report(with_texts=True))
+    return render(made_report(with_texts=True))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +45,7 @@ def reader(with_texts: str) -> Reader:
 @pytest.fixture(scope="module")
 def without_texts() -> str:
     report = made_report(with_texts=False)
-    return pages.render(replace(report, groups=(), languages=(), lengths=(), nights=()))
+    return render(replace(report, groups=(), languages=(), lengths=(), nights=()))
 
 
 def test_no_name_or_text_becomes_an_element_or_an_attribute(reader):
@@ -101,7 +104,7 @@ def test_texts_are_on_the_page_only_if_asked_for(with_texts, without_texts):
 
 def test_a_long_text_is_cut_and_what_is_left_out_is_counted(with_texts):
     assert len(TEXTS[-1].candidate) == 4500
-    assert f"… ({4500 - pages.MOST_CHARACTERS:,} more characters)" in with_texts
+    assert f"… ({4500 - MOST_CHARACTERS:,} more characters)" in with_texts
 
 
 def test_every_section_is_there_and_can_be_reached(with_texts):
@@ -147,7 +150,7 @@ def test_rows_without_a_pair_are_counted_by_what_they_lack(with_texts):
     report = made_report(with_texts=False)
     counts = replace(report.against.whole.counts, gained=0, only_run=0, only_against=0)
     whole = replace(report.against.whole, counts=counts)
-    page = pages.render(replace(report, comparisons=(replace(report.against, whole=whole),)))
+    page = render(replace(report, comparisons=(replace(report.against, whole=whole),)))
     assert re.search(r"have scores in both runs, 3 only in the other\. \d+ rows went up", page)
 
 
@@ -155,13 +158,13 @@ def test_a_ranking_by_the_t_test_is_said_to_be(without_texts):
     report = made_report(with_texts=False)
     assert report.ranking is not None
     assert "row by row. Every system" in without_texts
-    page = pages.render(replace(report, ranking=replace(report.ranking, test="t test")))
+    page = render(replace(report, ranking=replace(report.ranking, test="t test")))
     assert "row by row, by the t test. Every system" in page
 
 
 def test_what_languages_share_is_said_once():
     other = SIGNATURE.replace("idf:none", "idf:ab12").replace("baseline:none", "baseline:de@c")
-    page = pages.render(replace(EMPTY, signatures={"en": SIGNATURE, "de": other, "fr": SIGNATURE}))
+    page = render(replace(EMPTY, signatures={"en": SIGNATURE, "de": other, "fr": SIGNATURE}))
     section = page.partition('<h2 id="settings">')[2]
     assert section.count("The encoder is all-MiniLM-L6-v2.") == 1
     assert section.count("Every token has the same weight: no idf.") == 2  # en and fr
@@ -173,7 +176,7 @@ def test_what_languages_share_is_said_once():
 
 
 def test_a_run_without_rows_has_a_page():
-    empty = pages.render(EMPTY)
+    empty = render(EMPTY)
     assert "No row has scores." in empty
     assert "Rescaled scores. Intervals have a confidence of 90%." in empty
     assert re.findall(r'<h2 id="(\w+)">', empty) == [
@@ -183,28 +186,26 @@ def test_a_run_without_rows_has_a_page():
 
 def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling():
     report = replace(EMPTY, total=group_row(f1=0.5), histogram=bars(0.5))
-    page = pages.render(report)
+    page = render(report)
     assert "Rows by F1 before rescaling" in page
     assert "F1 before rescaling below which a share of the rows is" in page
-    assert "before rescaling" not in pages.render(replace(report, rescaled=False))
+    assert "before rescaling" not in render(replace(report, rescaled=False))
 
 
 def test_runs_are_named_by_their_folders_if_these_lie_side_by_side():
     nights = [
-        pages.Night(run=run, started=f"2026-11-2{day} 02:00:00", total=group_row(f1=0.7))
+        Night(run=run, started=f"2026-11-2{day} 02:00:00", total=group_row(f1=0.7))
         for day, run in enumerate(["s3://a/scores/n<1>", "s3://a/scores/n2/", "s3://b/scores/n3"])
     ]
     for shown, expected in ((nights[:2], ["n&lt;1&gt;", "n2"]), (nights, ["2026-11-20 02:00"])):
-        page = pages.render(replace(EMPTY, nights=tuple(shown)))
+        page = render(replace(EMPTY, nights=tuple(shown)))
         chart = re.findall(r"<svg .*?</svg>", page, re.DOTALL)[0]
         assert all(name in chart for name in expected)
         assert (">\u2068n2" in chart) == (len(shown) == 2)
 
 
 def test_many_groups_are_cut_and_it_is_said():
-    page = page_of_groups(
-        *(group_row(f"g{number:04}", f1=0.5) for number in range(pages.MOST_ROWS + 5))
-    )
+    page = page_of_groups(*(group_row(f"g{number:04}", f1=0.5) for number in range(MOST_ROWS + 5)))
     assert "(the first 1,000 of 1,005)" in page
     assert "The chart shows the first 40 of 1,005 groups." in page
     assert "g0999" in page

@@ -15,7 +15,7 @@ import pytest
 
 from bertscore_beam import ScoreBatches
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.pairs import batches
 from bertscore_core import BertScoreError, ConfigError, IdfError, InputError
 from tests.support.dumps import pair_rows, read_output, write_dump

@@ -7,8 +7,9 @@ import pytest
 import torch
 from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, RunInference
 
-from bertscore_beam.dump import OUTPUT_COLUMNS
-from bertscore_beam.pairs import BertScoreModelHandler, PairScore, ScorePairs
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS
+from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore
+from bertscore_beam.pairs.transform import ScorePairs
 from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
 from tests.support.streamed_pairs import BAD, CONFIG, Attributes, library, pairs
 

@@ -14,8 +14,9 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from bertscore_beam import ByLanguage
-from bertscore_beam.dump import OUTPUT_COLUMNS, TableFields
-from bertscore_beam.pairs import BertScoreModelHandler, ScorePairs
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS, TableFields
+from bertscore_beam.pairs.handler import BertScoreModelHandler
+from bertscore_beam.pairs.transform import ScorePairs
 from bertscore_beam.run import counters
 from bertscore_core import BertScorer, ConfigError, InputError, ScorerConfig
 from tests.support.scoring import score_all_rows

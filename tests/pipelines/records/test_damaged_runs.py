@@ -8,10 +8,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import records
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import to_json
-from bertscore_beam.run import RUN_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.files.checked import to_json
+from bertscore_beam.records.earlier_run import find_reuse, scoring_runs
+from bertscore_beam.records.finished import open_finished, open_part
+from bertscore_beam.records.record import record_path
+from bertscore_beam.records.records import find_records
+from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.errors import BertScoreError, InputError
 from tests.support.made_runs import made_run, scored
 
@@ -128,11 +131,11 @@ def test_a_damaged_run_is_not_reused_in_silence(folder, name, how):
     damage(folder, name, how)
     one, pattern = str(folder / "one"), f"latest:{folder}/o*e*"
     if name == SUMMARY_FILE:  # which reuse does not read
-        assert records.find_reuse(one, "out", ()).source is None
+        assert find_reuse(one, "out", ()).source is None
         return
     with pytest.raises(BertScoreError, match="one"):
-        records.find_reuse(one, "out", ())
-    found = records.scoring_runs(pattern.removeprefix("latest:"), "--reuse latest:")
+        find_reuse(one, "out", ())
+    found = scoring_runs(pattern.removeprefix("latest:"), "--reuse latest:")
     assert [run.root for run in found.runs] == [str(folder / "other")]
     assert found.damaged == (() if how is None else (one,))
 
@@ -162,7 +165,7 @@ def test_check_finds_a_flipped_bit_of_a_part_and_names_the_part(folder, capsys):
 
 
 def test_columns_of_a_part_with_a_flipped_bit_are_those_that_were_written(folder):
-    run = records.open_finished(str(folder / "one"))
+    run = open_finished(str(folder / "one"))
     record = run.records[0]
     path = folder / "one" / record.part_name
     data, whole = path.read_bytes(), pq.ParquetFile(path).read()
@@ -172,7 +175,7 @@ def test_columns_of_a_part_with_a_flipped_bit_are_those_that_were_written(folder
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         try:
-            with records.open_part(run.folder, record) as file:
+            with open_part(run.folder, record) as file:
                 assert file.read() == whole, bit
         except InputError:
             noticed += 1
@@ -181,20 +184,20 @@ def test_columns_of_a_part_with_a_flipped_bit_are_those_that_were_written(folder
 
 def test_a_damaged_record_is_left_out_and_counted(folder):
     out = OutputFolder(str(folder / "one"))
-    found = records.find_records(out)
+    found = find_records(out)
     assert (len(found.records), found.num_damaged) == (2, 0)
-    path = folder / "one" / records.record_path("a.parquet/part-000000000040.parquet")
+    path = folder / "one" / record_path("a.parquet/part-000000000040.parquet")
     data = path.read_bytes()
     path.write_bytes(data.replace(b'"num_rows": 20', b'"num_rows": 21'))
-    found = records.find_records(out)
+    found = find_records(out)
     assert (len(found.records), found.num_damaged) == (1, 1)
     path.write_bytes(json.dumps({**json.loads(data), "dropped": 7} | {"digest": "x"}).encode())
-    assert records.find_records(out).num_damaged == 1
+    assert find_records(out).num_damaged == 1
     content = json.loads(data)
     del content["digest"]
     for other in ({"format": 99}, {"one_more": 1}):
         path.write_bytes(to_json({**content, **other}))
-        found = records.find_records(out)
+        found = find_records(out)
         assert (found.num_damaged, found.num_of_other_versions) == (0, 1)
     path.write_bytes(data.replace(b'"digest"', b'"digesu"'))
-    assert records.find_records(out).num_damaged == 1
+    assert find_records(out).num_damaged == 1

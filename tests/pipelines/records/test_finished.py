@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import column_of
-from bertscore_beam.records import folder_date, open_finished, read_columns
-from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.dump.paths import column_of
+from bertscore_beam.records.earlier_run import folder_date
+from bertscore_beam.records.finished import open_finished, read_columns
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job

@@ -11,9 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from bertscore_beam import pages, records, run, score
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf import IdfTables, load_idf
+from bertscore_beam.idf.idf_tables import IdfTables, load_idf
+from bertscore_beam.pages.explain_rows import read_stored, row_config
+from bertscore_beam.records.finished import RowPlace, check_parts, open_finished, read_columns
+from bertscore_beam.records.lookup import EarlierRun
+from bertscore_beam.records.records import IDF_FILE, read_records
+from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.prepare import plan_score, resume_score
 from bertscore_core.errors import BertScoreError
 from bertscore_core.model import kept_encoders
 from tests.support import mixed
@@ -57,16 +64,16 @@ def scored(tmp_path_factory, tiny_folder):
 def rows_of_pieces(out):
     """The digests and settings of the rows of each part, with its input and first row."""
     found = []
-    folder = run.OutputFolder(str(out))
-    for record in records.read_records(folder).values():
-        piece = records.rows_from_bytes(folder.read(records.rows_file(record.part_name)), "piece")
+    folder = OutputFolder(str(out))
+    for record in read_records(folder).values():
+        piece = rows_from_bytes(folder.read(rows_file(record.part_name)), "piece")
         found.append((record.input_name, record.offset, piece))
     return sorted(found, key=lambda one: one[:2])
 
 
 def reused(out, pieces, *, at_same_place):
     """What `--reuse` takes from a run for its own rows; None for a row that is scored again."""
-    earlier = records.EarlierRun(str(out))
+    earlier = EarlierRun(str(out))
     taken = {}
     for name, first, piece in pieces:
         rows = np.arange(first, first + len(piece))
@@ -81,8 +88,8 @@ def reused(out, pieces, *, at_same_place):
 
 def kept_plan(out, options):
     """What the same command does next, as far as it reads the folder's plan and records."""
-    planned = score.plan_score(options, run.Runner.of(options))
-    job = score.resume_score(planned, run.OutputFolder(str(out)))
+    planned = plan_score(options, Runner.of(options))
+    job = resume_score(planned, OutputFolder(str(out)))
     splits = [split.part_name for split in planned.plan.splits]
     return splits, planned.plan.digest, sorted(split.part_name for split in job.standing.done)
 
@@ -94,23 +101,23 @@ def readers(out, options, pieces):
     names = sorted({name for part in parts for name in pq.read_schema(part).names})
 
     def tables(finished):
-        return [part.table for part in records.read_columns(finished, names)]
+        return [part.table for part in read_columns(finished, names)]
 
     def stored(finished):
-        place = records.RowPlace(finished.records[0].input_name, 3)
-        (row,) = pages.read_stored(finished, [place])
-        return row.scores, row.signature, pages.row_config(finished, row, {}).model
+        place = RowPlace(finished.records[0].input_name, 3)
+        (row,) = read_stored(finished, [place])
+        return row.scores, row.signature, row_config(finished, row, {}).model
 
     def finished():
-        opened = records.open_finished(str(out))
-        records.check_parts(opened)
+        opened = open_finished(str(out))
+        check_parts(opened)
         return opened.notes, opened.summary, opened.records
 
     return {
         "a finished run": finished,
-        "columns": lambda: tables(records.open_finished(str(out))),
-        "a row": lambda: stored(records.open_finished(str(out))),
-        "idf": lambda: load_idf(str(out / records.IDF_FILE)).to_bytes(),
+        "columns": lambda: tables(open_finished(str(out))),
+        "a row": lambda: stored(open_finished(str(out))),
+        "idf": lambda: load_idf(str(out / IDF_FILE)).to_bytes(),
         "plan": lambda: kept_plan(out, options),
         "same place": lambda: reused(out, pieces, at_same_place=True),
         "index": lambda: reused(out, pieces, at_same_place=False),
@@ -202,7 +209,7 @@ def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
 
 @pytest.mark.parametrize("is_one", [True, False])
 def test_a_flipped_bit_of_an_idf_table_is_noticed_or_changes_no_weight(scored, is_one):
-    data = (scored[0] / "out" / records.IDF_FILE).read_bytes()
+    data = (scored[0] / "out" / IDF_FILE).read_bytes()
     tables = IdfTables.from_bytes(data)
     if is_one:
         data = next(iter(tables.tables.values())).to_bytes()

@@ -9,9 +9,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bertscore_beam import files, records
-from bertscore_beam.dump import part_name
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.read import read_bytes
 from bertscore_beam.records import index as index_module
+from bertscore_beam.records.index import (
+    INDEX_FILE,
+    INDEX_FOLDER,
+    WORDS,
+    IndexedParts,
+    read_index,
+    read_pieces,
+    runs_to_index,
+    write_bucket,
+    write_index,
+)
+from bertscore_beam.records.lookup import EarlierRun
+from bertscore_beam.records.row_scores import (
+    NO_REASON,
+    VALUES,
+    RowScores,
+    SignedRows,
+    rows_file,
+    rows_from_bytes,
+    rows_to_bytes,
+    words_of,
+)
 from bertscore_core.errors import InputError
 from tests.core.test_score_changes import NOW
 from tests.support.faults import Faults
@@ -25,18 +48,18 @@ INPUT = "shard.parquet"
 def made_up(count, seed=0, signatures=(NOW,)):
     """Return rows with random digests and scores, of which some have a reason or no score."""
     random = np.random.default_rng(seed)
-    values = np.zeros(count, dtype=records.VALUES)
+    values = np.zeros(count, dtype=VALUES)
     for name in ("raw_precision", "raw_recall", "raw_f1"):
         values[name] = random.random(count, dtype=np.float32)
     values["candidate_tokens"] = random.integers(2, 512, count)
     values["text_tokens"] = values["candidate_tokens"] - 2
     values["unknown_tokens"] = random.integers(0, values["text_tokens"] + 1)
     values["truncated"] = random.random(count) < 0.1
-    values["reason"] = np.where(random.random(count) < 0.1, 0, records.NO_REASON)
-    return records.RowScores(
+    values["reason"] = np.where(random.random(count) < 0.1, 0, NO_REASON)
+    return RowScores(
         digests=random.integers(0, 2**64, (count, 2), dtype=np.uint64),
         values=values,
-        signed=records.SignedRows(
+        signed=SignedRows(
             codes=random.integers(0, len(signatures), count).astype(np.uint16),
             signatures=tuple(signature.format() for signature in signatures),
         ),
@@ -49,50 +72,50 @@ def store(folder, pieces, input_name=INPUT):
     names, start = [], 0
     for piece in pieces:
         names.append(part_name(input_name, start))
-        folder.write(records.rows_file(names[-1]), records.rows_to_bytes(piece))
+        folder.write(rows_file(names[-1]), rows_to_bytes(piece))
         start += len(piece)
     return names
 
 
 def parts_of(names, rows, content="x"):
-    return replace(records.IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
+    return replace(IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
 
 
 def indexed(tmp_path, *pieces):
     """Return a folder with pieces and their index, and the names of their parts."""
     folder = own(tmp_path / "out")
     names = store(folder, pieces)
-    records.write_index(folder, parts_of(names, sum(map(len, pieces))))
+    write_index(folder, parts_of(names, sum(map(len, pieces))))
     return folder, names
 
 
 def look_up(run, digests, *, name="gone.parquet", start=0, signature=NOW):
     """Look up rows in a folder, or in the same earlier run again."""
-    earlier = run if isinstance(run, records.EarlierRun) else records.EarlierRun(run.root)
+    earlier = run if isinstance(run, EarlierRun) else EarlierRun(run.root)
     positions = np.arange(start, start + len(digests))
-    signed = records.SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
+    signed = SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
     return earlier.find(name, positions, digests, signed)
 
 
 def same_values(rows, piece):
     assert rows.found.all()
-    for name in set(records.VALUES.names) - {"reason"}:
+    for name in set(VALUES.names) - {"reason"}:
         assert (rows.values[name] == piece.values[name]).all()
-    words = records.words_of(piece.values["reason"], piece.reasons)
+    words = words_of(piece.values["reason"], piece.reasons)
     assert rows.reasons.tolist() == words.tolist()
 
 
 def test_pieces_come_back_as_they_were_and_damage_is_named():
     piece = made_up(50, signatures=(NOW, OTHER))
-    data = records.rows_to_bytes(piece)
-    assert data == records.rows_to_bytes(records.rows_from_bytes(data, "x"))
-    back = records.rows_from_bytes(data, "x")
+    data = rows_to_bytes(piece)
+    assert data == rows_to_bytes(rows_from_bytes(data, "x"))
+    back = rows_from_bytes(data, "x")
     assert (back.digests == piece.digests).all()
     assert (back.values == piece.values).all()
     assert (back.signed.codes == piece.signed.codes).all()
     assert (back.signed.signatures, back.reasons) == (piece.signed.signatures, piece.reasons)
     with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
-        records.rows_from_bytes(data[:-20], "x")
+        rows_from_bytes(data[:-20], "x")
 
 
 def flipped(data, place, bit):
@@ -104,15 +127,12 @@ def flipped(data, place, bit):
 
 def test_a_piece_with_any_flipped_bit_is_refused():
     """Also one without its digest, which is no piece of a version that wrote none."""
-    data, random_bits = (
-        records.rows_to_bytes(made_up(50, signatures=(NOW, OTHER))),
-        random.Random(1),
-    )
+    data, random_bits = (rows_to_bytes(made_up(50, signatures=(NOW, OTHER))), random.Random(1))
     for place in range(len(data)):
         with pytest.raises(InputError, match="does not hold the scores of rows"):
-            records.rows_from_bytes(flipped(data, place, random_bits.randrange(8)), "x")
+            rows_from_bytes(flipped(data, place, random_bits.randrange(8)), "x")
     with pytest.raises(InputError, match="does not hold the scores of rows"):
-        records.rows_from_bytes(data[:-32], "x")
+        rows_from_bytes(data[:-32], "x")
 
 
 def test_an_index_entry_with_any_flipped_bit_is_not_taken_and_counted(tmp_path):
@@ -135,18 +155,18 @@ def test_an_index_entry_with_any_flipped_bit_is_not_taken_and_counted(tmp_path):
 def test_an_index_whose_description_has_a_flipped_bit_is_no_other_index(tmp_path):
     """Some bits change nothing that is read, such as white space between two values."""
     folder, _ = indexed(tmp_path, made_up(3, signatures=(NOW, OTHER)))
-    about, index = tmp_path / "out" / records.INDEX_FILE, records.read_index(folder)
+    about, index = tmp_path / "out" / INDEX_FILE, read_index(folder)
     sound, random_bits = about.read_bytes(), random.Random(1)
     for place in range(len(sound)):
         about.write_bytes(flipped(sound, place, random_bits.randrange(8)))
-        assert records.read_index(folder) in (None, index)
+        assert read_index(folder) in (None, index)
 
 
 def test_one_damaged_piece_costs_no_other(tmp_path):
     pieces = [made_up(20, seed) for seed in range(3)]
     folder = own(tmp_path / "out")
     names = store(folder, pieces)
-    path = tmp_path / "out" / records.rows_file(names[1])
+    path = tmp_path / "out" / rows_file(names[1])
     path.write_bytes(flipped(path.read_bytes(), 100, 3))
     digests = np.concatenate([piece.digests for piece in pieces])
     found = look_up(folder, digests, name=INPUT).found
@@ -161,7 +181,7 @@ def test_every_row_is_found_in_the_index_whatever_files_are_called(
     pieces = [made_up(400, seed) for seed in range(3)]
     pieces[1].values["raw_precision"][7] = np.nan  # has no score
     folder, _ = indexed(tmp_path, *pieces)
-    buckets = records.read_index(folder).rows
+    buckets = read_index(folder).rows
     assert (len(buckets), sum(buckets)) == (1 if bucket_rows > 1200 else 16, 1199)
     same_values(look_up(folder, pieces[2].digests), pieces[2])
     order = np.random.default_rng(9).permutation(400)
@@ -173,7 +193,7 @@ def test_every_row_is_found_in_the_index_whatever_files_are_called(
 def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
     piece = made_up(200, signatures=(NOW, OTHER))
     folder, _ = indexed(tmp_path, piece)
-    assert set(records.read_index(folder).signatures) == {NOW.format(), OTHER.format()}
+    assert set(read_index(folder).signatures) == {NOW.format(), OTHER.format()}
     for name in ("gone.parquet", INPUT):
         for code, signature in enumerate((NOW, OTHER)):
             found = look_up(folder, piece.digests, name=name, signature=signature)
@@ -231,15 +251,15 @@ def test_same_file_cut_and_shifted_otherwise_is_found_without_an_index(tmp_path)
 def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     piece = made_up(30)
     folder, names = indexed(tmp_path, piece)
-    files = folder.files(records.INDEX_FOLDER)
-    before = (tmp_path / "out" / records.INDEX_FILE).stat().st_mtime_ns
-    folder.write(f"{records.INDEX_FOLDER}/0123/00000.keys", b"")  # as by a run that was cut off
+    files = folder.files(INDEX_FOLDER)
+    before = (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns
+    folder.write(f"{INDEX_FOLDER}/0123/00000.keys", b"")  # as by a run that was cut off
     folder, _ = indexed(tmp_path, piece)
-    assert (tmp_path / "out" / records.INDEX_FILE).stat().st_mtime_ns == before
-    assert folder.files(records.INDEX_FOLDER) == files
-    records.write_index(folder, parts_of(names[:1], 30, "y"))
-    assert len(folder.files(records.INDEX_FOLDER)) == len(files) == 2
-    assert not files.keys() & folder.files(records.INDEX_FOLDER).keys()
+    assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
+    assert folder.files(INDEX_FOLDER) == files
+    write_index(folder, parts_of(names[:1], 30, "y"))
+    assert len(folder.files(INDEX_FOLDER)) == len(files) == 2
+    assert not files.keys() & folder.files(INDEX_FOLDER).keys()
 
 
 NO_INDEX = {
@@ -267,8 +287,8 @@ NO_INDEX = {
 def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, content):
     piece = made_up(30)
     folder, _ = indexed(tmp_path, piece)
-    about = tmp_path / "out" / records.INDEX_FILE
-    sound = files.from_json(about.read_bytes())
+    about = tmp_path / "out" / INDEX_FILE
+    sound = from_json(about.read_bytes())
     about.write_text(content if isinstance(content, str) else json.dumps(sound | content))
     assert not look_up(folder, piece.digests).found.any()
     same_values(look_up(folder, piece.digests, name=INPUT), piece)
@@ -276,7 +296,7 @@ def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, content):
 
 def test_an_index_that_is_a_fifo_is_not_waited_for(tmp_path):
     folder, _ = indexed(tmp_path, made_up(30))
-    about = tmp_path / "out" / records.INDEX_FILE
+    about = tmp_path / "out" / INDEX_FILE
     about.unlink()
     os.mkfifo(about)
     assert not look_up(folder, made_up(30).digests).found.any()
@@ -299,26 +319,26 @@ def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, suffix, damage):
             path.write_bytes([data[:-8], data[:-3], b"", data[: len(data) // 2]][damage])
     is_piece = suffix == ".pq"
     assert look_up(folder, piece.digests).found.all() == is_piece
-    (tmp_path / "out" / records.INDEX_FILE).unlink()
+    (tmp_path / "out" / INDEX_FILE).unlink()
     assert look_up(folder, piece.digests, name=INPUT).found.all() != is_piece
 
 
 @pytest.mark.parametrize(("damage", "times"), [(b"torn", 1), (None, 3)])
 def test_damaged_bucket_of_an_object_store_is_fetched_once(tmp_path, monkeypatch, damage, times):
     """A missing one is asked for again: the store may only have been out of reach."""
-    piece, fetched, read = made_up(30), [], files.read_bytes
+    piece, fetched, read = made_up(30), [], read_bytes
     folder, _ = indexed(tmp_path, piece)
     (keys,) = (tmp_path / "out").rglob("*.keys")
     sound = keys.read_bytes()
     keys.unlink()
     if damage is not None:
         keys.write_bytes(damage)
-    monkeypatch.setattr(files, "is_remote", lambda _: True)
-    monkeypatch.setattr(files, "read_bytes", lambda path: fetched.append(path) or read(path))
-    earlier = records.EarlierRun(folder.root)
+    monkeypatch.setattr(index_module, "is_remote", lambda _: True)
+    monkeypatch.setattr(index_module, "read_bytes", lambda path: fetched.append(path) or read(path))
+    earlier = EarlierRun(folder.root)
     for _ in range(3):
         assert not look_up(earlier, piece.digests).found.any()
-    of_index = [path for path in fetched if f"/{records.INDEX_FOLDER}/" in path]
+    of_index = [path for path in fetched if f"/{INDEX_FOLDER}/" in path]
     assert of_index == [str(keys)] * times
     keys.write_bytes(sound)
     assert look_up(earlier, piece.digests).found.all() == (damage is None)
@@ -328,8 +348,8 @@ def test_each_look_into_a_damaged_bucket_has_an_error_of_its_own(tmp_path, monke
     """The traceback of an error holds its callers, and with them what they look for."""
     folder, _ = indexed(tmp_path, made_up(30))
     next((tmp_path / "out").rglob("*.keys")).write_bytes(b"")
-    monkeypatch.setattr(files, "is_remote", lambda _: True)
-    index, raised = index_module.IndexFiles(folder, records.read_index(folder)), []
+    monkeypatch.setattr(index_module, "is_remote", lambda _: True)
+    index, raised = index_module.IndexFiles(folder, read_index(folder)), []
     for _ in range(2):
         with pytest.raises(InputError, match="is damaged") as error:
             index.open(0)
@@ -345,40 +365,37 @@ def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monk
     pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
     pieces[5] = replace(pieces[5], reasons=("another",))
     parts = parts_of(store(folder, pieces), 420)
-    runs = list(records.runs_to_index(folder, parts))
+    runs = list(runs_to_index(folder, parts))
     assert [len(run.parts) for run in runs] == [1] * 6
-    records.write_index(folder, parts)
-    files = {
-        name: folder.read(f"{records.INDEX_FOLDER}/{name}")
-        for name in folder.files(records.INDEX_FOLDER)
-    }
-    assert list(records.runs_to_index(folder, parts)) == []
+    write_index(folder, parts)
+    files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
+    assert list(runs_to_index(folder, parts)) == []
     for turn in range(2):
-        found = [one for run in runs for one in records.read_pieces(run, folder=folder)]
+        found = [one for run in runs for one in read_pieces(run, folder=folder)]
         random.Random(turn).shuffle(found)
-        words = [fragment for (_, _, bucket), fragment in found if bucket == records.WORDS]
+        words = [fragment for (_, _, bucket), fragment in found if bucket == WORDS]
         signatures = sorted({word for one in words for word in one[1].values()})
         reasons = sorted({word for one in words for word in one[2].values()})
-        index = records.read_index(folder)
+        index = read_index(folder)
         assert (list(index.signatures), list(index.reasons)) == (signatures, reasons)
-        for bucket in {bucket for bucket, _ in found if bucket[2] != records.WORDS}:
+        for bucket in {bucket for bucket, _ in found if bucket[2] != WORDS}:
             of_bucket = [fragment for one, fragment in found if one == bucket]
-            _, rows = records.write_bucket(folder, (bucket, of_bucket), signatures, reasons)
+            _, rows = write_bucket(folder, (bucket, of_bucket), signatures, reasons)
             assert rows == index.rows[bucket[2]]
-        assert files == {name: folder.read(f"{records.INDEX_FOLDER}/{name}") for name in files}
+        assert files == {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in files}
 
 
 def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
     tmp_path, monkeypatch
 ):
     folder, names = indexed(tmp_path, made_up(30))
-    before = folder.files(records.INDEX_FOLDER)
+    before = folder.files(INDEX_FOLDER)
     disk = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=30 * 60 - 1))
     monkeypatch.setattr(index_module, "_build", None)  # is not called
     with pytest.raises(OSError, match="30 rows needs 1,800 bytes: got 1,799 free"):
-        records.write_index(folder, parts_of(names[:1], 30, "y"))
-    assert folder.files(records.INDEX_FOLDER) == before
+        write_index(folder, parts_of(names[:1], 30, "y"))
+    assert folder.files(INDEX_FOLDER) == before
 
 
 @pytest.mark.process
@@ -390,8 +407,8 @@ def test_buckets_of_an_object_store_are_fetched_once_as_far_as_they_may(monkeypa
     with s3_bucket(disturbed) as url:
         folder = own(f"{url}/out")
         pieces = [made_up(20_000, seed) for seed in range(2)]
-        records.write_index(folder, parts_of(store(folder, pieces), 40_000))
-        earlier, count = records.EarlierRun(folder.root), 100
+        write_index(folder, parts_of(store(folder, pieces), 40_000))
+        earlier, count = EarlierRun(folder.root), 100
         for turn in range(2):
             rows = np.sort(np.random.default_rng(turn).permutation(20_000)[:count])
             digests = np.concatenate([pieces[1].digests[rows], made_up(50, 7).digests])

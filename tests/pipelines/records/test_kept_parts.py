@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.files import from_json
-from bertscore_beam.run import SUMMARY_FILE
-from bertscore_beam.score import show_summary
+from bertscore_beam.files.checked import from_json
+from bertscore_beam.run.folder import SUMMARY_FILE
+from bertscore_beam.score.show_run import show_summary
 from bertscore_core import SignatureError
 from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, write_dump

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.dump import INPUT_FOLDER, read_split
-from bertscore_beam.records import ROWS_FOLDER
-from bertscore_beam.run import LOCK_FILE
-from bertscore_beam.score import show_summary
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.text.text_source import INPUT_FOLDER
+from bertscore_beam.records.row_scores import ROWS_FOLDER
+from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.score.show_run import show_summary
 from bertscore_core.errors import ConfigError
 from tests.support import jobs
 from tests.support.text_files import to_csv, to_jsonl, write_text
@@ -224,7 +225,7 @@ def test_twenty_parts_spread_over_the_dump_are_looked_at(tmp_path, monkeypatch):
         seen.append(split.row_offset)
         return read_split(split, columns)
 
-    monkeypatch.setattr("bertscore_beam.dump.read_split", noting)
+    monkeypatch.setattr("bertscore_beam.records.other_texts.read_split", noting)
     jobs.prepare_score(chosen)
     assert seen == [2 * (number * 50 // 20) for number in range(20)]
     seen.clear()

@@ -9,8 +9,17 @@ from unittest.mock import patch
 
 import pytest
 
-from bertscore_beam import records
-from bertscore_beam.run import FolderLostError, OutputFolder, RunLock
+from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.records.records import (
+    PACKS_FOLDER,
+    delete_records,
+    find_records,
+    keep_records,
+    read_records,
+    write_pack,
+)
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import FolderLostError, RunLock
 from tests.pipelines.records.test_records import PLAN, record_of, write_record
 from tests.support.jobs import own
 
@@ -19,7 +28,7 @@ NAMES = tuple(RECORDS)
 
 
 def keep(folder, gone=(), unsure=()):
-    records.keep_records(folder, records.find_records(folder), gone=gone, unsure=unsure)
+    keep_records(folder, find_records(folder), gone=gone, unsure=unsure)
 
 
 def packed(root):
@@ -32,60 +41,60 @@ def packed(root):
 
 
 def packs_of(folder):
-    return list(folder.files(records.PACKS_FOLDER))
+    return list(folder.files(PACKS_FOLDER))
 
 
 def test_many_records_take_several_packs(tmp_path, monkeypatch):
     monkeypatch.setattr("bertscore_beam.records.records.PACK_RECORDS", 2)
     folder = packed(tmp_path)
     assert 1 < len(packs_of(folder)) <= 3
-    assert records.read_records(folder) == RECORDS
+    assert read_records(folder) == RECORDS
 
 
 def test_a_single_record_counts_instead_of_a_packed_one(tmp_path):
     folder = packed(tmp_path)
     newer = replace(RECORDS[NAMES[0]], part_bytes=99)
     write_record(str(tmp_path), newer)
-    assert records.read_records(folder)[NAMES[0]] == newer
+    assert read_records(folder)[NAMES[0]] == newer
     keep(folder)
-    assert records.read_records(folder) == RECORDS | {NAMES[0]: newer}
+    assert read_records(folder) == RECORDS | {NAMES[0]: newer}
     assert packs_of(folder) == ["00000002-00000.jsonl.gz"]
-    (tmp_path / records.record_path(NAMES[1])).parent.mkdir(parents=True)
-    (tmp_path / records.record_path(NAMES[1])).write_bytes(b"{")
-    assert NAMES[1] not in records.read_records(folder)  # nothing vouches for its part
+    (tmp_path / record_path(NAMES[1])).parent.mkdir(parents=True)
+    (tmp_path / record_path(NAMES[1])).write_bytes(b"{")
+    assert NAMES[1] not in read_records(folder)  # nothing vouches for its part
 
 
 def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wrote_them(tmp_path):
     folder = own(tmp_path)
-    records.write_pack(folder, 7, 0, [record.to_json() for record in RECORDS.values()])
+    write_pack(folder, 7, 0, [record.to_json() for record in RECORDS.values()])
     same, other = (RECORDS[name] for name in NAMES[:2])
     write_record(str(tmp_path), same)
     theirs = replace(other, job_digest="of other settings")
     write_record(str(tmp_path), theirs)
     with patch.object(OutputFolder, "read_if_there", return_value=[theirs.to_json()]) as read:
-        found = records.find_records(folder, generation=7)
-    read.assert_called_once_with(records.record_path(theirs.part_name))
+        found = find_records(folder, generation=7)
+    read.assert_called_once_with(record_path(theirs.part_name))
     by_name = {record.part_name: record for record in found.records}
     assert by_name == RECORDS | {theirs.part_name: theirs}
-    records.delete_records(folder, found.doubles)
-    assert list(folder.files(records.PARTS_FOLDER)) == [records.record_name(theirs.part_name)]
+    delete_records(folder, found.doubles)
+    assert list(folder.files(PARTS_FOLDER)) == [record_name(theirs.part_name)]
 
 
 def test_parts_that_may_change_leave_the_packs(tmp_path):
     folder = packed(tmp_path)
     gone, unsure = NAMES[0], NAMES[1]
     keep(folder, [gone], [unsure, "new"])
-    assert records.read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
-    (pack,) = (tmp_path / records.PACKS_FOLDER).iterdir()
+    assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
+    (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
     lines = gzip.decompress(pack.read_bytes()).splitlines()
     assert {json.loads(line)["part_name"] for line in lines} == set(NAMES[2:])
-    assert (tmp_path / records.record_path(unsure)).read_bytes() == RECORDS[unsure].to_json()
-    before = (tmp_path / records.record_path(unsure)).stat().st_mtime_ns
+    assert (tmp_path / record_path(unsure)).read_bytes() == RECORDS[unsure].to_json()
+    before = (tmp_path / record_path(unsure)).stat().st_mtime_ns
     keep(folder, [gone], [unsure])
-    assert (tmp_path / records.record_path(unsure)).stat().st_mtime_ns == before
+    assert (tmp_path / record_path(unsure)).stat().st_mtime_ns == before
     keep(folder)
-    assert records.read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
-    assert folder.files(records.PARTS_FOLDER) == {}
+    assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
+    assert folder.files(PARTS_FOLDER) == {}
 
 
 def test_two_generations_stay_until_a_third_one_is_written(tmp_path):
@@ -93,19 +102,19 @@ def test_two_generations_stay_until_a_third_one_is_written(tmp_path):
     folder = packed(tmp_path)
     for number in (2, 3):
         newer = replace(RECORDS[NAMES[0]], part_name=f"c.parquet/part-{number:012d}.parquet")
-        records.write_pack(folder, number, 0, [newer.to_json()])
+        write_pack(folder, number, 0, [newer.to_json()])
         before = packs_of(folder)
         keep(folder)
         assert (packs_of(folder) == before) is (number == 2)
     assert packs_of(folder) == ["00000004-00000.jsonl.gz"]
-    assert len(records.read_records(folder)) == len(RECORDS) + 2
+    assert len(read_records(folder)) == len(RECORDS) + 2
 
 
 def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatch):
     """Each change is preceded by a look at the lock, where the run may end."""
     for number in count():
         folder = packed(tmp_path / str(number))
-        found, left = records.find_records(folder), iter(range(number))
+        found, left = find_records(folder), iter(range(number))
 
         def check(lock, left=left):
             if next(left, None) is None:
@@ -113,8 +122,8 @@ def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatc
 
         with monkeypatch.context() as patched, suppress(FolderLostError):
             patched.setattr(RunLock, "check", check)
-            records.keep_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
-        now = records.read_records(folder)
+            keep_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
+        now = read_records(folder)
         # The record of a part that is deleted may stay, and says nothing then.
         assert {name for name in NAMES if now.get(name) != RECORDS[name]} <= {NAMES[0]}
         if next(left, None) is not None:
@@ -127,7 +136,7 @@ def moves(name, folder):
     if name == "begin":
         keep(folder)
     else:
-        records.delete_records(folder, records.find_records(folder, generation=1).doubles)
+        delete_records(folder, find_records(folder, generation=1).doubles)
 
 
 @pytest.mark.parametrize(("move", "generation"), [("begin", None), ("end", None), ("end", 1)])
@@ -138,7 +147,7 @@ def test_records_that_move_while_they_are_read_are_not_lost(
     lines = [record.to_json() for record in RECORDS.values()]
     for turn in count():
         folder, looks = own(tmp_path / str(turn)), count()
-        records.write_pack(folder, 1, 0, lines if move == "end" else lines[:1])
+        write_pack(folder, 1, 0, lines if move == "end" else lines[:1])
         for record in RECORDS.values():
             write_record(folder.root, record)
         with monkeypatch.context() as patched:
@@ -153,9 +162,9 @@ def test_records_that_move_while_they_are_read_are_not_lost(
             for name in ("files", "read_if_there"):
                 original = getattr(OutputFolder, name)
                 patched.setattr(OutputFolder, name, lambda *given, one=original: look(one, *given))
-            found = records.find_records(folder, generation)
+            found = find_records(folder, generation)
         assert {record.part_name: record for record in found.records} == RECORDS
-        assert records.read_records(folder) == RECORDS
+        assert read_records(folder) == RECORDS
         if next(looks) <= turn:
             break
     assert turn >= 2
@@ -163,10 +172,10 @@ def test_records_that_move_while_they_are_read_are_not_lost(
 
 def test_a_damaged_pack_holds_nothing(tmp_path):
     folder = packed(tmp_path)
-    (pack,) = (tmp_path / records.PACKS_FOLDER).iterdir()
+    (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
     for damage in (b"", b"no gzip", pack.read_bytes()[:-9]):
         pack.write_bytes(damage)
-        assert records.read_records(folder) == {}
+        assert read_records(folder) == {}
     whole = RECORDS[NAMES[0]]
     pack.write_bytes(gzip.compress(b"{\n" + whole.to_json()))  # a line is no record
-    assert records.read_records(folder) == {NAMES[0]: whole}
+    assert read_records(folder) == {NAMES[0]: whole}

@@ -7,12 +7,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam import records
-from bertscore_beam.dump import Plan, RowDigests, RowGroup, Split, plan_file, write_part
-from bertscore_beam.files import exists, join, write_atomically
-from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_same_command
+from bertscore_beam.dump.digests import RowDigests
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.splits import RowGroup, Split, plan_file
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import exists
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.records.record import PartRecord, packed_rows, record_from_json, record_path
+from bertscore_beam.records.records import (
+    Records,
+    files_of_run,
+    pack_of,
+    read_part_sizes,
+    read_records,
+)
+from bertscore_beam.records.resume import standing_of
+from bertscore_beam.records.summary import RunTotals
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
-from bertscore_core.stats import ScoreSummary
+from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work
 
 DIGEST = "0123456789abcdef"
@@ -38,7 +52,7 @@ SPLIT = PLAN.splits[0]
 
 def record_of(
     split: Split, job_digest: str = DIGEST, part_bytes: int = 5, idf: str = IDF
-) -> records.PartRecord:
+) -> PartRecord:
     summary = ScoreSummary(
         rows=split.num_rows,
         scored=split.num_rows - 1,
@@ -48,7 +62,7 @@ def record_of(
         truncated=2,
         reasons={"null_reference": 1},
     )
-    return records.PartRecord.of(
+    return PartRecord.of(
         split,
         digests=RowDigests(candidates="c", references="r", rows="all"),
         job_digest=job_digest,
@@ -64,17 +78,17 @@ def put(output: str, name: str, data: bytes = b"12345") -> None:
     write_atomically(join(output, name), data)
 
 
-def write_record(output: str, record: records.PartRecord) -> None:
-    put(output, records.record_path(record.part_name), record.to_json())
+def write_record(output: str, record: PartRecord) -> None:
+    put(output, record_path(record.part_name), record.to_json())
 
 
 def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     folder = OutputFolder(output)
-    return records.read_part_sizes(folder, records.files_of_run(folder), known)
+    return read_part_sizes(folder, files_of_run(folder), known)
 
 
-def held(*given: records.PartRecord | None, num_bins: int = 1) -> records.Records:
-    found = records.Records(num_bins)
+def held(*given: PartRecord | None, num_bins: int = 1) -> Records:
+    found = Records(num_bins)
     for record in given:
         if record is not None:
             found.add(record)
@@ -85,18 +99,16 @@ def test_records_are_read_back_by_part_name(output):
     made = [record_of(split) for split in PLAN.splits]
     for record in made:
         write_record(output, record)
-        assert records.record_from_json(record.to_json()) == record
-    assert records.read_records(OutputFolder(output)) == {
-        record.part_name: record for record in made
-    }
+        assert record_from_json(record.to_json()) == record
+    assert read_records(OutputFolder(output)) == {record.part_name: record for record in made}
     digest = hashlib.sha256(b"a.parquet").hexdigest()[:32]
     assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
 
 
-@pytest.mark.parametrize("damage", ["~", "00", "cn", records.packed_rows(np.arange(10) < 4)])
+@pytest.mark.parametrize("damage", ["~", "00", "cn", packed_rows(np.arange(10) < 4)])
 def test_damaged_marks_of_reused_rows_say_nothing(damage):
     chosen = np.arange(10) % 3 == 0
-    sound = replace(record_of(SPLIT), reused=4, reused_rows=records.packed_rows(chosen))
+    sound = replace(record_of(SPLIT), reused=4, reused_rows=packed_rows(chosen))
     assert sound.is_reused.tolist() == chosen.tolist()
     assert replace(sound, reused=5, reused_rows=damage).is_reused is None
 
@@ -123,10 +135,10 @@ BROKEN_RECORDS = {
 
 @pytest.mark.parametrize("data", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS.keys())
 def test_broken_record_counts_as_absent(tmp_path, data):
-    assert records.record_from_json(data) is None
+    assert record_from_json(data) is None
     write_record(str(tmp_path), record_of(PLAN.splits[1]))
-    put(str(tmp_path), records.record_path(PLAN.splits[0].part_name), data)
-    assert list(records.read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
+    put(str(tmp_path), record_path(PLAN.splits[0].part_name), data)
+    assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
 
 
 OURS = write_part(
@@ -168,13 +180,13 @@ SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 def test_finished_splits_are_not_pending():
     made = [record_of(split) for split in PLAN.splits[1:4]]
-    standing = records.standing_of(PLAN, held(*made), SIZES, DIGEST, IDF)
+    standing = standing_of(PLAN, held(*made), SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
     assert standing.done == PLAN.splits[1:4]
-    assert standing.carried == records.RunTotals.merge(map(records.RunTotals.of_record, made))
+    assert standing.carried == RunTotals.merge(map(RunTotals.of_record, made))
     assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert standing.stale == standing.orphans == ()
-    assert records.standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
+    assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
 DONE, UNSURE, PENDING = range(3)
@@ -199,18 +211,18 @@ WORTH = {
 def test_part_is_compared_or_scored_again_after_a_change(split, record, idf, state, valid, size):
     sizes = {} if size is None else {SPLIT.part_name: size}
     plan, state = plan_of(split), state if size == 5 else PENDING
-    standing = records.standing_of(plan, held(record), sizes, DIGEST, idf)
+    standing = standing_of(plan, held(record), sizes, DIGEST, idf)
     found = (standing.done, standing.unsure, standing.pending)
     assert found == tuple((split,) if number == state else () for number in range(3))
     is_there = bool(sizes) or getattr(record, "part_name", None) == split.part_name
     assert standing.outdated == ((split.part_name,) if state == PENDING and is_there else ())
-    end = records.standing_of(plan, held(record), sizes, DIGEST, idf, at_end=True)
+    end = standing_of(plan, held(record), sizes, DIGEST, idf, at_end=True)
     assert (end.done == (split,)) is (valid and size == 5)
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    standing = records.standing_of(wider, held(), SIZES, DIGEST, IDF)
+    standing = standing_of(wider, held(), SIZES, DIGEST, IDF)
     assert standing.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
     assert standing.orphans == ()
 
@@ -250,7 +262,7 @@ def test_records_are_held_in_bins(number, num_bins):
     assert {one.part_name: one for one in found} == {one.part_name: one for one in all_of}
     for place in range(num_bins):
         for name, record in found.bin(place).items():
-            assert (name, records.pack_of(name, num_bins)) == (record.part_name, place)
+            assert (name, pack_of(name, num_bins)) == (record.part_name, place)
 
 
 def test_an_outcome_does_not_depend_on_the_number_of_bins():
@@ -268,9 +280,7 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
     sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
     (once, end), (again, same) = (
         [
-            records.standing_of(
-                plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended
-            )
+            standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended)
             for ended in (False, True)
         ]
         for bins in (1, 7)

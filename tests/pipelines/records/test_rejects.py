@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import SCHEMA
+from bertscore_beam.records.rejects import SCHEMA
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score, run_options, run_prepared, start
 

@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options as options, prepare_score, run_options as run

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import Split
-from bertscore_beam.records import FailedSplit, RunGoal, RunTotals, judge
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.records.summary import FailedSplit, RunGoal, RunTotals, judge
 from bertscore_core import ScoreSummary
-from bertscore_core.stats import UnknownTokens
+from bertscore_core.stats.score_statistics import UnknownTokens
 from tests.pipelines.records.test_records import splits_of
 
 CUT = "max_truncated_fraction"

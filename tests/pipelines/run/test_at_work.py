@@ -2,7 +2,8 @@
 
 import pytest
 
-from bertscore_beam.run import AtWork, at_work
+from bertscore_beam.run import at_work
+from bertscore_beam.run.at_work import AtWork
 
 pytestmark = pytest.mark.usefixtures("nothing_at_work")
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.options import ScoreOptions, load_yaml, read_options
-from bertscore_beam.run import DONE, UNUSABLE
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.options.values import load_yaml
+from bertscore_beam.run.output import DONE, UNUSABLE
 from tests.support.offline import refuse_connections
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs"

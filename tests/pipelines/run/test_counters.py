@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.run import counters, event
+from bertscore_beam.run import counters
+from bertscore_beam.run.output import event
 from tests.support.jobs import add_score_pipeline, job_options, prepare_score, start
 
 pytestmark = pytest.mark.job

@@ -21,7 +21,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client as MetricsClient
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run import JOB_FILE, LOCK_FILE
+from bertscore_beam.run.lock import JOB_FILE, LOCK_FILE
 from bertscore_core.idf import IdfTable
 from tests.support.dataflow import google_cloud
 from tests.support.dumps import pair_rows

@@ -3,16 +3,10 @@
 import pytest
 import torch
 
-from bertscore_beam.options import IdfOptions, ScoreOptions
-from bertscore_beam.run import (
-    VISIBLE,
-    Pool,
-    Runner,
-    gpus_to_share,
-    has_accelerator,
-    pool,
-    runner as runner_module,
-)
+from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
+from bertscore_beam.run import pool, runner as runner_module
+from bertscore_beam.run.pool import VISIBLE, Pool, gpus_to_share, has_accelerator
+from bertscore_beam.run.runner import Runner
 
 
 @pytest.fixture

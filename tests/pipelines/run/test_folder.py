@@ -2,7 +2,8 @@
 
 import pytest
 
-from bertscore_beam.run import LOCK_FILE, FolderLostError, OutputFolder
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import LOCK_FILE, FolderLostError
 from tests.support.jobs import own
 
 CHANGES = {

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import apache_beam as beam
 import pytest
 
-from bertscore_beam.files import absolute
-from bertscore_beam.options import RunOptions
-from bertscore_beam.run import TOO_MANY_REJECTS, Amounts, JobKind, Outcome, Shown, Stage, run_job
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.options.run_options import RunOptions
+from bertscore_beam.run.job import JobKind, run_job
+from bertscore_beam.run.output import TOO_MANY_REJECTS, Outcome, Shown
+from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_core import ConfigError
 
 pytestmark = pytest.mark.job

@@ -12,8 +12,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from bertscore_beam.files import exists, join, read_bytes, read_many, write_atomically
-from bertscore_beam.run import Holder, hold, lock as locks
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import exists, read_bytes, read_many
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run import lock as locks
+from bertscore_beam.run.lock import Holder, hold
 from tests.support.waiting import wait_until
 
 FAR = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
@@ -205,7 +208,7 @@ def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
     folder, written = str(tmp_path / "out"), Mock(wraps=write_atomically)
     monkeypatch.setattr(locks, "BEAT_SECONDS", 0.25)
     job = submit(folder)
-    monkeypatch.setattr(locks.files, "write_atomically", written)
+    monkeypatch.setattr(locks, "write_atomically", written)
     for _ in range(10):
         job.keep()
         time.sleep(0.02)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
 
 ROOT = Path(__file__).resolve().parents[3]
 

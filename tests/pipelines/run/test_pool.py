@@ -15,8 +15,10 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from bertscore_beam.run import Pool, RunStep, WorkersDiedError, at_work, pool
+from bertscore_beam.run import at_work, pool
 from bertscore_beam.run.child import _as_they_come
+from bertscore_beam.run.pool import Pool, WorkersDiedError
+from bertscore_beam.run.run_step import RunStep
 from bertscore_core import ConfigError
 from tests.support.pool_steps import Work, notes
 from tests.support.processes import session_members, wait_until_gone

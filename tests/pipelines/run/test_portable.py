@@ -2,12 +2,15 @@
 
 import pytest
 
-from bertscore_beam.baseline import BASELINE, BaselineOptions
-from bertscore_beam.idf import IDF
-from bertscore_beam.options import IdfOptions, ScoreOptions
-from bertscore_beam.run import Runner, pipeline_proto
-from bertscore_beam.score import SCORE
-from bertscore_beam.tune import TUNE, TuneOptions
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.job import BASELINE
+from bertscore_beam.idf.job import IDF
+from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
+from bertscore_beam.run.job import pipeline_proto
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.job import SCORE
+from bertscore_beam.tune.job import TUNE
+from bertscore_beam.tune.tune_options import TuneOptions
 
 pytestmark = pytest.mark.job
 

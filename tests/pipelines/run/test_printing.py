@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.run import EscapingFormatter, escape_json, escape_line, event
+from bertscore_beam.run.output import EscapingFormatter, escape_json, escape_line, event
 from bertscore_core.errors import escape_text
 from tests.support.dumps import pair_rows
 

@@ -18,8 +18,8 @@ import pytest
 from apache_beam.options.pipeline_options import PortableOptions
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import record_path
-from bertscore_beam.run import BEAT_FILE, LOCK_FILE, SUBMITTED
+from bertscore_beam.records.record import record_path
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
 from tests.support.processes import kill_session, session_members, workers_among

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.run import Pool
+from bertscore_beam.run.pool import Pool
 from bertscore_core.scorer_config import MKL_VALUE, MKL_VARIABLE
 from tests.support.dumps import write_dump
 from tests.support.processes import children, descendants, kill_session, listening

@@ -7,9 +7,11 @@ import time
 import pytest
 from rich.console import Console
 
-from bertscore_beam.files import join, write_atomically
-from bertscore_beam.records import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.run import AtWork, at_work, progress as shown
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.run import at_work, progress as shown
+from bertscore_beam.run.at_work import AtWork
 from tests.pipelines.records.test_summary import split
 from tests.support.waiting import wait_until
 

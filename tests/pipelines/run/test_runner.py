@@ -7,8 +7,9 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PortableOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.options import ScoreOptions
-from bertscore_beam.run import Pool, Runner
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.run.pool import Pool
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 
 

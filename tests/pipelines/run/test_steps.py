@@ -8,7 +8,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.pipeline import PipelineVisitor
 
-from bertscore_beam.run import Each, Runner, RunStep
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.runner import Runner
 from tests.pipelines.run.test_portable import JOBS
 
 pytestmark = pytest.mark.job

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.run import BROKEN, DONE, forgiving
+from bertscore_beam.run.output import BROKEN, DONE, forgiving
 from tests.support.dumps import write_dump
 
 pytestmark = pytest.mark.process

@@ -2,9 +2,20 @@
 
 import pytest
 
-from bertscore_beam import run
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import delete, exists, join, write_atomically
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import exists
+from bertscore_beam.files.write import delete, write_atomically
+from bertscore_beam.run.folder import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    OutputFolder,
+    declare_success,
+    successful_run,
+)
+from bertscore_beam.run.loading import scorer_config
+from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own, run_job
@@ -18,27 +29,27 @@ def test_marker_names_the_run_and_its_signature_and_every_run_has_another_name(t
     dump, output, names = write_dump(tmp_path / "dump", [5]), str(tmp_path / "out"), set()
     for _ in range(2):
         summary = run_job(dump, output=output)
-        folder = run.OutputFolder(output)
-        marker, begun = map(folder.read_json, (run.SUCCESS_FILE, run.RUN_FILE))
+        folder = OutputFolder(output)
+        marker, begun = map(folder.read_json, (SUCCESS_FILE, RUN_FILE))
         assert marker == {"run": begun["run"], "signature": summary["signature"]}
-        assert run.successful_run(folder) == begun["run"]
+        assert successful_run(folder) == begun["run"]
         names.add(begun["run"])
     assert len(names) == 2
 
 
 @pytest.mark.parametrize("marker", [b"", b"{", b"[]", b'{"run": 7}', b'{"run": "other"}', None])
 def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(output, marker, capsys):
-    write_atomically(join(output, run.RUN_FILE), OF_ANOTHER_COMMAND)
+    write_atomically(join(output, RUN_FILE), OF_ANOTHER_COMMAND)
     if marker is not None:
-        write_atomically(join(output, run.SUCCESS_FILE), marker)
-    assert run.successful_run(run.OutputFolder(output)) is None
+        write_atomically(join(output, SUCCESS_FILE), marker)
+    assert successful_run(OutputFolder(output)) is None
     assert cli.main(["check", output]) == cli.BROKEN
     assert "is not done: got no _SUCCESS of it" in capsys.readouterr().err
-    write_atomically(join(output, run.SUCCESS_FILE), b'{"run": "this"}')
-    assert run.successful_run(run.OutputFolder(output)) == "this"
+    write_atomically(join(output, SUCCESS_FILE), b'{"run": "this"}')
+    assert successful_run(OutputFolder(output)) == "this"
     assert cli.main(["check", output]) == cli.DONE
     assert capsys.readouterr().out == f"{output} is done\n"
-    delete(join(output, run.RUN_FILE))
+    delete(join(output, RUN_FILE))
     assert cli.main(["check", output]) == cli.UNUSABLE
     assert "holds no run: got no _run.json" in capsys.readouterr().err
 
@@ -46,9 +57,9 @@ def test_marker_that_does_not_name_the_run_of_the_folder_counts_for_nothing(outp
 def test_run_in_whose_place_another_stands_declares_nothing(tmp_path):
     output = str(tmp_path)
     first, _ = own(output), own(output)
-    with pytest.raises(run.FolderLostError):
-        run.declare_success(first, "first")
-    assert not exists(join(output, run.SUCCESS_FILE))
+    with pytest.raises(FolderLostError):
+        declare_success(first, "first")
+    assert not exists(join(output, SUCCESS_FILE))
 
 
 def test_folder_of_baselines_counts_only_when_its_run_is_done(tmp_path):
@@ -61,7 +72,7 @@ def test_folder_of_baselines_counts_only_when_its_run_is_done(tmp_path):
 
     def read(path):
         options = job_options("in", tmp_path / "out", **chosen, baseline=str(path))
-        return run.scorer_config(options, run.Runner.of(options).threads)
+        return scorer_config(options, Runner.of(options).threads)
 
     (folder / "_run.json").write_text('{"run": "one"}')
     for marker in (None, "", '{"run": "another"}'):

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import CANDIDATE, CANDIDATE_FROM
-from bertscore_beam.idf import load_idf
-from bertscore_beam.options import SelectOptions
+from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM
+from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.options.score_options import SelectOptions
 from bertscore_core import BertScorer, InputError, ScorerConfig, Signature, SignatureError
 from tests.support.dumps import pair_rows, read_output, sentence
 from tests.support.jobs import job_options, run_job, run_options, score_arguments, summary_of

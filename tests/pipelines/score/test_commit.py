@@ -9,12 +9,21 @@ import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
-from bertscore_beam import records, run
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import SplitReader, plan_from_bytes
-from bertscore_beam.files import TEMPORARY_PREFIX, create_exclusively, write_atomically
-from bertscore_beam.run import LOCK_FILE, OutputFolder, RunLock, job as job_module, runs_below
-from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, start_run
+from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.files.write import create_exclusively, write_atomically
+from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER
+from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.records.records import PACKS_FOLDER
+from bertscore_beam.records.row_scores import rows_file
+from bertscore_beam.run import job as job_module
+from bertscore_beam.run.folder import OutputFolder, runs_below
+from bertscore_beam.run.lock import LOCK_FILE, RunLock
+from bertscore_beam.run.output import JobFailedError
+from bertscore_beam.score.job import conclude_score, run_of, start_run
+from bertscore_beam.score.prepare import PLANS_FOLDER
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
 from tests.support.dumps import write_dump
@@ -51,9 +60,9 @@ def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
     before = jobs.parts_of(output)
     unpack(output)
     for name in before:
-        old = output / records.PARTS_FOLDER / f"{name}.json"
+        old = output / PARTS_FOLDER / f"{name}.json"
         old.parent.mkdir(exist_ok=True)
-        (output / records.record_path(name)).rename(old)
+        (output / record_path(name)).rename(old)
     old = output / "_rejects" / "rows" / "shard-000.parquet" / "part-000000000000.pq"
     old.parent.mkdir(parents=True)
     old.touch()
@@ -159,13 +168,8 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
     kept = plan_from_bytes((tmp_path / "out" / plan).read_bytes(), plan)
     assert [split.path for split in kept.splits] == ["0"]
-    expected = {
-        f"{records.PACKS_FOLDER}/00000002-00000.jsonl.gz",
-        records.rows_file(part),
-        records.INDEX_FILE,
-        plan,
-    }
-    assert {name for name in left if not name.startswith(f"{records.INDEX_FOLDER}/")} == expected
+    expected = {f"{PACKS_FOLDER}/00000002-00000.jsonl.gz", rows_file(part), INDEX_FILE, plan}
+    assert {name for name in left if not name.startswith(f"{INDEX_FOLDER}/")} == expected
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
@@ -191,7 +195,7 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
     job = jobs.start(
         jobs.prepare_score(jobs.job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out"))
     )
-    with pytest.raises(run.JobFailedError, match=r"FileNotFoundError: .*_summary\.json"):
+    with pytest.raises(JobFailedError, match=r"FileNotFoundError: .*_summary\.json"):
         conclude_score(run_of(job))
 
 
@@ -214,7 +218,7 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     standing = replace(job.standing, pending=(second,), unsure=(first,))
     (stage,) = run_of(replace(job, standing=standing)).stages
     assert len(stage.amounts) == 1
-    assert stage.amounts.done([records.record_name(second.part_name)], {}) == second.num_rows
+    assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
     standing = replace(job.standing, pending=(), unsure=(first, second))
     (stage,) = run_of(replace(job, standing=standing)).stages

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.score import show_summary
+from bertscore_beam.score.show_run import show_summary
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, PretendedMoment, pretend
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bertscore_beam.records import RunTotals
-from bertscore_beam.run import duration_words
-from bertscore_beam.score import estimate_words
+from bertscore_beam.records.summary import RunTotals
+from bertscore_beam.run.output import duration_words
+from bertscore_beam.score.show_run import estimate_words
 from bertscore_core import ScoreSummary
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score

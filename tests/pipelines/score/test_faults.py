@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import TEMPORARY_PREFIX
-from bertscore_beam.records import IDF_FILE
-from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.records.records import IDF_FILE
+from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
 from tests.soak import differences, main as soak, rows_that_differ
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults

@@ -9,9 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import records
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import MOST_GROUPS, check_number, groups_of, take_census
+from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of, take_census
+from bertscore_beam.records.groups import (
+    GROUPS_FILE,
+    caveat_words_of,
+    group_rows,
+    in_order,
+    merge_statistics,
+    statistics_of,
+    table_of_groups,
+)
+from bertscore_beam.records.record import packed_rows
 from bertscore_core.errors import ConfigError, InputError
 from tests.pipelines.records.test_records import PLAN, record_of
 from tests.support.jobs import job_options, prepare_score, score_arguments, summary_of
@@ -97,8 +106,8 @@ def scored_table(rows, seed=0):
 def test_the_table_of_groups_has_the_numbers_of_pandas():
     table = scored_table(3000)
     reused = np.arange(3000) % 3 == 0
-    rows = records.group_rows(records.statistics_of(table, ["system", "number"], reused))
-    found = records.table_of_groups(rows, ["system", "number"]).to_pylist()
+    rows = group_rows(statistics_of(table, ["system", "number"], reused))
+    found = table_of_groups(rows, ["system", "number"]).to_pylist()
     frame = table.to_pandas().assign(reused=reused)
     assert [one["bertscore_all_rows"] for one in found] == [True] + [False] * (len(found) - 1)
     # By value: 2 before 11, and no value last.
@@ -128,36 +137,32 @@ def test_the_table_of_groups_has_the_numbers_of_pandas():
 
 def test_parts_in_any_order_and_number_give_the_same_table():
     table = scored_table(1000)
-    rows = records.group_rows(records.statistics_of(table, ["system"], None))
-    parts = [
-        records.statistics_of(table.slice(n, 20), ["system"], None) for n in range(0, 1000, 20)
-    ]
+    rows = group_rows(statistics_of(table, ["system"], None))
+    parts = [statistics_of(table.slice(n, 20), ["system"], None) for n in range(0, 1000, 20)]
     for cut in (1, 7, 50):
-        pieces = [records.merge_statistics(parts[n : n + cut]) for n in range(0, 50, cut)]
-        found = records.group_rows(records.merge_statistics(reversed(pieces)))
-        assert records.table_of_groups(found, ["system"]).equals(
-            records.table_of_groups(rows, ["system"])
-        )
-    assert records.in_order(rows[::-1]) == rows
+        pieces = [merge_statistics(parts[n : n + cut]) for n in range(0, 50, cut)]
+        found = group_rows(merge_statistics(reversed(pieces)))
+        assert table_of_groups(found, ["system"]).equals(table_of_groups(rows, ["system"]))
+    assert in_order(rows[::-1]) == rows
 
 
 def test_too_many_groups_leave_all_rows_in_any_cut(monkeypatch):
     table = scored_table(300)
-    parts = [records.statistics_of(table.slice(n, 20), ["number"], None) for n in range(0, 300, 20)]
-    whole = records.merge_statistics(parts)
+    parts = [statistics_of(table.slice(n, 20), ["number"], None) for n in range(0, 300, 20)]
+    whole = merge_statistics(parts)
     assert len(whole.groups) == 11
-    monkeypatch.setattr("bertscore_beam.dump.MOST_GROUPS", 11)
-    assert records.merge_statistics(parts) == whole
-    monkeypatch.setattr("bertscore_beam.dump.MOST_GROUPS", 10)
+    monkeypatch.setattr("bertscore_beam.records.groups.MOST_GROUPS", 11)
+    assert merge_statistics(parts) == whole
+    monkeypatch.setattr("bertscore_beam.records.groups.MOST_GROUPS", 10)
     for cut in (1, 4, 15):
-        pieces = [records.merge_statistics(parts[n : n + cut]) for n in range(0, 15, cut)]
-        assert records.merge_statistics(pieces) == replace(whole, groups=None)
+        pieces = [merge_statistics(parts[n : n + cut]) for n in range(0, 15, cut)]
+        assert merge_statistics(pieces) == replace(whole, groups=None)
 
 
 def test_a_group_without_scores_has_no_means():
     table = scored_table(200)
     table = table.filter(pa.compute.is_null(table["bertscore_f1"]))
-    (total, *_) = records.group_rows(records.statistics_of(table, [], None))
+    (total, *_) = group_rows(statistics_of(table, [], None))
     assert total.values["rows"] == total.values["rejected"] == table.num_rows > 3
     for name in ("f1", "f1_error", "f1_low", "raw_f1_q50", "interval", "reused"):
         assert total.values[name] is None
@@ -167,19 +172,17 @@ def test_groups_whose_variance_few_rows_carry_are_named():
     scores = np.random.default_rng(0).normal(0.8, 0.03, 300)
     scores[[3, 9]] = 0
     systems = [["A", "B", None][row % 3] for row in range(300)]
-    rows = records.group_rows(
-        records.statistics_of(scored(scores, system=pa.array(systems)), ["system"], None)
-    )
-    whole, group = records.caveat_words_of(rows)
+    rows = group_rows(statistics_of(scored(scores, system=pa.array(systems)), ["system"], None))
+    whole, group = caveat_words_of(rows)
     assert whole.startswith("Few rows (about 3.0) carry most of the variance: ")
     assert group.startswith(
         "1 of 3 groups has few rows that carry most of the variance, such as A:"
     )
-    assert records.caveat_words_of(rows[2:]) == ()
-    (null,) = records.caveat_words_of([rows[2], replace(rows[1], group=(None,))])
+    assert caveat_words_of(rows[2:]) == ()
+    (null,) = caveat_words_of([rows[2], replace(rows[1], group=(None,))])
     assert "1 of 1 groups has" in null
     assert "such as (null):" in null
-    kinds = records.table_of_groups(rows, ["system"])["bertscore_caveats"].to_pylist()
+    kinds = table_of_groups(rows, ["system"])["bertscore_caveats"].to_pylist()
     assert kinds == [["few_rows_carry"]] * 2 + [[]] * 2
     assert rows[0].caveats[0].number == rows[0].values["f1_carriers"]
 
@@ -194,7 +197,7 @@ def test_too_many_groups_are_refused_by_the_column_with_the_most_values():
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
 def test_which_rows_are_reused_comes_back_from_a_record(share):
     rows = np.random.default_rng(1).random(20_000) < share
-    packed = records.packed_rows(rows)
+    packed = packed_rows(rows)
     assert len(packed) < 3400
     reused = {"reused": int(rows.sum()), "reused_rows": packed}
     made = replace(record_of(PLAN.splits[0]), num_rows=20_000, **reused)
@@ -258,10 +261,10 @@ def test_too_many_groups_that_come_late_cost_the_groups_and_not_the_run(tmp_path
         assert f"got more than {MOST_GROUPS:,} by id; expected" in capsys.readouterr().err
         summary = summary_of(out)
         assert (summary["success"], summary["scored"], "groups" in summary) == (True, rows, False)
-        assert (out / "_SUCCESS").exists() > (out / records.GROUPS_FILE).exists()
+        assert (out / "_SUCCESS").exists() > (out / GROUPS_FILE).exists()
     assert cli.main([*words, "side"]) == cli.DONE
     assert "there are no groups" not in capsys.readouterr().err
-    numbers = pq.read_table(out / records.GROUPS_FILE)["bertscore_rows"].to_pylist()
+    numbers = pq.read_table(out / GROUPS_FILE)["bertscore_rows"].to_pylist()
     assert numbers == [rows, rows // 2, rows // 2]
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf import load_idf
+from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support.dumps import read_output
 from tests.support.jobs import job_options, prepare_score, run_job

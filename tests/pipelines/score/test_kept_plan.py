@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import Census, plan_from_bytes, plan_inputs
-from bertscore_beam.files import open_source
-from bertscore_beam.run import Runner
-from bertscore_beam.score import PLANS_FOLDER, begin_score, plan_score
+from bertscore_beam.dump.census import Census
+from bertscore_beam.dump.plan import plan_from_bytes, plan_inputs
+from bertscore_beam.files.read import open_source
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.job import begin_score
+from bertscore_beam.score.prepare import PLANS_FOLDER, plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own
 from tests.support.mixed import LANGUAGES, language_options, mixed_table, write_mixed
@@ -28,7 +30,7 @@ def opened(monkeypatch):
         found.append(len(files))
         return plan_inputs(files, **options)
 
-    monkeypatch.setattr("bertscore_beam.dump.plan_inputs", counted)
+    monkeypatch.setattr("bertscore_beam.score.prepare.plan_inputs", counted)
     return found
 
 
@@ -41,7 +43,7 @@ def read(monkeypatch):
         found.append(path.rpartition("/")[2])
         return open_source(path, **options)
 
-    monkeypatch.setattr("bertscore_beam.files.open_source", noted)
+    monkeypatch.setattr("bertscore_beam.dump.parquet.open_source", noted)
     return found
 
 

@@ -12,11 +12,15 @@ import pytest
 import yaml
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf import table_warnings
-from bertscore_beam.options import ScoreOptions, read_options
-from bertscore_beam.records import read_index, read_records
-from bertscore_beam.run import DONE, SUMMARY_FILE, UNUSABLE, OutputFolder
-from bertscore_beam.score import LoadedScorers, ModelMemory, row_setting, run_warnings
+from bertscore_beam.idf.counts import table_warnings
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.records.index import read_index
+from bertscore_beam.records.records import read_records
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.output import DONE, UNUSABLE
+from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory, row_setting
+from bertscore_beam.score.show_run import run_warnings
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
 from bertscore_core.baseline import rescale
 from tests.support import mixed

@@ -9,7 +9,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import METRIC_COLUMNS
+from bertscore_beam.dump.columns import METRIC_COLUMNS
 from bertscore_core.baseline import Baseline, format_baseline
 from tests.support import corpus_tests
 from tests.support.dumps import read_output

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import TableFields
-from bertscore_beam.pairs import BertScoreModelHandler, ScorePairs
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.pairs.handler import BertScoreModelHandler
+from bertscore_beam.pairs.transform import ScorePairs
 from bertscore_core import BertScorer, ScorerConfig, Signature
 from tests.support.dumps import read_output
 from tests.support.jobs import run_job

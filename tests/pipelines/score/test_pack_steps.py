@@ -5,7 +5,8 @@ from functools import reduce
 
 from hypothesis import given, strategies as st
 
-from bertscore_beam.score import CompressLines, finish
+from bertscore_beam.score import finish
+from bertscore_beam.score.finish import CompressLines
 
 lines = st.lists(st.binary(min_size=1).filter(lambda line: not {10, 13} & set(line)), max_size=9)
 

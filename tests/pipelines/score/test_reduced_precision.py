@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from bertscore_beam.options import language_map
-from bertscore_beam.run import Runner, scorer_config
-from bertscore_beam.score import settle_named
+from bertscore_beam.options.run_options import language_map
+from bertscore_beam.run.loading import scorer_config
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.plan_settings import settle_named
 from bertscore_core import ConfigError, Signature
-from bertscore_core.model import Encoder
+from bertscore_core.model.encoder import Encoder
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, run_job
 from tests.support.records import unpack

@@ -6,9 +6,11 @@ import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import join, write_atomically
-from bertscore_beam.records import PACKS_FOLDER, EarlierRecords, record_path
-from bertscore_beam.run import OutputFolder
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.records.record import record_path
+from bertscore_beam.records.records import PACKS_FOLDER, EarlierRecords
+from bertscore_beam.run.folder import OutputFolder
 from tests.support.cloud_storage import cloud_storage
 from tests.support.dumps import write_dump
 from tests.support.faults import Faults

@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import from_json, to_json
-from bertscore_beam.records import INDEX_FILE, ROWS_FOLDER, read_records
-from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.files.checked import from_json, to_json
+from bertscore_beam.records.index import INDEX_FILE
+from bertscore_beam.records.records import read_records
+from bertscore_beam.records.row_scores import ROWS_FOLDER
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import (
     Baseline,
     baseline_path,

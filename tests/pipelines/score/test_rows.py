@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump import TableFields
+from bertscore_beam.dump.columns import TableFields
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.dumps import pair_rows
 from tests.support.scoring import score_all_rows

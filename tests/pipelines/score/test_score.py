@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf import load_idf
-from bertscore_beam.options import ScoreOptions
+from bertscore_beam.idf.idf_tables import load_idf
+from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support import jobs
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump

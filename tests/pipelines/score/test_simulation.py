@@ -4,10 +4,13 @@ from dataclasses import fields
 
 import pytest
 
-from bertscore_beam import records
-from bertscore_beam.dump import write_part
-from bertscore_beam.records import Standing, resume
-from bertscore_beam.run import OutputFolder, RunLock, lock
+from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.records import resume
+from bertscore_beam.records.resume import Standing
+from bertscore_beam.run import lock
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import RunLock
+from bertscore_beam.score import job as score_job
 from tests.simulation import commands
 from tests.simulation.places import parts_of_one_size
 from tests.simulation.play import play
@@ -111,7 +114,7 @@ HOLES = {
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (records, "keep_records", lambda *_, **__: None),
+    "parts that stay in packs": (score_job, "keep_records", lambda *_, **__: None),
     "stale parts that stay": (resume, "Standing", lambda **named: Standing(**named | NONE_STALE)),
 }
 SEEDS = {"looks that last too long": range(155, 165), "rare heartbeats": range(200, 260)}

@@ -3,9 +3,13 @@
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump import SplitReader, SplitRun
-from bertscore_beam.records import EarlierRecords, KeptPart, PartRecord
-from bertscore_beam.score import LoadedScorers, ScoreSplits, SplitScorer, ToScore
+from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.splits import SplitRun
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import EarlierRecords
+from bertscore_beam.records.summary import KeptPart
+from bertscore_beam.score.plan_settings import LoadedScorers
+from bertscore_beam.score.steps import ScoreSplits, SplitScorer, ToScore
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start
 from tests.support.lost_folder import files_below

@@ -8,11 +8,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
-from bertscore_beam import records
 from bertscore_beam.cli import main as cli
-from bertscore_beam.records import group_part, index as index_module
-from bertscore_beam.run import SUMMARY_FILE, OutputFolder
-from bertscore_beam.score import build_score_pipeline
+from bertscore_beam.records import index as index_module
+from bertscore_beam.records.groups import GROUPS_FILE, group_part
+from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER, read_index
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.score.job import build_score_pipeline
 from bertscore_core import ScoreSummary
 from bertscore_core.tokens import Work
 from tests.support import jobs
@@ -84,10 +85,7 @@ def dump(tmp_path):
 def index_of(output):
     """Return the files of the index of a run."""
     folder = OutputFolder(str(output))
-    names = [
-        records.INDEX_FILE,
-        *(f"{records.INDEX_FOLDER}/{name}" for name in folder.files(records.INDEX_FOLDER)),
-    ]
+    names = [INDEX_FILE, *(f"{INDEX_FOLDER}/{name}" for name in folder.files(INDEX_FOLDER))]
     return {name: folder.read(name) for name in names if folder.exists(name)}
 
 
@@ -106,14 +104,14 @@ def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder,
     )
     # No process builds it here: the pipeline alone does.
     monkeypatch.setattr(index_module, "_build", None)
-    monkeypatch.setattr("bertscore_beam.records.group_part", group_small_record)
+    monkeypatch.setattr("bertscore_beam.score.finish.group_part", group_small_record)
     pipeline = beam.Pipeline(runner=FnApiRunner())
     build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True), idf=job.idf)
     pipeline.run().wait_until_finish()
     job.spec.folder.release()
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
-    assert sum(records.read_index(job.spec.folder).rows) > 5
-    assert job.spec.folder.exists(records.GROUPS_FILE)
+    assert sum(read_index(job.spec.folder).rows) > 5
+    assert job.spec.folder.exists(GROUPS_FILE)
     assert len(index_of(tmp_path / "one")) > 5
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
 

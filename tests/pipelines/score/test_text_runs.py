@@ -9,12 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam import dump
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.plan import Imports, RejectedError
 from bertscore_beam.dump.text import to_parquet
-from bertscore_beam.records import FILES_FILE
-from bertscore_beam.run import RUN_FILE, Runner, job as job_module
-from bertscore_beam.score import plan_score
+from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
+from bertscore_beam.dump.text.to_parquet import write_rows as to_parquet_write_rows
+from bertscore_beam.records.rejects import FILES_FILE
+from bertscore_beam.run import job as job_module
+from bertscore_beam.run.folder import RUN_FILE
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.prepare import plan_score
 from bertscore_core import ConfigError
 from tests.support import jobs
 from tests.support.dumps import SCHEMA, pair_rows, read_output
@@ -61,13 +66,13 @@ def out(tmp_path):
 @pytest.fixture
 def imported(monkeypatch):
     """Return the names of the files that are imported from here on."""
-    names, write_rows = [], dump.write_rows
+    names, write_rows = [], to_parquet_write_rows
 
     def noting(text, *given):
         names.append(Path(text.path).name)
         write_rows(text, *given)
 
-    monkeypatch.setattr("bertscore_beam.dump.write_rows", noting)
+    monkeypatch.setattr("bertscore_beam.run.text_import.write_rows", noting)
     return names
 
 
@@ -83,7 +88,7 @@ def words_of(tmp_path, *more):
 
 
 def kept_imports(out):
-    return {Path(name).suffix for name in files_below(out / dump.IMPORTS_FOLDER)}
+    return {Path(name).suffix for name in files_below(out / IMPORTS_FOLDER)}
 
 
 def rejected_files(out):
@@ -104,34 +109,34 @@ def test_every_format_and_compression_gives_equal_scores(tmp_path):
         assert found.select(names).equals(expected.select(names))
         parts = sorted(path.name for path in (tmp_path / "out" / name).iterdir())
         assert parts == sorted(path.name for path in (tmp_path / "out" / FILES[0]).iterdir())
-    assert not (tmp_path / "out" / dump.INPUT_FOLDER).exists()
+    assert not (tmp_path / "out" / INPUT_FOLDER).exists()
 
 
 def test_only_what_is_not_scored_is_imported_again(out, mixed, run, imported):
     assert run() == cli.DONE
     assert sorted(imported) == ["a.jsonl", "b.jsonl.gz", "c.csv"]
-    footers, parts = files_below(out / dump.IMPORTS_FOLDER), jobs.parts_of(out)
+    footers, parts = files_below(out / IMPORTS_FOLDER), jobs.parts_of(out)
     assert (len(footers), len(parts)) == (3, 9)
     imported.clear()
 
     assert run() == cli.DONE
     assert not imported
-    assert not (out / dump.INPUT_FOLDER).exists()
-    assert (files_below(out / dump.IMPORTS_FOLDER), jobs.parts_of(out)) == (footers, parts)
+    assert not (out / INPUT_FOLDER).exists()
+    assert (files_below(out / IMPORTS_FOLDER), jobs.parts_of(out)) == (footers, parts)
 
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
     assert run() == cli.DONE
     assert imported == ["b.jsonl.gz"]
     assert jobs.parts_of(out) == parts
-    assert not (out / dump.INPUT_FOLDER).exists()
-    assert files_below(out / dump.IMPORTS_FOLDER).keys() == footers.keys()
+    assert not (out / INPUT_FOLDER).exists()
+    assert files_below(out / IMPORTS_FOLDER).keys() == footers.keys()
     imported.clear()
 
     write(mixed / "a.jsonl", rows_of(1, ROWS))
     assert run() == cli.DONE
     assert imported == ["a.jsonl"]
     assert read_output(out / "a.jsonl")["id"].to_pylist() == list(range(1, ROWS + 1))
-    now = files_below(out / dump.IMPORTS_FOLDER)
+    now = files_below(out / IMPORTS_FOLDER)
     assert len(now) == 3
     assert len(now.keys() & footers.keys()) == 2
     imported.clear()
@@ -139,7 +144,7 @@ def test_only_what_is_not_scored_is_imported_again(out, mixed, run, imported):
     (mixed / "c.csv").unlink()
     assert run() == cli.TOO_MANY_REJECTS  # its parts are still there
     assert not imported
-    assert len(files_below(out / dump.IMPORTS_FOLDER)) == 2
+    assert len(files_below(out / IMPORTS_FOLDER)) == 2
     assert jobs.summary_of(out)["num_parts_of_inputs_gone"] == 3
 
 
@@ -215,15 +220,15 @@ def test_bad_files_of_text_are_rejected_beside_good_ones_until_they_are_repaired
 
 def test_keep_input_keeps_the_rows(out, run, imported):
     assert run("--keep-input") == cli.DONE
-    kept, parts = files_below(out / dump.INPUT_FOLDER), jobs.parts_of(out)
+    kept, parts = files_below(out / INPUT_FOLDER), jobs.parts_of(out)
     assert len(kept) == 3
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
     imported.clear()
     assert run("--keep-input") == cli.DONE
     assert not imported
-    assert files_below(out / dump.INPUT_FOLDER) == kept
+    assert files_below(out / INPUT_FOLDER) == kept
     assert run("--overwrite") == cli.DONE
-    assert not files_below(out / dump.INPUT_FOLDER)
+    assert not files_below(out / INPUT_FOLDER)
     sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
     assert run() == cli.DONE
     assert imported == ["b.jsonl.gz"]
@@ -294,28 +299,26 @@ def test_languages_and_groups_of_all_rows_are_known_when_one_file_is_read_again(
     groups = pq.ParquetFile(out / "_groups.pq").read(["lang"])
     assert groups["lang"].to_pylist() == [None, "de", "en", "es"]
     assert jobs.summary_of(out)["rejected"] == 0
-    assert not (out / dump.INPUT_FOLDER).exists()
+    assert not (out / INPUT_FOLDER).exists()
 
 
 def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path):
     path, folder = write(tmp_path / "a.jsonl.gz", rows_of()), jobs.own(tmp_path / "out")
-    (file,) = dump.expand_inputs([str(path)])
-    text = dump.TextFile.of(
-        replace(file, size=0, version=""), ["candidate", "reference"], ["reference"]
-    )
+    (file,) = expand_inputs([str(path)])
+    text = TextFile.of(replace(file, size=0, version=""), ["candidate", "reference"], ["reference"])
     jobs.import_here([text], folder)
     assert folder.exists(text.footer)
     path.write_bytes(path.read_bytes()[:-9])
     jobs.import_here([text], folder)
     assert not folder.exists(text.footer)
-    with pytest.raises(dump.RejectedError, match="cannot be decompressed"):
-        dump.Imports(folder=folder.root, are_made=True).layout(text)
+    with pytest.raises(RejectedError, match="cannot be decompressed"):
+        Imports(folder=folder.root, are_made=True).layout(text)
 
 
 def test_lack_of_memory_is_not_kept_as_the_fault_of_a_file(tmp_path, monkeypatch):
     path, folder = write(tmp_path / "a.jsonl", rows_of()), jobs.own(tmp_path / "out")
-    (file,) = dump.expand_inputs([str(path)])
-    text = dump.TextFile.of(file, ["candidate", "reference"], ["reference"])
+    (file,) = expand_inputs([str(path)])
+    text = TextFile.of(file, ["candidate", "reference"], ["reference"])
 
     def full(*_):
         raise MemoryError
@@ -323,8 +326,8 @@ def test_lack_of_memory_is_not_kept_as_the_fault_of_a_file(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(to_parquet, "to_table", full)
         jobs.import_here([text], folder)
-    imports = dump.Imports(folder=folder.root)
-    with pytest.raises(dump.RejectedError, match="too little memory"):
+    imports = Imports(folder=folder.root)
+    with pytest.raises(RejectedError, match="too little memory"):
         replace(imports, are_made=True).layout(text)
     assert imports.layout(text) is None  # the next run tries again
     jobs.import_here([text], folder)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.options import load_yaml
-from bertscore_beam.tune import GroupRows, TuneOptions, read_judgements, statistics_of
+from bertscore_beam.options.values import load_yaml
+from bertscore_beam.tune.judgements import read_judgements
+from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_beam.tune.tune_results import GroupRows, statistics_of
 from configs.experiments.make_sample import write_samples
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "experiments").glob("*.yaml"))

@@ -10,8 +10,10 @@ import pytest
 import scipy.stats
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options import ScoreOptions
-from bertscore_beam.run import OutputFolder, Runner, scorer_config, settle_workers
+from bertscore_beam.options.score_options import ScoreOptions
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.loading import scorer_config, settle_workers
+from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune import job
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.registry import TunedLayer, format_layers, parse_layers

@@ -8,8 +8,8 @@ import scipy.stats
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter, sentence_bleu
 
-from bertscore_beam.dump import METRICS
-from bertscore_beam.tune import corpus_agreement, score_judgements
+from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.tune.other_metrics import corpus_agreement, score_judgements
 from tests.support.judgements import SYSTEMS, judgement_rows, read, write_judgements
 
 

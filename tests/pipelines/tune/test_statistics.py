@@ -3,15 +3,19 @@
 import numpy as np
 import pytest
 
-from bertscore_beam import tune
-from bertscore_core.stats import Resampled, pearson
+from bertscore_beam.tune import tune_results
+from bertscore_beam.tune.other_metrics import languages_of_rows
+from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_beam.tune.tune_results import GroupRows, hybrids_of, mean_of, statistics_of
+from bertscore_core.stats.agreement import pearson
+from bertscore_core.stats.estimates import Resampled
 from tests.support.judgements import judgement_rows, read, write_judgements
 
 COLUMNS = {"system_column": "system", "item_column": "item", "label_column": "good"}
 
 
 def options(**changes):
-    return tune.TuneOptions(judgements=("j",), output="out", score_column="human", **changes)
+    return TuneOptions(judgements=("j",), output="out", score_column="human", **changes)
 
 
 def judgements(tmp_path, rows=None, **changes):
@@ -19,9 +23,9 @@ def judgements(tmp_path, rows=None, **changes):
 
 
 def test_columns_decide_which_statistics_are_computed(tmp_path):
-    plain = tune.statistics_of(judgements(tmp_path), options())
+    plain = statistics_of(judgements(tmp_path), options())
     assert list(plain) == ["pearson", "spearman", "kendall"]
-    more = tune.statistics_of(judgements(tmp_path, **COLUMNS), options(**COLUMNS))
+    more = statistics_of(judgements(tmp_path, **COLUMNS), options(**COLUMNS))
     assert set(more) - set(plain) == {
         "item_kendall", "item_accuracy", "auc",
         "system_pearson", "system_accuracy", "system_soft_accuracy",
@@ -31,28 +35,28 @@ def test_columns_decide_which_statistics_are_computed(tmp_path):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_raw_assessments_of_0_to_100_are_also_ranked(tmp_path, sign):
     rows = [{**row, "human": sign * min(max(row["human"], 0), 1) * 100} for row in judgement_rows()]
-    assert "darr" in tune.statistics_of(judgements(tmp_path, rows), options())
+    assert "darr" in statistics_of(judgements(tmp_path, rows), options())
 
 
 def test_a_score_that_repeats_people_agrees_fully(tmp_path):
     found = judgements(tmp_path, **COLUMNS)
     people, labels = found.people[None], found.labels[None]
-    own = tune.GroupRows.of(found, np.arange(len(found)), np.concatenate([people, labels]))
+    own = GroupRows.of(found, np.arange(len(found)), np.concatenate([people, labels]))
     values = {
         name: statistic(own).values
-        for name, statistic in tune.statistics_of(found, options(**COLUMNS)).items()
+        for name, statistic in statistics_of(found, options(**COLUMNS)).items()
     }
     assert values.pop("auc")[1] == pytest.approx(1)
     for name, value in values.items():
         assert value[0] == pytest.approx(1), name
-    hybrids = tune.hybrids_of(own, options(hybrids=200, **COLUMNS))
+    hybrids = hybrids_of(own, options(hybrids=200, **COLUMNS))
     assert hybrids["hybrid_hits_at_1"][0] == pytest.approx(1)
     assert hybrids["hybrid_difference"][0] == pytest.approx(0)
     assert hybrids["hybrid_hits_at_1"][1] < 1
 
 
 def made_rows(people, scores, items=None):
-    return tune.GroupRows(people=people, labels=None, systems=None, items=items, scores=scores)
+    return GroupRows(people=people, labels=None, systems=None, items=items, scores=scores)
 
 
 def test_halves_hold_each_row_once_and_keep_items_whole():
@@ -73,7 +77,7 @@ def test_what_is_held_out_does_not_profit_from_the_choice():
     best, apart, seven = [], [], range(7)
 
     def held_out(rows):
-        return tune.held_out(lambda own: pearson(own.people, own.scores), [rows], seven, 0)
+        return tune_results.held_out(lambda own: pearson(own.people, own.scores), [rows], seven, 0)
 
     for seed in range(200):
         random = np.random.default_rng(seed)
@@ -98,7 +102,7 @@ def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
     for rows in (40, 90, 200):
         people = random.normal(size=rows)
         parts.append(pearson(people, people + random.normal(size=(2, rows))))
-    mean = tune.mean_of(parts)
+    mean = mean_of(parts)
     assert mean.values == pytest.approx(np.mean([part.values for part in parts], axis=0))
     expected = np.sqrt(np.sum([part.errors**2 for part in parts], axis=0)) / 3
     assert mean.errors == pytest.approx(expected, rel=0.02)
@@ -107,7 +111,7 @@ def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():
 def test_the_mean_of_resampled_statistics_keeps_their_pairs():
     random = np.random.default_rng(4)
     both = random.normal(size=(2, 100, 2))
-    mean = tune.mean_of([Resampled(values=np.array([0.5, 0.4]), replicates=own) for own in both])
+    mean = mean_of([Resampled(values=np.array([0.5, 0.4]), replicates=own) for own in both])
     assert mean.replicates == pytest.approx(both.mean(axis=0))
 
 
@@ -118,5 +122,5 @@ def test_the_mean_of_resampled_statistics_keeps_their_pairs():
 def test_a_group_may_name_the_language_of_its_texts(tmp_path, name, language):
     rows = [{**row, "group": name} for row in judgement_rows()]
     found = judgements(tmp_path, rows, by="group")
-    assert tune.languages_of_rows(found, None) == (language,)
-    assert tune.languages_of_rows(found, "ja") == ("ja",)
+    assert languages_of_rows(found, None) == (language,)
+    assert languages_of_rows(found, "ja") == ("ja",)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertscore_beam.tune import TuneOptions
+from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import ConfigError
 
 NEEDED = {"judgements": "j.parquet", "output": "out", "score_column": "human"}

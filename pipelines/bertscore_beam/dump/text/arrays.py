@@ -20,7 +20,7 @@ from bertscore_beam.dump.paths import JSON_KEY, is_parts, place_of
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.schema import LARGEST, LARGEST_UNSIGNED, SMALLEST, in_words, kind_of
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.files import is_utf8
+from bertscore_beam.files.paths import is_utf8
 
 _NULL = type(None)
 # Values of exactly this type are stored as they are, if Arrow takes them.

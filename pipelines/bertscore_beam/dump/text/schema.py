@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertscore_beam.files import is_utf8
+from bertscore_beam.files.paths import is_utf8
 
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 LARGEST_UNSIGNED = (1 << 64) - 1

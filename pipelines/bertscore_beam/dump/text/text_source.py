@@ -19,7 +19,9 @@ import pyarrow as pa
 from bertscore_beam.dump import inputs
 from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import reachable
-from bertscore_beam.files import is_web, mask_credentials, open_source, resolve, source_size
+from bertscore_beam.files.listing import is_web
+from bertscore_beam.files.paths import mask_credentials, resolve
+from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import InputError
 
 BLOCK_BYTES = 4 * 1024 * 1024

@@ -8,9 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import Format, InputFile, TextFile, write_rows
+from bertscore_beam.dump.inputs import Format, InputFile
 from bertscore_beam.dump.lines import PARSER, PARSER_KEY, Lines, take_lines
-from bertscore_beam.dump.text import read_records, to_table
+from bertscore_beam.dump.text.text_records import read_records
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.dump.text.to_parquet import to_table, write_rows
 
 
 def text_file(

@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import Notes, json_columns, write_rows
 from bertscore_beam.dump.lines import take_lines
+from bertscore_beam.dump.plan import Notes
 from bertscore_beam.dump.text import text_records, to_parquet
+from bertscore_beam.dump.text.arrays import json_columns
+from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
 from tests.support.tables import PAIRS, plan_pairs

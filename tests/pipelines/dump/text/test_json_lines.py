@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import Format
+from bertscore_beam.dump.inputs import Format
 from bertscore_beam.dump.lines import BadLine
-from bertscore_beam.dump.text import MAX_NESTING, infer_schema, parse_refused
+from bertscore_beam.dump.text.parsers import MAX_NESTING, parse_refused
+from bertscore_beam.dump.text.schema import infer_schema
 from tests.pipelines.dump.text.convert import check, parse
 from tests.support.text_files import to_jsonl
 

@@ -16,10 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertscore_beam.dump import TWO_FILES, Format, TextFile, expand_inputs, write_rows
+from bertscore_beam.dump.inputs import TWO_FILES, Format, expand_inputs
 from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY, Lines, take_lines
 from bertscore_beam.dump.text import text_records, text_source, to_parquet
-from bertscore_beam.files import file_version, write_atomically
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.files.find import file_version
+from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, parse, text_file
 from tests.support.dumps import SCHEMA, pair_rows
@@ -279,7 +282,7 @@ def peak_mib(path: Path) -> dict:
     code = """
 import json, re, sys
 import pyarrow.parquet as pq
-from bertscore_beam.dump import write_rows
+from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.dump.lines import take_lines
 from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, Lines, PARSER, PARSER_KEY, take_lines
 from tests.pipelines.dump.text.convert import text_file

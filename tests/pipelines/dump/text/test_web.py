@@ -10,8 +10,10 @@ import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.text import open_text, read_columns, text_records, text_source
-from bertscore_beam.run import BROKEN, DONE, UNUSABLE
+from bertscore_beam.dump.text import text_records, text_source
+from bertscore_beam.dump.text.text_source import open_text
+from bertscore_beam.dump.text.to_parquet import read_columns
+from bertscore_beam.run.output import BROKEN, DONE, UNUSABLE
 from bertscore_core.errors import InputError
 from tests.pipelines.dump.text.convert import convert, text_file
 from tests.support.dumps import read_output

@@ -1,1 +1,0 @@
-from .job import IMPORT as IMPORT
