@@ -150,7 +150,7 @@ class RunOptions(Options):
     Attributes:
         output: Where the result is written.
         workers: Number of worker processes; `auto` takes one for each GPU of this machine that
-            scores here, up to three if the model is small, and 1 where there is none.
+            scores here, and 1 where there is none.
         restarts: How many deaths of worker processes of this machine a run survives. After each one
             a new process tries again what the dead one was working on. By default 1. Most other
             runners replace their workers themselves.

@@ -81,7 +81,6 @@ class JobKind(Generic[Options, Plan, Job]):
         texts: Makes the locked folder ready for the import of the files of text of which the plan
             is only a sketch, and returns them.
         again: Plans the same files again, with their imports.
-        runner: Returns the runner that a plan has settled, from the one it was made with.
         may_detach: Whether the job may run detached.
     """
 
@@ -94,7 +93,6 @@ class JobKind(Generic[Options, Plan, Job]):
     refuse: Callable[[Plan], output.Outcome | None] = lambda plan: None
     texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
     again: Callable[[Plan], Plan] = lambda plan: plan
-    runner: Callable[[Plan, Runner], Runner] = lambda plan, usual: usual
     may_detach: bool = False
 
 
@@ -126,8 +124,6 @@ def run_job(
                     return output.Outcome(shown=kind.show(planned), is_answer=True)
         if (refused := kind.refuse(planned)) is not None:
             return refused
-        runner = kind.runner(planned, runner)
-        pool.resize(runner.children, runner.threads)
         at_work = threading.Event()
         end_job = partial(end_earlier_job, planned.output, say, keep=options.keep_job)
         with _first_writing(options):

@@ -228,11 +228,6 @@ class Pool:
         """How many deaths of children the run has survived."""
         return min(len(self._deaths), self._restarts)
 
-    def resize(self, processes: int, threads: int | None) -> None:
-        """Set how many children there may be; those that are not started yet get `threads`."""
-        with self.lock:
-            self._processes, self._threads = processes, threads
-
     def begin_stage(self, *, loads: bool = True) -> None:
         """Begin a stage, when no element is in the pool.
 
@@ -520,12 +515,6 @@ def opened() -> Pool | None:
 def ask(function: Callable[..., Result], *arguments: Any) -> Result:
     """Call a function in a child of the open pool, or here without one."""
     return function(*arguments) if _opened is None else _opened.ask(function, *arguments)
-
-
-def resize(processes: int, threads: int | None) -> None:
-    """Resize the open pool, if there is one; see `Pool.resize`."""
-    if _opened is not None:
-        _opened.resize(processes, threads)
 
 
 def restarts() -> int:

@@ -6,8 +6,8 @@ import os
 import re
 import shutil
 from argparse import ArgumentError, Namespace
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import apache_beam as beam
 import grpc
@@ -182,16 +182,6 @@ _OF_THIS_MACHINE = {_FN_API, "switchingdirect", "direct"}
 _DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
 _ENVIRONMENT_OPTION = "--environment_"
 _AT_ONCE_ON_GPU = 4
-_SMALL_MODEL = 200 << 20
-"""Bytes of weights below which one process does not keep a GPU busy.
-
-A process has 19 microseconds for a pair in which nothing else runs in it, on an H200's machine, and
-so prepares some 50,000 pairs a second. roberta-large (1.4 GB) takes the card 55 microseconds a
-pair, all-MiniLM-L6-v2 (90 MB) 5.
-"""
-_MOST_ON_A_GPU = 3
-_CORES_OF_A_PROCESS = 4
-"""Cores for each of several processes of a GPU: its threads use one or two at a time."""
 _RESTARTS = 1
 """How many deaths of workers of this machine a run survives if nothing else is said."""
 
@@ -225,7 +215,6 @@ class Runner:
         keep_job: Whether a job of a service is never cancelled.
         gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
             options name one.
-        chooses_workers: Whether the options leave the number of workers open.
     """
 
     name: str
@@ -236,7 +225,6 @@ class Runner:
     detached: bool
     at_once: int = 1
     gpus: tuple[str, ...] = ()
-    chooses_workers: bool = False
     keep_job: bool = False
 
     @classmethod
@@ -274,18 +262,8 @@ class Runner:
             detached=bool(given.template_location) or given.no_wait_until_finish,
             at_once=given.number_of_worker_harness_threads or (_AT_ONCE_ON_GPU if on_gpu else 1),
             gpus=gpus,
-            chooses_workers=options.workers == "auto",
             keep_job=options.keep_job,
         )
-
-    def for_models(self, weight_bytes: Iterable[int]) -> "Runner":
-        """Return the runner for models of these sizes: small ones get several processes a GPU."""
-        largest = max(weight_bytes, default=_SMALL_MODEL)
-        if not self.gpus or not self.chooses_workers or largest >= _SMALL_MODEL:
-            return self
-        cores = usable_cores() // (_CORES_OF_A_PROCESS * len(self.gpus))
-        workers = len(self.gpus) * max(min(cores, _MOST_ON_A_GPU), 1)
-        return replace(self, workers=workers, children=workers)
 
     @property
     def is_local(self) -> bool:

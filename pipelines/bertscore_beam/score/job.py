@@ -372,6 +372,5 @@ SCORE = JobKind(
     conclude=conclude_score,
     texts=texts_to_import,
     again=plan_again,
-    runner=lambda planned, _: planned.runner,
     may_detach=True,
 )

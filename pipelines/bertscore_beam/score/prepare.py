@@ -226,7 +226,6 @@ def plan_score(
     started, fields = time.time(), table_fields(options)
     check_metrics(options.metrics, [options.language or ""], refuse_scripts=True)
     named = settle_named(options, runner.threads)
-    runner = runner.for_models(setting.weight_bytes for setting in named.by_language.values())
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)

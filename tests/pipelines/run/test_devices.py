@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
-from bertscore_beam.run import pool, runner as runner_module
+from bertscore_beam.run import pool
 from bertscore_beam.run.pool import VISIBLE, Pool, gpus_to_share, has_accelerator
 from bertscore_beam.run.runner import Runner
 
@@ -85,35 +85,6 @@ def test_every_gpu_gets_a_worker_and_a_worker_of_a_gpu_several_splits_at_once(
     runner = Runner.of(ScoreOptions(input=("in",), output="out", **given))
     assert (runner.workers, runner.gpus) == (workers, gpus)
     assert (runner.workers_of_a_device, runner.at_once) == (workers_of_a_device, at_once)
-
-
-SMALL, LARGE = 90_000_000, 1_400_000_000
-
-
-@pytest.mark.usefixtures("_three_gpus")
-@pytest.mark.parametrize(
-    ("given", "cores", "weights", "workers"),
-    [
-        ({}, 48, [SMALL], 9),
-        ({}, 96, [SMALL, SMALL], 9),
-        ({}, 24, [SMALL], 6),
-        ({}, 8, [SMALL], 3),
-        ({}, 48, [SMALL, LARGE], 3),
-        ({}, 48, [], 3),
-        ({"workers": 4}, 48, [SMALL], 4),
-        ({"device": "cuda:1"}, 48, [SMALL], 1),
-        ({"device": "cpu"}, 48, [SMALL], 1),
-    ],
-)
-def test_small_models_get_several_processes_a_gpu_where_there_are_cores(
-    monkeypatch, given, cores, weights, workers
-):
-    monkeypatch.setattr(runner_module, "usable_cores", lambda: cores)
-    usual = Runner.of(ScoreOptions(input=("in",), output="out", **given))
-    chosen = usual.for_models(weights)
-    assert chosen.workers == workers
-    assert chosen.children in (0, workers)
-    assert chosen.for_models(weights) == chosen
 
 
 @pytest.mark.usefixtures("_three_gpus")

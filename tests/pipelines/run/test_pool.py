@@ -156,18 +156,6 @@ def test_child_works_on_several_elements_at_once_with_one_opened_step(tmp_path):
     assert sum((counts for _, counts in done), Counter()) == {"met": 6}
 
 
-def test_pool_that_has_become_larger_starts_more_children(tmp_path):
-    made = Pool(1, restarts=0, threads=8)
-    with pool.opening(made):
-        first = made.ask(os.getpid)
-        made.resize(2, threads=3)
-        waiting = submitted(made, tmp_path, *(f"echo {number}" for number in range(4)))
-        done = [taken(made, answers)[0] for answers in waiting]
-        assert len(made._children) == 2
-    assert [word for word, _ in done] == ["0", "1", "2", "3"]
-    assert first in {process for _, process in done}
-
-
 def test_a_death_costs_all_elements_in_the_hands_of_the_child_and_no_other(tmp_path, caplog):
     elements = [f"meet-and-die {number}" for number in range(6)]
     results, made = run(tmp_path, elements, processes=1, at_once=3)
