@@ -14,11 +14,13 @@ when the thread that has started a child ends.
 No port is opened, and no socket that another process could find.
 """
 
+import ctypes
 import itertools
 import logging
 import os
 import pickle
 import queue
+import runpy
 import signal
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -66,11 +69,31 @@ def gpus_to_share(device: str) -> tuple[str, ...]:
     """
     if device not in ("auto", "cuda") or not has_accelerator(device):
         return ()
-    import torch  # here, since it takes seconds
-
-    count = torch.cuda.device_count()
+    count = _gpus_of_driver() or _gpus_of_torch()
     seen = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
     return tuple((seen or [str(number) for number in range(count)])[:count])
+
+
+def _gpus_of_driver() -> int:
+    """Count GPUs as CUDA does, without torch; 0 if torch, as it is built, must be asked."""
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None or "torch" in sys.modules:
+        return 0
+    if runpy.run_path(str(Path(torch.origin).with_name("version.py"))).get("cuda") is None:
+        return 0
+    count = ctypes.c_int()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    except (OSError, AttributeError):
+        return 0
+    return 0 if failed else count.value
+
+
+def _gpus_of_torch() -> int:
+    import torch  # here, since it takes seconds
+
+    return torch.cuda.device_count()
 
 
 # A step that opens files or handles rows: a plain function of an element that yields results.

@@ -1,5 +1,8 @@
 """Worker processes of one machine are spread over its GPUs, however many it pretends to have."""
 
+import ctypes
+import sys
+
 import pytest
 import torch
 
@@ -51,6 +54,36 @@ def test_a_gpu_is_looked_for_only_where_a_driver_is(monkeypatch, tmp_path):
     driver.unlink()
     monkeypatch.setattr("sys.platform", "darwin")  # whose GPU has no such file
     assert has_accelerator("auto")
+
+
+class Driver:
+    """CUDA's driver library, with two GPUs or an error."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    def cuInit(self, flags):
+        assert flags == 0
+        return self._status
+
+    def cuDeviceGetCount(self, count):
+        count._obj.value = 2
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("built_for", "status", "number"), [("'13.0'", 0, 2), ("'13.0'", 100, 0), ("None", 0, 0)]
+)
+def test_gpus_are_counted_by_the_driver_if_torch_is_built_for_it(
+    monkeypatch, tmp_path, built_for, status, number
+):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('it takes seconds')")
+    (tmp_path / "torch" / "version.py").write_text(f"cuda: str | None = {built_for}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(ctypes, "CDLL", {"libcuda.so.1": Driver(status)}.__getitem__)
+    assert pool._gpus_of_driver() == number
 
 
 def test_workers_take_gpus_in_turn():
