@@ -16,6 +16,7 @@ PURE = """baseline idf registry signature tokens match.matching stats.agreement 
 stats.intervals stats.moments stats.paired stats.score_statistics stats.scores sums"""
 STEPS = """baseline.extract baseline.layer_moments idf.counting run.at_work run.child run.counters
 run.pool run.text_import score.plan_settings score.steps tune.layer_scores"""
+COMMANDS = ["bertscore_beam.cli.main", "bertscore_beam.options.score_options"]
 LAUNCHER = ["bertscore_beam.cli.jobs", "bertscore_beam.score.job", "bertscore_core.scorer_config"]
 
 
@@ -24,11 +25,12 @@ LAUNCHER = ["bertscore_beam.cli.jobs", "bertscore_beam.score.job", "bertscore_co
     ("modules", "forbidden"),
     [
         (ROOMS, {"apache_beam", "torch", "transformers"}),
+        (COMMANDS, {"apache_beam", "pandas", "requests", "scipy", "torch", "transformers"}),
         ([f"bertscore_core.{name}" for name in PURE.split()], {"apache_beam", "transformers"}),
         ([f"bertscore_beam.{name}" for name in STEPS.split()], {"apache_beam"}),
         (LAUNCHER, {"torch", "transformers", "tokenizers"}),
     ],
-    ids=["faces", "mathematics", "steps", "launcher"],
+    ids=["packages", "commands", "mathematics", "steps", "launcher"],
 )
 def test_importing_them_loads_nothing_that_takes_seconds(modules, forbidden):
     code = f"import sys, {', '.join(modules)}; print(*sys.modules.keys() & {forbidden!r})"

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam import dump
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.run.child import SWITCH_SECONDS
@@ -75,7 +74,7 @@ CASES = {
 STEPS: dict[str, Sequence[tuple[Any, str]]] = {
     "read": [(SplitReader, "read")],
     "texts": [(score_rows.PairTexts, "of_rows")],
-    "digest": [(dump, "digest_texts"), (RowDigests, "of")],
+    "digest": [(score_rows, "digest_texts"), (RowDigests, "of")],
     "tokenise": [(scorer.BertScorer, "tokenize")],
     "plan": [(embedding, "plan_embedding")],
     "launch": [(kernel, "_queue_block")],

@@ -35,7 +35,7 @@ _LISTS = (
     pa.ListViewType,
     pa.LargeListViewType,
 )
-TEXT_PARTS = pa.array(["text", "input_text", "output_text"], pa.large_string())
+TEXT_PARTS = ("text", "input_text", "output_text")
 """Types of the parts of a message that are its text, as OpenAI and Anthropic name them."""
 _ENDS = re.compile(r"\.(?!$)|(?=\[)|$")
 """Where a name on a path may end."""
@@ -280,7 +280,7 @@ def _joined(messages: pa.Array) -> pa.Array:
     kinds, texts = (
         pc.struct_field(parts, [name]).cast(pa.large_string()) for name in ("type", "text")
     )
-    is_there = pc.and_(pc.is_in(kinds, TEXT_PARTS), texts.is_valid())
+    is_there = pc.and_(pc.is_in(kinds, pa.array(TEXT_PARTS, pa.large_string())), texts.is_valid())
     before = np.concatenate([[0], np.cumsum(is_there.to_numpy(zero_copy_only=False))])
     ends = np.concatenate([[0], np.cumsum(_lengths(messages))])
     offsets = before[ends].astype(np.int64)
