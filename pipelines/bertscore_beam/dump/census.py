@@ -14,7 +14,7 @@ has more groups than it had the night before is scored all the same.
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -24,12 +24,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import check_can_choose, no_column
+from bertscore_beam.dump.columns import ReferenceFile, check_can_choose, no_column
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.paths import column_of, has_column, roots_of
 from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.reference_file import has_rows_for, num_keys
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text
+from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.read import in_parallel
 from bertscore_core.errors import InputError
 from bertscore_core.tokens import IntArray
@@ -222,6 +224,46 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
     return Census(
         languages=dict(total.languages), num_groups=len(total.groups), unread=total.unread
     )
+
+
+def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
+    """Check that every row of the input has references; return what is to be said of the file.
+
+    Splits that cannot be read, and lines that are no rows, are left out: they are not scored.
+
+    Raises:
+        InputError: Rows have none.
+    """
+    rows, missing, example, used = 0, 0, "", set[str]()
+    look = partial(_keys_of_piece, key=references.key)
+    for keys in in_parallel(look, _pieces(splits), _FILES_AT_ONCE):
+        rows += len(keys)
+        used.update(filter(None, keys))
+        for key, is_there in zip(keys, has_rows_for(references, keys), strict=True):
+            missing += not is_there
+            example = example or ("" if is_there or key is None else key)
+    shown = mask_credentials(references.path)
+    if missing:
+        such = f", such as {example!r}" if example else ", all of them null"
+        raise InputError(
+            f"rows have no references: got {missing:,} of {rows:,} with a {references.key!r} that "
+            f"{shown!r} does not have{such}; expected each of them there. Add them, or leave these "
+            "rows out of the input."
+        )
+    unused = num_keys(references) - len(used)
+    return f"{unused:,} rows of {shown!r} belong to no row of the input." if unused else ""
+
+
+def _keys_of_piece(piece: Sequence[Split], key: str) -> list[str | None]:
+    keys: list[str | None] = []
+    with closing(SplitReader(piece, [key])) as reader:
+        for split in piece:
+            with suppress(*UNREADABLE):
+                read = reader.read(split)
+                bad = set() if read.lines is None else read.lines.bad.keys()
+                words = enumerate(values_as_text(column_of(read.table, key)))
+                keys += [word for row, word in words if row not in bad]
+    return keys
 
 
 @dataclass(slots=True)

@@ -149,6 +149,25 @@ LANGUAGE_OPTION = "--language-column"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceFile:
+    """A second file with references; see `reference_file`.
+
+    Attributes:
+        path: Its path.
+        digest: Of its bytes.
+        key: Column that it shares with the input.
+        names: Its columns that the run names, by name or path: they are added to the rows.
+        lists: Those of these that may hold texts in some lines of JSON and lists in others.
+    """
+
+    path: str
+    digest: str
+    key: str
+    names: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFields:
     """Which columns hold the texts of rows, and which say how they are scored and counted.
 
@@ -163,6 +182,7 @@ class TableFields:
             rows are scored alike.
         several: The columns of candidates if there is more than one; the candidates of a row are
             then multiplied out into `candidate_column`.
+        references: The file that has the references; None if the input has them.
     """
 
     candidate_column: str | None = None
@@ -171,6 +191,7 @@ class TableFields:
     group: tuple[str, ...] = ()
     language: str | None = None
     several: tuple[str, ...] = ()
+    references: ReferenceFile | None = None
 
     @property
     def among_samples(self) -> bool:
@@ -203,9 +224,12 @@ class TableFields:
         return (*self.candidates, self.reference_column, *self.choosing)
 
     def named(self, group_by: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return all columns that a run names, each once, those of groups among them."""
-        groups = (name for name in group_by if name != CANDIDATE_FROM)  # of no input
-        return tuple(dict.fromkeys((*self.needed, *groups)))
+        """Return all columns of the input that a run names, each once, those of groups as well."""
+        names = dict.fromkeys((*self.needed, *group_by))
+        names.pop(CANDIDATE_FROM, None)  # of no input
+        if self.references is None:
+            return tuple(names)
+        return (*(name for name in names if name not in self.references.names), self.references.key)
 
     @property
     def shown(self) -> list[str]:

@@ -24,6 +24,7 @@ from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.paths import place_of, root_of
+from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
     SPLIT_COLUMNS,
@@ -367,6 +368,7 @@ def plan_inputs(
     choosing = fields.choosing if choosing is None else choosing
     named = fields.named((*choosing, *resources.group_by))
     wanted = _Wanted(fields, choosing, groups, named, resources.drop, Notes())
+    references = json.dumps(asdict(fields.references)) if fields.references else ""
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -379,6 +381,7 @@ def plan_inputs(
                 file_size=file.size,
                 file_version=file.version,
                 partitions=inputs.partitions_of(file.path),
+                references=references,
             )
             text = TextFile.of(file, wanted.named, fields.lists)
             if text is None:
@@ -558,6 +561,7 @@ def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = 
     kept = [column for column in schema if column.name not in blank.without]
     schema = pa.schema(kept, metadata=schema.metadata)
     try:
+        schema = _with_references(schema, wanted.fields.references)
         _check_no_json(schema, wanted)
         among = wanted.fields.reference_column in wanted.fields.candidates
         several = check_candidates(schema, wanted.fields.candidates, among=among)
@@ -571,6 +575,21 @@ def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = 
     if several:
         schema = schema.append(pa.field(columns.CANDIDATE_FROM, pa.string()))
     wanted.groups.look(schema, blank.input_name)
+
+
+def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None) -> pa.Schema:
+    """Add the columns of a file of references to those of a file that has none."""
+    if references is None:
+        return schema
+    columns.check_choosing_columns(schema, {references.key: JOIN_OPTION})
+    added = added_fields(references)
+    if both := sorted({*schema.names} & {*added.names}):
+        raise InputError(
+            "columns are in the input and in the file of references: got "
+            f"{_listed(map(repr, both))}; expected them in one of both. Rename "
+            "them, or leave out --reference-file."
+        )
+    return pa.schema([*schema, *added], metadata=schema.metadata)
 
 
 def _check_no_json(schema: pa.Schema, wanted: _Wanted) -> None:
@@ -642,7 +661,7 @@ def _identity(split: Split) -> tuple[str | int | None, ...]:
 # A plan as a file: saved beside the output, so that the job itself carries only its path.
 
 # Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 6
+_PLAN_FORMAT = 7
 _PLAN_KEY = b"bertscore.plan"
 
 

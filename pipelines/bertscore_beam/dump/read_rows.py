@@ -14,6 +14,7 @@ from bertscore_beam.dump.lines import Lines, take_lines
 from bertscore_beam.dump.parquet import read_parquet
 from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.reading import reading
+from bertscore_beam.dump.reference_file import with_references
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows
@@ -43,6 +44,9 @@ class SplitReader:
         """
         self._left = deque(splits)
         self._columns = columns
+        self._read = columns
+        if columns is not None and splits and (references := splits[0].reference_file):
+            self._read = [*columns, references.key]
         self._open: tuple[Split, Generator[pa.Table, Split, None]] | None = None
 
     def read(self, split: Split) -> SplitRows:
@@ -86,7 +90,7 @@ class SplitReader:
             table = stream.send(split)
         else:
             pieces = list(takewhile(lambda piece: piece.path == split.path, self._left))
-            stream = read_parquet(pieces, self._columns)
+            stream = read_parquet(pieces, self._read)
             table = next(stream)
         # Nothing stays open, with its buffers, while the last rows are worked on.
         if len(self._left) > 1 and self._left[1].path == split.path:
@@ -119,6 +123,6 @@ def read_text(text: TextFile, split: Split) -> SplitRows:
 
 def _rows_of(table: pa.Table, split: Split) -> SplitRows:
     table, lines = take_lines(table)
-    table = with_partitions(table, split.partitions)
+    table = with_references(with_partitions(table, split.partitions), split.reference_file)
     left_out = [name for name in dict.fromkeys(table.column_names) if name in split.without]
     return SplitRows(table=table.drop_columns(left_out) if left_out else table, lines=lines)

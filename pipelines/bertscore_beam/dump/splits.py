@@ -15,10 +15,13 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
-from typing import get_type_hints, overload
+from typing import Any, get_type_hints, overload
 
 import pyarrow as pa
+
+from bertscore_beam.dump.columns import ReferenceFile
 
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
 # costs little, large enough that a part is worth a file.
@@ -76,6 +79,8 @@ class Split:
         data: The Parquet file that was made of a file of text; "" for Parquet.
         partitions: Partition columns of the file, as `inputs.partitions_of` returns them.
         left_out: Columns that are not read, as JSON; "" for none.
+        references: The file of references whose columns are added, a `ReferenceFile` as JSON; "" if
+            the input has them.
     """
 
     path: str
@@ -95,11 +100,17 @@ class Split:
     data: str = ""
     partitions: str = ""
     left_out: str = ""
+    references: str = ""
 
     @property
     def without(self) -> frozenset[str]:
         """The columns that are not read."""
         return frozenset(json.loads(self.left_out or "[]"))
+
+    @property
+    def reference_file(self) -> ReferenceFile | None:
+        """The file of references whose columns are added."""
+        return _reference_file(self.references) if self.references else None
 
     @property
     def about_rows(self) -> int:
@@ -122,15 +133,24 @@ class Split:
 
         16 hexadecimal digits. It is the same for all splits of a file.
         """
-        left_out = (self.left_out,) if self.left_out else ()
-        if not (self.text or self.partitions or left_out):
+        # Wherever the references are, their bytes count.
+        references = self.references and repr({**json.loads(self.references), "path": ""})
+        others = [more for more in (self.left_out, references) if more]
+        if not (self.text or self.partitions or others):
             return ""
-        return _digest(self.text or "parquet", "", "", self.partitions, *left_out)
+        return _digest(self.text or "parquet", "", "", self.partitions, *others)
 
     @property
     def reading(self) -> str:
         """The same, as records have it."""
         return _digest(self.file_reading) if self.file_reading else ""
+
+
+@lru_cache(maxsize=2)  # all splits have the same
+def _reference_file(text: str) -> ReferenceFile:
+    values: dict[str, Any] = json.loads(text)
+    names, lists = tuple(values["names"]), tuple(values["lists"])
+    return ReferenceFile(**{**values, "names": names, "lists": lists})
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:

@@ -87,8 +87,12 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             grouped. Without an output the result is only printed.
         references: Files of references with a text a line, for all candidates; several give each
             row several references.
-        candidate_column: Column of the candidates, by name or dotted path. With a list of texts in
-            each row, or with the names of several columns, each candidate becomes a row.
+        candidate_column: Column of the candidates, by name or by a path into nested columns, such
+            as choices[0].message.content. With a list of texts in each row, or with the names of
+            several columns, each candidate becomes a row.
+        reference_file: File of any format that has the references, for an input without them.
+        join: Column by which the rows of the input and of the reference file belong together, such
+            as custom_id. Other columns that the run names may be in that file, too.
         num_layers: Layer whose embeddings are compared; by default the registry's for the model.
         registry: File of layers that `bertscore-beam tune` wrote: the layer of a model is taken
             from it, unless `num_layers` says another.
@@ -134,7 +138,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     needed = "needed without --candidates"
     daily: ClassVar = {
         "input and output": "input candidates references output candidate_column reference_column "
-        "by reuse overwrite",
+        "reference_file join by reuse overwrite",
         "model": "model language language_column languages num_layers max_length",
         "scores": "rescale baseline idf metrics max_reject_fraction",
         "where it runs": "device workers dry_run",
@@ -145,6 +149,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     candidate_column: tuple[str, ...] = field(
         default=("candidate",), metadata={"metavar": "COLUMN"}
     )
+    reference_file: str | None = None
+    join: str | None = None
     num_layers: int | None = None
     registry: str | None = None
     idf: str = "none"
@@ -179,6 +185,13 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="files of both",
             cure="Give both, or a dump of rows as --input.",
         )
+        self._check(
+            "reference_file",
+            (self.reference_file is None) == (self.join is None)
+            and (self.reference_file is None or not self.candidates),
+            "one together with --join, for rows",
+            "Give --join COLUMN, or leave both out.",
+        )
         others: set[str] = set() if self.among_samples else {self.reference_column}
         if len(self.candidate_column) > 1:  # they are not columns of the output
             others |= {*self.idf_key, *self.idf_group, str(self.language_column)}
@@ -192,6 +205,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             cure="Texts compared with themselves all score 1.",
         )
         self._check_texts("candidate_column", "reuse", "registry", "group_by", "drop_columns")
+        self._check_texts("reference_file", "join")
         named = (*self.candidate_column, self.reference_column, *self.idf_key, *self.idf_group)
         used = [
             f"{name}.".replace("[", ".[")
@@ -323,7 +337,10 @@ class SelectOptions(ScoreOptions):
         "where it runs": "device workers dry_run",
     }
     # They need references of their own, or an index of rows that only `score` reads.
-    hidden = "candidates references reference_column idf idf_key idf_group metrics reuse index"
+    hidden = (
+        "candidates references reference_column reference_file join idf idf_key idf_group metrics "
+        "reuse index"
+    )
 
     input: tuple[str, ...] = field(metadata={"metavar": "INPUT", "position": True, "short": "-i"})
     index: bool = False

@@ -41,7 +41,8 @@ _OF_JOBS = frozenset(
     | {"input", "input_format", "drop_columns", "files_in_flight", "split_rows", "min_rows"}
     | {"idf_key", "reuse", "accelerator"}
     | {"max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction"}
-    | {"candidates", "references", "metrics", "group_by", "index", "keep_input"}
+    | {"candidates", "references", "reference_file", "join"}
+    | {"metrics", "group_by", "index", "keep_input"}
 )
 """Options of `score` that are about a job and its output folder, not about how rows are scored."""
 

@@ -15,7 +15,7 @@ from functools import partial
 from importlib.metadata import version
 from itertools import chain
 
-from bertscore_beam.dump.census import first_splits, take_census
+from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.lines import PARSER
@@ -28,6 +28,7 @@ from bertscore_beam.dump.plan import (
     plan_inputs,
     plan_to_bytes,
 )
+from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES, Splits
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.files.listing import list_files
@@ -238,6 +239,7 @@ def plan_score(
             given_idf = load_idf(options.idf)
         check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
+        fields = _with_references(fields, options)
         files = imported or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
@@ -249,7 +251,7 @@ def plan_score(
             are_made=imported is not None,
             needs_rows=bool(options.language_column or options.group_by),
         )
-        kept_as, plan = _plan_of(files, options, runner, imports, target_rows)
+        kept_as, plan = _plan_of(files, fields, options, runner, imports, target_rows)
         settled = settle_languages(options, runner.threads, named, plan.census.languages)
         settings = settled.settings(options)
         check_metrics(options.metrics, sorted(settings.by_language))
@@ -292,18 +294,19 @@ def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
 
 def _plan_of(
     files: Sequence[InputFile],
+    fields: TableFields,
     options: ScoreOptions,
     runner: Runner,
     imports: Imports,
     target_rows: int | None,
 ) -> tuple[str | None, Plan]:
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
-    fields, output = table_fields(options), imports.folder
+    output = imports.folder
     candidates = fields.several or fields.candidate_column
     columns = (candidates, options.reference_column, fields.choosing)
     settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
-    if target_rows is not None:
+    if target_rows is not None and fields.references is None:
         name = kept_name(files, *settings, target_rows)
         earlier = read_kept(OutputFolder(output), name, files)
         if earlier is not None:
@@ -326,11 +329,28 @@ def _plan_of(
     )
     if plan.sketched:
         return None, plan
+    if fields.references is not None:
+        said = check_references(plan.splits, fields.references)
+        plan = replace(plan, notes=(*plan.notes, *filter(None, [said])))
     census = take_census(plan.splits, options.language_column, ())
     by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
     groups = take_census(first_splits(plan.splits), None, by).num_groups
     census = replace(census, num_groups=groups)
-    return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
+    plan = replace(plan, census=census)
+    # A kept plan holds no paths, not even that of references.
+    name = kept_name(files, *settings, plan.split_rows) if fields.references is None else None
+    return name, plan
+
+
+def _with_references(fields: TableFields, options: ScoreOptions) -> TableFields:
+    if options.reference_file is None:
+        return fields
+    named = fields.named(options.group_by)
+    with reaching("reference_file", options.reference_file):
+        references = find_references(
+            options.reference_file, str(options.join), fields.reference_column, named, fields.lists
+        )
+    return replace(fields, references=references)
 
 
 def _find_reuse(
