@@ -34,6 +34,7 @@ _PATTERNS = {
     "input": r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$",
     "output": _OUTPUT_PATH,
     "candidate_column": r"^.+$",
+    "reference_file": r"^(gs|s3|https?)://\S+$",
     "languages": _OUTPUT_PATH,
     "registry": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",

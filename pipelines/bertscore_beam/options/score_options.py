@@ -138,7 +138,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     needed = "needed without --candidates"
     daily: ClassVar = {
         "input and output": "input candidates references output candidate_column reference_column "
-        "reference_file join by reuse overwrite",
+        "by reuse overwrite",
         "model": "model language language_column languages num_layers max_length",
         "scores": "rescale baseline idf metrics max_reject_fraction",
         "where it runs": "device workers dry_run",
