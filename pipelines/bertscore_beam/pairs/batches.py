@@ -164,6 +164,11 @@ class ScoreBatches:
         # Spark wants to know the zone of timestamps. Its own type has none, so any zone will do.
         return from_arrow_schema(self.schema(to_arrow_schema(schema, timezone="UTC")))
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read, by name or path; all others are kept as they are."""
+        return self._fields.named()
+
     def signatures(self) -> dict[str, str]:
         """Return how the scores of each language are made; of all rows under ""."""
         return self._settings.signatures(self._idf)

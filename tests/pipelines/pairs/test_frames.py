@@ -1,0 +1,88 @@
+"""A frame of pandas, Polars or Arrow gets the score columns, and stays as it is otherwise."""
+
+import pyarrow as pa
+import pytest
+
+from bertscore_beam import ScoreBatches, score_frame
+from bertscore_core import ConfigError, InputError
+
+pytestmark = pytest.mark.model
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+
+ROWS = {
+    "id": [3, 1, 2],
+    "answer": ["The cat sat on the mat.", None, "It rains."],
+    "gold": [["A cat was on the mat.", "A mat."], ["x"], ["Rain is falling."]],
+    "chat": [[{"content": "a"}, {"content": text}] for text in ("It rains.", "b", None)],
+}
+NAMES = {"candidate": "answer", "reference": "gold"}
+MEASURES = ["bertscore_precision", "bertscore_recall", "bertscore_f1"]
+
+
+OPTIONS = {"device": "cpu", "num_threads": 1}
+
+
+def plain(column):
+    """Return the values of a column, None for each kind of null."""
+    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
+    return [None if pandas.isna(value) else value for value in values]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    scorer = ScoreBatches(candidate_column=("answer",), reference_column="gold", **OPTIONS)
+    return scorer(pa.table(ROWS)).to_pydict()
+
+
+def test_a_pandas_frame_keeps_its_index_its_columns_and_objects_of_any_kind(expected):
+    frame = pandas.DataFrame({**ROWS, "other": [object(), {1}, "x"], 7: [1, 2, 3]}, index=[5, 5, 9])
+    scored = score_frame(frame, **NAMES, **OPTIONS)
+    assert type(scored) is pandas.DataFrame
+    pandas.testing.assert_frame_equal(scored[list(frame.columns)], frame)
+    assert list(frame.columns) == [*ROWS, "other", 7]
+    for name in MEASURES:
+        assert plain(scored[name]) == expected[name]
+    assert plain(scored["bertscore_error"]) == [None, "null_candidate", None]
+    assert list(scored.columns)[len(frame.columns) :] == list(expected)[len(ROWS) :]
+
+
+def test_a_frame_of_polars_and_an_arrow_table_stay_what_they_are(expected):
+    frame = polars.DataFrame(ROWS).with_columns(when=polars.lit(1).cast(polars.Int128))
+    scored = score_frame(frame, **NAMES, **OPTIONS)
+    assert isinstance(scored, polars.DataFrame)
+    assert scored.select(frame.columns).equals(frame)
+    table = score_frame(pa.table(ROWS), **NAMES, **OPTIONS)
+    assert table.to_pydict() == expected
+    for name in (*MEASURES, "bertscore_error"):
+        assert scored[name].to_list() == expected[name]
+
+
+@pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, pa.table])
+def test_paths_lead_into_nested_columns(kind):
+    scored = score_frame(kind(ROWS), candidate="chat[-1].content", reference="gold", **OPTIONS)
+    assert plain(scored["bertscore_error"]) == [None, None, "null_candidate"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (ROWS, "got dict; expected a DataFrame"),
+        (polars.LazyFrame(ROWS), "got LazyFrame.*Collect a lazy frame first"),
+        (pandas.DataFrame({"answers": ["a"], "gold": ["b"]}), "no candidate column 'answer'"),
+        (pandas.DataFrame({"answer": ["a", 5], "gold": ["b", "c"]}), "values of one type"),
+        (pandas.DataFrame([["a", "b", "c"]], columns=["answer", "answer", "gold"]), "each column"),
+        (polars.DataFrame({"answer": [1], "gold": ["b"]}), "'answer' holds no texts"),
+    ],
+    ids=["dict", "lazy", "missing", "mixed", "doubled", "numbers"],
+)
+def test_what_cannot_be_scored_is_refused_before_a_model_is_loaded(frame, message):
+    with pytest.raises(InputError, match=message):
+        score_frame(frame, **NAMES, **OPTIONS)
+
+
+@pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, pa.table])
+def test_a_frame_is_not_scored_twice(kind):
+    with pytest.raises(ConfigError, match="already has score columns: got bertscore_f1"):
+        score_frame(kind({**ROWS, "bertscore_f1": [1.0] * 3}), **NAMES, **OPTIONS)
