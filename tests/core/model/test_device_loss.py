@@ -5,6 +5,7 @@ import torch
 
 from bertscore_core import DeviceLostError
 from bertscore_core.match import kernel, matching_triton
+from bertscore_core.model import triton_jit
 from bertscore_core.model.device import is_device_lost, is_out_of_memory, noticing_a_lost_device
 from bertscore_core.model.encoder import Encoder
 
@@ -86,7 +87,7 @@ def trial(monkeypatch):
         def fail(*_, **__):
             raise RuntimeError(f"Triton Error [CUDA]: {words}")
 
-        monkeypatch.setattr(matching_triton, "is_available", lambda device: available)
+        monkeypatch.setattr(triton_jit, "is_available", lambda device: available)
         monkeypatch.setattr(matching_triton, "greedy_match_ragged", fail)
         return kernel._fused_matching(torch.device("cuda"))
 
