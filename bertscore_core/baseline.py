@@ -22,13 +22,13 @@ from bertscore_core.registry import canonical_name, read_table
 from bertscore_core.signature import Signature
 from bertscore_core.tokens import FloatArray
 
-HEADER = ["LAYER", "P", "R", "F"]
+_HEADER = ["LAYER", "P", "R", "F"]
 CUSTOM = "custom"
 """Name of a baseline from the user, and first part of names such as `custom/en/roberta-large`."""
 
 TABLE_SUFFIX = ".tsv"
 """bert-score's ending of tables, although their columns are separated by commas."""
-IDF_SUFFIX = ".idf"
+_IDF_SUFFIX = ".idf"
 """What the name of a table of scores with idf weights has before its ending."""
 DESCRIPTION_SUFFIX = ".json"
 """Ending of the file next to a table that says how the table was made."""
@@ -222,7 +222,7 @@ def baseline_path(language: str, model: str, *, idf: bool = False) -> str:
             "':' or '\\\\' and not beginning with '/'. For a model in a folder give the folder's "
             "name alone."
         )
-    return f"{code}/{name}{IDF_SUFFIX if idf else ''}{TABLE_SUFFIX}"
+    return f"{code}/{name}{_IDF_SUFFIX if idf else ''}{TABLE_SUFFIX}"
 
 
 def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool = False) -> str:
@@ -295,7 +295,7 @@ def format_baseline(baseline: Baseline) -> str:
             f"{layer}; expected numbers below 1. Were the pairs random ones?"
         )
     lines = [f"{layer},{p:.7f},{r:.7f},{f:.7f}" for layer, (p, r, f) in enumerate(baseline.rows)]
-    return "\n".join([",".join(HEADER), *lines, ""])
+    return "\n".join([",".join(_HEADER), *lines, ""])
 
 
 def description_path(path: str) -> str:
@@ -336,7 +336,7 @@ def parse_baseline(
         lines = csv.reader(io.StringIO(text.removeprefix("\ufeff").strip()))
         # bert-score reads tables with pandas, which accepts both.
         rows = [[cell.strip() for cell in line] for line in lines]
-        if rows[0] != HEADER:
+        if rows[0] != _HEADER:
             raise _NoTableError("another first line")
         if [int(row[0]) for row in rows[1:]] != list(range(len(rows) - 1)):
             raise _NoTableError("layers that are not 0, 1, 2, ...")

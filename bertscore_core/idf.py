@@ -24,7 +24,7 @@ from bertscore_core.errors import IdfError, load_json
 from bertscore_core.sums import summed_by_key
 from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 
-FORMAT = "bertscore-idf/1"
+_FORMAT = "bertscore-idf/1"
 
 # Larger ids are refused. Weights are looked up in an array as long as the largest id, and the
 # largest vocabularies have about 1,000,000 tokens.
@@ -213,7 +213,9 @@ class IdfTable:
     def fingerprint(self) -> str:
         """Digest of everything that changes a weight. 16 hexadecimal digits."""
         # Without `corpus`, which is only a name, and `counted`, which the counts follow from.
-        head = json.dumps([FORMAT, self.frequencies.num_documents, self.tokenizer, self.max_length])
+        head = json.dumps(
+            [_FORMAT, self.frequencies.num_documents, self.tokenizer, self.max_length]
+        )
         digest = hashlib.sha256(head.encode())
         # Little-endian, so that the digest is the same on every platform.
         digest.update(self.frequencies.ids.astype("<i4").tobytes())
@@ -251,7 +253,7 @@ class IdfTable:
     def to_bytes(self) -> bytes:
         """Return the table as an .npz archive, without pickled objects."""
         head: dict[str, Any] = {
-            "format": FORMAT,
+            "format": _FORMAT,
             "tokenizer": self.tokenizer,
             "max_length": self.max_length,
             "corpus": self.corpus,
@@ -281,7 +283,7 @@ class IdfTable:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 head = load_json(_read_array(archive, "head").tobytes())
                 ids, counts = _read_array(archive, "ids"), _read_array(archive, "counts")
-            if head["format"] != FORMAT:
+            if head["format"] != _FORMAT:
                 raise ValueError(f"format {head['format']}")
             documents = head["num_documents"]
             if (counted := head.get("counted")) is not None:

@@ -160,7 +160,7 @@ def model_for_language(language: str) -> str:
 #      "models": [{"model": "all-MiniLM-L6-v2", "weights": "0a1b2c3d4e5f", "num_layers": 5,
 #                  "source": {"judgements": "...", "statistic": "pearson", ...}}]}
 
-FORMAT = "bertscore-layers/1"
+_FORMAT = "bertscore-layers/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,7 @@ class TunedLayer:
 def format_layers(rows: Iterable[TunedLayer]) -> bytes:
     """Return the file of some rows, sorted by model."""
     models = [asdict(row) for row in sorted(rows, key=lambda row: row.key)]
-    text = json.dumps({"format": FORMAT, "models": models}, indent=2, ensure_ascii=False)
+    text = json.dumps({"format": _FORMAT, "models": models}, indent=2, ensure_ascii=False)
     return f"{text}\n".encode()
 
 
@@ -193,7 +193,7 @@ def parse_layers(data: bytes, source: str) -> list[TunedLayer]:
     """Read the rows of a file; its name, `source`, is for messages."""
     try:
         content = load_json(data)
-        if content["format"] != FORMAT:
+        if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r}")
         rows = [TunedLayer(**row) for row in content["models"]]
         for row in rows:

@@ -27,14 +27,14 @@ it for products of two matrices, and not for batches of them."""
 # "Conditional numerical reproducibility" in the developer guide of Intel's oneMKL.
 os.environ.setdefault(MKL_VARIABLE, MKL_VALUE)
 
-BACKENDS = ("torch", "openvino")
+_BACKENDS = ("torch", "openvino")
 """What can run the encoder."""
 
 _CHOICES = {
     "dtype": ("auto", "float32", "bfloat16", "float16"),  # and the keys of `encoder.DTYPES`
     "layer_semantics": ("hidden", "cut"),
     "long_text": LONG_TEXT_RULES,
-    "backend": ("auto", *BACKENDS),
+    "backend": ("auto", *_BACKENDS),
     "attention": ("auto", "sdpa"),
     "references": REFERENCE_RULES,
     "empty": (None, *EMPTY_RULES),

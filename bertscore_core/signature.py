@@ -190,12 +190,12 @@ SCORE_CHANGES: dict[str, tuple[str, ...]] = {
 versions of packages of which that heading says that they moved scores.
 """
 
-FREE_FIELDS = ("baseline",)
+_FREE_FIELDS = ("baseline",)
 """Fields that do not count: only raw scores are taken over."""
 
 # Fields that may differ where scores are the same: see `_is_harmless`.
 _JUDGED = (*SCORE_CHANGES, "backend", "model", "attention")
-_EXACT_FIELDS = tuple(f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *_JUDGED))
+_EXACT_FIELDS = tuple(f.name for f in fields(Signature) if f.name not in (*_FREE_FIELDS, *_JUDGED))
 _EXACT_DTYPE = "float32"
 _DIGEST = re.compile("[0-9a-f]{12}")
 _SAME_ATTENTION = {"auto", "sdpa"}
@@ -223,7 +223,7 @@ def score_differences(earlier: Signature, now: Signature) -> dict[str, tuple[str
     return {
         name: (before[name], value)
         for name, value in after.items()
-        if name not in FREE_FIELDS
+        if name not in _FREE_FIELDS
         and before[name] != value
         and not _is_harmless(name, earlier, now)
     }
@@ -236,7 +236,7 @@ def moving_fields(first: Signature, second: Signature) -> frozenset[str]:
     compared, not those before rescaling.
     """
     older, newer = sorted((first, second), key=lambda signature: _number(signature.version))
-    free = {name for name in FREE_FIELDS if getattr(first, name) != getattr(second, name)}
+    free = {name for name in _FREE_FIELDS if getattr(first, name) != getattr(second, name)}
     return frozenset(score_differences(older, newer)) | free
 
 

@@ -165,11 +165,11 @@ class BatchLayout:
         return int(lengths.sum()) if self.packed else len(lengths) * int(lengths[0])
 
 
-PADDED = BatchLayout(packed=False)
+_PADDED = BatchLayout(packed=False)
 
 
 def plan_batches(
-    lengths: Sequence[int] | IntArray, *, max_batch_tokens: int, layout: BatchLayout = PADDED
+    lengths: Sequence[int] | IntArray, *, max_batch_tokens: int, layout: BatchLayout = _PADDED
 ) -> list[IntArray]:
     """Group texts of similar length so that each batch stays within a token budget.
 

@@ -437,7 +437,7 @@ def score_words(value: float) -> str:
 
 # An explanation as HTML: a page without scripts that loads nothing, or a piece of one.
 
-MOST_CELLS = 250_000
+_MOST_CELLS = 250_000
 """Most similarities shown, of two texts of 500 tokens: some 5 MB. Of more, only the matches."""
 
 _LEVELS = 10
@@ -534,7 +534,7 @@ def _matrix(pair: ExplainedPair) -> str:
     rows, columns = pair.similarities.shape
     if not rows or not columns:
         return ""
-    if rows * columns > MOST_CELLS:
+    if rows * columns > _MOST_CELLS:
         return f"<p>The {rows:,} x {columns:,} similarities are left out: they are too many.</p>\n"
     label = "Similarities. P: match of a candidate token; R: match of a reference token."
     matches = pair.candidate.matches.tolist()

@@ -179,7 +179,7 @@ def _load_on(
         )
     module = _load_module(files, options, config, device)
     model = module.model
-    cast_weights(model, options.dtype)
+    _cast_weights(model, options.dtype)
     convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in model.modules())
     products = partial(exact_products, convolves=convolves) if is_float32 else nullcontext
     as_forward = partial(_torch_forward, products=products)
@@ -448,7 +448,7 @@ def check_processor(dtype: str, device: torch.device) -> None:
         )
 
 
-def cast_weights(model: nn.Module, dtype: str) -> None:
+def _cast_weights(model: nn.Module, dtype: str) -> None:
     """Cast all weights to a number format, in place.
 
     Buffers stay as they are: the frequencies of rotary positions need float32.

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 OPENVINO_DTYPES = {"float32": "f32", "bfloat16": "bf16"}
 """Number formats, and OpenVINO's names for them."""
 
-LARGEST_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.1}
+_LARGEST_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.1}
 """Largest distance between a token's unit vectors here and in torch that counts as rounding.
 
 Measured: 1e-6 and 0.03."""
@@ -155,7 +155,7 @@ def compile_encoder(
     size = sum(4 * parameter.numel() for parameter in module.parameters())
 
     def checked(model: Any) -> CompiledEncoder:
-        forward, most = _compiled(model, options), LARGEST_DIFFERENCE[options.dtype]
+        forward, most = _compiled(model, options), _LARGEST_DIFFERENCE[options.dtype]
         difference = _difference(module, forward, vocabulary, options.longest)
         if not difference <= most:  # so that NaN is refused, too
             raise ModelLoadError(

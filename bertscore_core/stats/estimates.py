@@ -329,7 +329,7 @@ class Resampled:
 
 Items = npt.NDArray[np.generic] | Sequence[object]
 
-DARR_THRESHOLD = 25.0
+_DARR_THRESHOLD = 25.0
 """Points of 100 that two direct assessments must be apart to count as a ranking, in WMT."""
 
 MAX_PAIRS = 20_000_000
@@ -341,7 +341,7 @@ def darr(
     scores: npt.ArrayLike,
     items: Items | None = None,
     *,
-    threshold: float = DARR_THRESHOLD,
+    threshold: float = _DARR_THRESHOLD,
 ) -> Estimates:
     """Return WMT's correlation like Kendall's over relative rankings made of direct assessments.
 

@@ -29,13 +29,13 @@ from bertscore_core.stats.score_statistics import (
 )
 from bertscore_core.tokens import IntArray
 
-NORMAL_ROWS = 10_000
+_NORMAL_ROWS = 10_000
 """From so many scored rows on, intervals are by normal theory."""
 
 LEAST_ROWS = 4
 """Fewer have no interval: it would be wider than what scores can be."""
 
-FEW_CARRIERS = 5.0
+_FEW_CARRIERS = 5.0
 """Fewer rows that carry the variance are few, if they are less than a fifth of all as well. Where
 intervals of simulated groups held the mean in less than 93%, this was so for 17% to 82% of them; of
 normal scores for 1% at most (`coverage` in tests/support/nights.py)."""
@@ -66,7 +66,7 @@ def mean_intervals(statistics: ScoreStatistics, confidence: float = 0.95) -> Dou
     check_confidence(confidence)
     means, errors = statistics.means, statistics.standard_errors
     units = [
-        interval_in_errors(histogram, statistics.scored, confidence)
+        _interval_in_errors(histogram, statistics.scored, confidence)
         for histogram in statistics.histograms
     ]
     ends = (means[:, None] + errors[:, None] * np.array(units)).T
@@ -96,7 +96,7 @@ def carriers_of(histogram: PackedHistogram) -> float | None:
 
 def few_carry(number: float | None, rows: float) -> bool:
     """Tell whether the variance of so many rows is that of a few of them; see `carriers`."""
-    return number is not None and number < min(FEW_CARRIERS, rows / 5)
+    return number is not None and number < min(_FEW_CARRIERS, rows / 5)
 
 
 def check_confidence(confidence: float) -> None:
@@ -116,10 +116,10 @@ def method_of(scored: int) -> str | None:
     """Return how intervals of so many scored rows are computed; None if there is none."""
     if scored < LEAST_ROWS:
         return None
-    return "normal" if scored >= NORMAL_ROWS else "bootstrap"
+    return "normal" if scored >= _NORMAL_ROWS else "bootstrap"
 
 
-def interval_in_errors(
+def _interval_in_errors(
     histogram: PackedHistogram, number: int, confidence: float
 ) -> tuple[float, float]:
     """Return the ends of an interval of a mean of n values, in standard errors from the mean."""
@@ -127,7 +127,7 @@ def interval_in_errors(
     if number < LEAST_ROWS:
         return math.nan, math.nan
     normal = _NORMAL.inv_cdf(upper)
-    if number >= NORMAL_ROWS:
+    if number >= _NORMAL_ROWS:
         return -normal, normal
     wider = student_quantile(upper, number - 1) / normal
     low, high = _bootstrap_ends(histogram, number, normal)

@@ -138,7 +138,7 @@ def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
 BINS = 200
 """Bins of the histograms, each .01 wide, from -1 to 1."""
 
-FORMAT = "bertscore-moments/2"
+_FORMAT = "bertscore-moments/2"
 
 MAX_PAIRS = 2**26
 """Largest number of pairs whose sums fit 64 bits: 2**26 * 2**36 = 2**62, and a bit for rounding."""
@@ -345,7 +345,7 @@ class Moments(Sums):
 
     def to_bytes(self) -> bytes:
         """Return the moments as an .npz archive; equal moments give equal bytes."""
-        head = json.dumps({"format": FORMAT, "scale": _SCALE}).encode()
+        head = json.dumps({"format": _FORMAT, "scale": _SCALE}).encode()
         buckets = np.flatnonzero(self.host_sides)
         arrays = {name: getattr(self, name) for name in _OF_PAIRS} | {"host_buckets": buckets}
         arrays |= {name: getattr(self, name)[buckets] for name in _OF_HOSTS}
@@ -370,7 +370,7 @@ class Moments(Sums):
                 raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 head = load_json(archive["head"].tobytes())
-                if head["format"] != FORMAT:
+                if head["format"] != _FORMAT:
                     raise ValueError(f"format {head['format']}")
                 moments = cls.zero(len(archive["squares"]))
                 buckets = archive["host_buckets"]

@@ -96,7 +96,7 @@ class Units:
         return len(self.kept) + self.rest
 
 
-def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> float:
+def _flip_signs(units: Units, resamples: int, random: np.random.Generator) -> float:
     """Return the two-sided p value of the sum of differences under random signs."""
     kept = units.kept
     observed = abs(float(kept.sum()) + units.rest * units.rest_mean)
@@ -663,7 +663,7 @@ def _resample(
             mean = sums.total / sums.count
             residuals = PairedSums.of(totals - mean * counts).units()
             means = mean + bootstrap(residuals, resamples, random) / sums.count
-    randomization_p = flip_signs(flipped, resamples, random)
+    randomization_p = _flip_signs(flipped, resamples, random)
     observed = sums.total / sums.count
     low, high = np.quantile(means, [0.5 - confidence / 2, 0.5 + confidence / 2]).tolist()
     # Shifted to a mean of 0, as if there were no difference. Equal but for rounding counts.

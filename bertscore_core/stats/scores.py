@@ -27,7 +27,7 @@ from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN_PAIRS = 10
+_SHOWN_PAIRS = 10
 """Pairs in the HTML of a notebook: the first ones."""
 
 
@@ -308,7 +308,7 @@ class Scores:
         columns = [*MEASURES, "candidate_tokens", "reference_tokens", *marks]
         rows = [
             [str(pair), *(_cell(getattr(self, name)[pair]) for name in columns)]
-            for pair in range(min(len(self), SHOWN_PAIRS))
+            for pair in range(min(len(self), _SHOWN_PAIRS))
         ]
         left = len(self) - len(rows)
         more = f"<p>{left:,} more pairs; to_pandas() has all.</p>" if left else ""

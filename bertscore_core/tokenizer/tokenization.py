@@ -234,7 +234,7 @@ class TextTokenizer:
         return found - {None}
 
     def _spaces(self) -> set[int]:
-        token = None if self._backend is None else self._backend.token_to_id(SPACE)
+        token = None if self._backend is None else self._backend.token_to_id(_SPACE)
         # To a vocabulary of words it is a character like others.
         return set() if token is None or self.decode(token).strip() else {token}
 
@@ -366,7 +366,7 @@ def is_encodable(text: str) -> bool:
 
 # Token ids as words that people can read: bytes and pieces as the characters they stand for.
 
-SPACE = "▁"
+_SPACE = "▁"
 """Shown for a token that is nothing but white space."""
 
 # Stands for bytes that are not a whole character.
@@ -390,7 +390,7 @@ def readable_tokens(tokenizer: TextTokenizer, ids: Sequence[int]) -> tuple[str, 
     while len(shown) < len(ids):
         start = len(shown)
         if not is_part[start]:
-            shown.append(alone[start].strip() or SPACE)
+            shown.append(alone[start].strip() or _SPACE)
             continue
         end = _end_of_character(tokenizer, ids, is_part, start)
         if end is None:

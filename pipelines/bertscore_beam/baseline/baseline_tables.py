@@ -90,9 +90,9 @@ def check_moments(moments: Moments) -> list[dict[str, Any]]:
 #
 # The description is the JSON file beside the table. It is the same for the same input.
 
-FORMAT = 2
+_FORMAT = 2
 """Version 1 had `jackknife_error`, and its `standard_error` is `naive_error` now."""
-MEASURES = ("precision", "recall", "f1")
+_MEASURES = ("precision", "recall", "f1")
 
 
 def describe_layers(moments: Moments) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
                 "naive_error": _number(naive[layer, index]),
                 "standard_deviation": _number(spread[layer, index]),
             }
-            for index, measure in enumerate(MEASURES)
+            for index, measure in enumerate(_MEASURES)
         }
         | {
             "precision_minus_recall": {
@@ -233,7 +233,7 @@ def write_table(
     if idf is not None:
         signature = replace(signature, idf=idf.fingerprint)
     description = {
-        "format": FORMAT,
+        "format": _FORMAT,
         "language": pairs.language,
         "model": model.name,
         "pairs": moments.num_pairs,

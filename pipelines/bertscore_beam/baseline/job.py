@@ -96,7 +96,7 @@ def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
     return changed or before.get("identity") != plan.identity
 
 
-def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
+def _baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     """Yield what is left to do, then write the tables and the summary."""
     samples = yield from collect_samples(job)
     for stale in baseline_tables.delete_stale_tables(job.folder, samples):
@@ -270,7 +270,7 @@ def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterat
             yield Moments.from_bytes(data or b"", folder.path(path))
 
 
-def conclude_baseline(job: BaselineJob) -> Outcome:
+def _conclude_baseline(job: BaselineJob) -> Outcome:
     """Mark a success, and turn the summary into what is shown and an exit status."""
     with worker_errors():
         summary = from_json(job.folder.read(SUMMARY_FILE))
@@ -287,7 +287,7 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
     )
 
 
-def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]:
+def _sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]:
     """Yield each stage of a job once, without a plan: its steps do not depend on it."""
     plan = BaselinePlan(
         options=options,
@@ -308,9 +308,9 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
 
 BASELINE = JobKind(
     prepare=prepare_baseline,
-    sketch=sketch_baseline,
+    sketch=_sketch_baseline,
     show=baseline_tables.show_plan,
     begin=begin_baseline,
-    stages=baseline_stages,
-    conclude=conclude_baseline,
+    stages=_baseline_stages,
+    conclude=_conclude_baseline,
 )

@@ -53,13 +53,13 @@ from bertscore_core.errors import BertScoreError, InputError, load_json
 LAYOUT = "3"
 """Version of this layout. The second had blocks of files, with a record for each."""
 SENTENCES_FOLDER = "_sentences"
-SAMPLE_FOLDER = "_sample"
+_SAMPLE_FOLDER = "_sample"
 PAIRS_FOLDER = "_pairs"
 IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
 DATA_FOLDERS = (
-    *(FAILED_FOLDER, SENTENCES_FOLDER, SAMPLE_FOLDER),
+    *(FAILED_FOLDER, SENTENCES_FOLDER, _SAMPLE_FOLDER),
     *(PAIRS_FOLDER, IDF_FOLDER, MOMENTS_FOLDER),
 )
 """What others are made of first."""
@@ -77,12 +77,12 @@ def failed_path(name: str) -> str:
 
 def sample_path(language: str) -> str:
     """Return the path of the priorities of a language's sample."""
-    return f"{SAMPLE_FOLDER}/{language}.npy"
+    return f"{_SAMPLE_FOLDER}/{language}.npy"
 
 
 def sample_record_path(language: str) -> str:
     """Return the path of the record of a language's sample."""
-    return f"{SAMPLE_FOLDER}/{language}.json"
+    return f"{_SAMPLE_FOLDER}/{language}.json"
 
 
 def pairs_path(language: str, part: str) -> str:

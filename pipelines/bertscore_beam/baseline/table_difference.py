@@ -25,9 +25,9 @@ from bertscore_core.registry import canonical_name
 
 # The sides of a comparison: a baseline table, a folder of tables, or the published tables.
 
-PUBLISHED = "published"
+_PUBLISHED = "published"
 """Word, instead of a path, for the tables that bert-score publishes."""
-MEASURES = ("precision", "recall", "f1")
+_MEASURES = ("precision", "recall", "f1")
 
 _LISTED = 12
 
@@ -80,9 +80,9 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
             name=table.name, tables={key: lambda: table for key in keys if all(key)}, single=table
         )
     readers: dict[Key, Callable[[], Table]]
-    if place == PUBLISHED:
+    if place == _PUBLISHED:
         readers = {
-            _key(*key): partial(_undescribed, f"{PUBLISHED} {'/'.join(key)}", find_baseline(*key))
+            _key(*key): partial(_undescribed, f"{_PUBLISHED} {'/'.join(key)}", find_baseline(*key))
             for key in published_baselines()
         }
     else:
@@ -95,7 +95,7 @@ def open_side(place: str, language: str | None = None, model: str | None = None)
     if not readers:
         raise ConfigError(
             f"no baseline tables at {name!r}: expected a table, a folder with "
-            f"<language>/<model>.tsv in it, or the word {PUBLISHED!r}. Check the path."
+            f"<language>/<model>.tsv in it, or the word {_PUBLISHED!r}. Check the path."
         )
     asked = _key(language or "", model or "")
     chosen = {
@@ -134,7 +134,7 @@ def read_table(path: str) -> Table:
     source = mask_credentials(beside)
     try:
         described = load_json(read_bytes(beside))
-        layers = [[layer[measure] for measure in MEASURES] for layer in described["layers"]]
+        layers = [[layer[measure] for measure in _MEASURES] for layer in described["layers"]]
         means = _values(layers, "mean")
         errors = _values(layers, "standard_error")
         pairs, key = int(described["pairs"]), _key(described["language"], described["model"])
@@ -181,7 +181,7 @@ def listed(names: Iterable[str]) -> str:
 
 # The difference of two baseline tables, layer by layer, in their standard errors.
 
-LARGE_DIFFERENCE = 0.03
+_LARGE_DIFFERENCE = 0.03
 """Tables from other web text of one language seldom differ by more; two languages often do."""
 
 _FEW_ERRORS = 4.0
@@ -218,7 +218,7 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
         )
     differences, errors = second.rows - first.rows, _errors_of_difference(first, second)
     in_errors = differences / np.where(errors, errors, np.nan)
-    layer, index = divmod(int(np.abs(differences).argmax()), len(MEASURES))
+    layer, index = divmod(int(np.abs(differences).argmax()), len(_MEASURES))
     largest = float(differences[layer, index])
     columns = {
         "first": first.rows,
@@ -239,9 +239,9 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
             }
             for number in range(len(differences))
         ],
-        "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},
+        "largest_difference": {"layer": layer, "measure": _MEASURES[index], "difference": largest},
         "spearman": rank_correlation(first.rows[:, 2], second.rows[:, 2]),
-        "is_large": abs(largest) > LARGE_DIFFERENCE,
+        "is_large": abs(largest) > _LARGE_DIFFERENCE,
         "verdict": _verdict((first, second), abs(largest), np.abs(in_errors)),
     }
 
@@ -273,9 +273,9 @@ def _verdict(tables: tuple[Table, Table], largest: float, away: npt.NDArray[np.f
             "differ by more than the sampling error: other text (crawl, filters, years) or another "
             "way of scoring"
         )
-    if largest > LARGE_DIFFERENCE:
+    if largest > _LARGE_DIFFERENCE:
         words += (
-            f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
+            f"; by more than {_LARGE_DIFFERENCE}, which other web text seldom explains: check "
             "the language, the model and the settings"
         )
     naive = [

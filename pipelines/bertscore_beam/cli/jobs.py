@@ -75,7 +75,7 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
     if isinstance(options, ScoreOptions | ImportOptions) and not options.print_job:
         _warn_of_output(options)
     if isinstance(options, DumpOptions) and not options.print_job:
-        announce_model(options)
+        _announce_model(options)
     if not options.beam and options.workers != "auto" and options.workers > usable_cores():
         warn(
             f"--workers {options.workers:,} is more than the {usable_cores()} cores of this "
@@ -101,7 +101,7 @@ def _whole(path: str) -> str:
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
-def announce_model(options: DumpOptions) -> None:
+def _announce_model(options: DumpOptions) -> None:
     """Print which model is used, if the user has named none."""
     if options.model is not None or options.language_column is not None:
         return

@@ -75,7 +75,7 @@ def report(outcome: Outcome) -> int:
         if isinstance(document, Mapping):
             ended = {"status": outcome.status, "warnings": list(outcome.warnings)}
             document = {**ended, **document}
-        print_json(document)
+        _print_json(document)
     else:
         for shown in outcome.shown:
             show(shown)
@@ -89,7 +89,7 @@ def warn(words: str) -> None:
     print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr, flush=True)
 
 
-def print_json(document: Any) -> None:
+def _print_json(document: Any) -> None:
     """Print plain values as JSON on one line. NaN and infinities, which JSON lacks, are null."""
     print(escape_json(json.dumps(plain(document), ensure_ascii=False, allow_nan=False)))
 
@@ -98,7 +98,7 @@ def print_error(words: str, status: int) -> int:
     """Print why a command ended, also as JSON if that is asked for, and return its exit status."""
     print(f"bertscore-beam: {words}", file=sys.stderr)
     if manner().json:
-        print_json({"status": status, "error": words})
+        _print_json({"status": status, "error": words})
     return status
 
 

@@ -35,7 +35,7 @@ from bertscore_core.stats.paired import RESAMPLES, holm
 # What the reader of a comparison has to know besides its numbers.
 
 
-def warnings_of(
+def _warnings_of(
     groups: Sequence[results.GroupComparison],
     settings: results.SettingsDifference,
     *,
@@ -97,7 +97,7 @@ def unpaired_words(counts: results.PairCounts) -> str:
     )
 
 
-MOST_RESAMPLED = 100
+_MOST_RESAMPLED = 100
 """Most groups, over all comparisons, that are resampled: a fifth of a second each."""
 
 
@@ -285,7 +285,7 @@ def _comparison(
         moved=moved,
         system=None if options.systems is None else options.system_column,
         explain=explain,
-        warnings=warnings_of(
+        warnings=_warnings_of(
             groups,
             sums.settings,
             is_keyed=bool(options.key),
@@ -321,7 +321,7 @@ def _resamples(
     ]
     resampled = zip(number_of_tests, (pairs, pairs * (groups + 1)), strict=True)
     return tuple(
-        RESAMPLES if many <= MOST_RESAMPLED and name not in too_strict else 0
+        RESAMPLES if many <= _MOST_RESAMPLED and name not in too_strict else 0
         for name, many in resampled
     ), tuple(too_strict)
 

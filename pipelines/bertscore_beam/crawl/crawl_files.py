@@ -33,12 +33,12 @@ from bertscore_core.errors import ConfigError, InputError
 # Hashes, records and resumed runs use names, so a file has the same name whether it is fetched over
 # HTTPS, from S3 or from a copy on a disk.
 
-FIRST_SOUND_CRAWL = (2016, 50)
+_FIRST_SOUND_CRAWL = (2016, 50)
 """Before it, Common Crawl misread the character sets of many pages, and their text is garbled."""
 MAX_LISTING_BYTES = 256 << 20
 """A listing of 100,000 files is 14 MB; one that unpacks to more is damaged or malicious."""
 
-WET_SUFFIXES = (".wet.gz", ".wet")
+_WET_SUFFIXES = (".wet.gz", ".wet")
 """Suffixes of WET files, as Common Crawl publishes them and unpacked."""
 
 _CRAWL = re.compile(r"CC-MAIN-(20\d\d)-([0-5]\d)")
@@ -75,7 +75,7 @@ def list_crawl(crawl: str, policy: FetchPolicy, root: str) -> dict[str, str]:
 
 
 def list_files_of(
-    patterns: Sequence[str], *, suffixes: tuple[str, ...] = WET_SUFFIXES
+    patterns: Sequence[str], *, suffixes: tuple[str, ...] = _WET_SUFFIXES
 ) -> dict[str, str]:
     """Return the path of each file that paths, globs, folders and URLs stand for by name, sorted.
 
@@ -115,7 +115,7 @@ def _check_crawl(crawl: str) -> None:
             f"not the id of a crawl: got {crawl!r}; expected CC-MAIN- with year and week, such as "
             "CC-MAIN-2026-30. Common Crawl lists its crawls on https://commoncrawl.org/get-started."
         )
-    if (int(match[1]), int(match[2])) < FIRST_SOUND_CRAWL:
+    if (int(match[1]), int(match[2])) < _FIRST_SOUND_CRAWL:
         raise ConfigError(
             f"the texts of crawl {crawl!r} are garbled: until CC-MAIN-2016-44 Common Crawl misread "
             "the character sets of many pages; expected CC-MAIN-2016-50 or later. Choose a newer "
@@ -183,7 +183,7 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
 
 # Read sentences that are given, and documents: web pages of other collections.
 
-TEXT_COLUMN = "text"
+_TEXT_COLUMN = "text"
 SUFFIXES = (".txt", ".txt.gz", ".parquet")
 """Suffixes of the files of sentences that are read in a folder."""
 DOCUMENT_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -237,7 +237,7 @@ def read_sentences(
     except _UNREADABLE as error:
         raise CrawlFileError(
             f"the sentences cannot be read: got {type(error).__name__}; expected UTF-8 text with a "
-            f"sentence a line, or Parquet with a column {TEXT_COLUMN!r}. Correct the file."
+            f"sentence a line, or Parquet with a column {_TEXT_COLUMN!r}. Correct the file."
         ) from error
     if not any_kept:
         raise CrawlFileError(
@@ -292,19 +292,19 @@ def _unpacked(file: BinaryIO) -> Any:
 
 def _columns(schema: pa.Schema, *, has_pages: bool = False) -> list[str]:
     """Return the names of the columns of texts and of addresses of a Parquet file."""
-    names = {TEXT_COLUMN: (TEXT_COLUMN,)} | ({"url": _URL_COLUMNS} if has_pages else {})
+    names = {_TEXT_COLUMN: (_TEXT_COLUMN,)} | ({"url": _URL_COLUMNS} if has_pages else {})
     found = {shown: [name for name in names[shown] if name in schema.names] for shown in names}
     missing = [shown for shown, columns in found.items() if not columns]
     if missing:
         raise CrawlFileError(
             f"the Parquet file has no column {missing[0]!r}: got "
-            f"{', '.join(schema.names) or 'none'}; expected texts in {TEXT_COLUMN!r}, and the "
+            f"{', '.join(schema.names) or 'none'}; expected texts in {_TEXT_COLUMN!r}, and the "
             "address of each document in 'url', whose host counts. Rename the column."
         )
-    kind = schema.field(TEXT_COLUMN).type
+    kind = schema.field(_TEXT_COLUMN).type
     if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXT_TYPES:
         raise CrawlFileError(
-            f"the column {TEXT_COLUMN!r} of the Parquet file holds no texts: got {kind}; expected "
+            f"the column {_TEXT_COLUMN!r} of the Parquet file holds no texts: got {kind}; expected "
             "string. Cast the column."
         )
     return [columns[0] for columns in found.values()]
@@ -337,7 +337,7 @@ def read_documents(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
     if broken > MOST_BROKEN * records or not any_page:
         raise CrawlFileError(
             f"the file holds too few documents: got {broken:,} of {records:,} rows or lines "
-            f"without a text or an address; expected {TEXT_COLUMN!r} and 'url' in all but at most "
+            f"without a text or an address; expected {_TEXT_COLUMN!r} and 'url' in all but at most "
             f"{MOST_BROKEN:.0%} of them. Rename the columns, or leave the file out."
         )
 
@@ -356,4 +356,4 @@ def _documents(file: BinaryIO) -> Iterator[tuple[object, object]]:
             continue
         row = parse_line(line.removeprefix(codecs.BOM_UTF8))
         row = row if isinstance(row, dict) else {}
-        yield row.get(TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)
+        yield row.get(_TEXT_COLUMN), next((row[name] for name in _URL_COLUMNS if name in row), None)

@@ -59,12 +59,12 @@ class _AttemptError(Exception):
 
 # One request to a web server for one whole file.
 
-LONGEST_RETRY_AFTER = 600.0
+_LONGEST_RETRY_AFTER = 600.0
 """Seconds that a server may ask us to wait. A longer wait would keep a worker from other files."""
-REFUSED_FACTOR = 5.0
+_REFUSED_FACTOR = 5.0
 """Factor of the usual pause after a 403: Common Crawl answers so to too many requests, and keeps
 doing so for a while."""
-SLOWEST = 1024.0
+_SLOWEST = 1024.0
 """Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
 
 _BLOCK = 1 << 20
@@ -103,7 +103,7 @@ def _http_blocks(url: str, policy: "FetchPolicy") -> Iterator[bytes]:
                 seconds = time.monotonic() - begun
                 if seconds >= policy.timeout:
                     speed = (received - measured) / seconds
-                    if speed < SLOWEST:
+                    if speed < _SLOWEST:
                         raise _AttemptError(f"a stalled transfer ({speed:.0f} bytes a second)")
                     begun, measured = begun + seconds, received
                 yield block
@@ -127,12 +127,12 @@ def _check_answer(response: requests.Response) -> None:
     if status not in _RETRIED and (status < 500 or status == 501):
         raise _AttemptError(problem, permanent=True, missing=status in (404, 410))
     asked = _retry_after(response.headers.get("Retry-After", ""))
-    if asked > LONGEST_RETRY_AFTER:
+    if asked > _LONGEST_RETRY_AFTER:
         problem += (
-            f" and Retry-After {asked:.0f} s (more than the {LONGEST_RETRY_AFTER:.0f} s "
+            f" and Retry-After {asked:.0f} s (more than the {_LONGEST_RETRY_AFTER:.0f} s "
             "we would wait)"
         )
-    raise _AttemptError(problem, wait=asked, factor=REFUSED_FACTOR if status == 403 else 1.0)
+    raise _AttemptError(problem, wait=asked, factor=_REFUSED_FACTOR if status == 403 else 1.0)
 
 
 def _retry_after(value: str) -> float:
@@ -174,9 +174,9 @@ USER_AGENT = f"bertscore-beam/{version('bertscore-beam')} (computes BERTScore ba
 """User agent of the requests. Common Crawl asks tools to identify themselves; users of the job can
 add a contact."""
 
-LONGEST_PAUSE = 120.0
+_LONGEST_PAUSE = 120.0
 """Seconds between two attempts at most, unless the server asks for more."""
-MOST_SECONDS = 2_000_000.0
+_MOST_SECONDS = 2_000_000.0
 """Longest timeout or pause, 23 days: a socket counts milliseconds in 32 bits."""
 
 
@@ -204,13 +204,13 @@ class FetchPolicy:
     contact: str | None = None
 
     def __post_init__(self) -> None:
-        times = 0 < self.timeout <= MOST_SECONDS and 0 <= self.pause <= MOST_SECONDS
+        times = 0 < self.timeout <= _MOST_SECONDS and 0 <= self.pause <= _MOST_SECONDS
         agent = self.user_agent
         if not (self.attempts >= 1 and times and agent.isascii() and agent.isprintable()):
             raise ConfigError(
                 f"files cannot be fetched like this: got {self}; expected attempts of at least 1, "
                 "a timeout above 0, a pause of at least 0 and a contact in printable ASCII; no "
-                f"time above {MOST_SECONDS:,.0f} seconds."
+                f"time above {_MOST_SECONDS:,.0f} seconds."
             )
 
     @property
@@ -282,12 +282,12 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
                 _http_blocks(path, policy) if is_http(path) else _store_blocks(path), copy
             )
         except _AttemptError as error:
-            too_long = error.wait > LONGEST_RETRY_AFTER
+            too_long = error.wait > _LONGEST_RETRY_AFTER
             if error.permanent or too_long or attempt >= policy.attempts:
                 raise _give_up(path, attempt, error) from error
             # The exponent is bounded so that the power cannot overflow.
             pause = error.factor * policy.pause * 2.0 ** min(attempt - 1, 64)
-            wait = max(error.wait, min(LONGEST_PAUSE, pause))
+            wait = max(error.wait, min(_LONGEST_PAUSE, pause))
             retries.append(f"attempt {attempt}: {error}; waited {wait:.1f} s")
             time.sleep(wait)
         else:

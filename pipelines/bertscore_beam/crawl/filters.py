@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The length of a sentence in words, in every language.
 
-UNSPACED_LANGUAGES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"})
+_UNSPACED_LANGUAGES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"})
 """They put no spaces between words. Not Korean or Vietnamese, which do."""
 CHARACTERS_A_WORD = 3
 """Characters that count as a word in these languages. Chinese has about 1.6 in a word,
@@ -55,7 +55,7 @@ are headings and buttons."""
 @cache
 def is_unspaced(language: str) -> bool:
     """Tell whether a language puts no spaces between words."""
-    return language.partition("-")[0] in UNSPACED_LANGUAGES
+    return language.partition("-")[0] in _UNSPACED_LANGUAGES
 
 
 def count_words(sentence: str, language: str) -> int:
@@ -95,7 +95,7 @@ _LIST_MARK = re.compile(
 _FULL_WIDTH_STOP = "．"
 """Ends items of lists in Chinese. In Japanese it also ends sentences."""
 
-ORDINAL_LANGUAGES = frozenset({
+_ORDINAL_LANGUAGES = frozenset({
     "az", "bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nn", "no",
     "pl", "sk", "sl", "sr", "tr",
 })  # fmt: skip
@@ -126,7 +126,7 @@ def _is_cut_off(end: str, language: str) -> bool:
     last = end[:-1]
     if _is_initial(last, language):
         return True
-    if language in ORDINAL_LANGUAGES and _ORDINAL.search(last) is not None:
+    if language in _ORDINAL_LANGUAGES and _ORDINAL.search(last) is not None:
         return True
     if language in _LETTERED_LANGUAGES and _LETTERED_ORDINAL.search(last) is not None:
         return True
@@ -156,9 +156,9 @@ def _starts_inside(sentence: str, language: str) -> bool:
     return len(word) > 1 or sentence[0] not in "'’‘\u02bc"
 
 
-MIN_LETTER_SHARE = 0.75
+_MIN_LETTER_SHARE = 0.75
 """Least share of letters and their marks among all characters but spaces."""
-MAX_WORD_CHARACTERS = 40
+_MAX_WORD_CHARACTERS = 40
 """Longer ones are addresses, code and lost spaces."""
 PHRASE_LANGUAGES = frozenset({"lo", "th"})
 """They have no mark at the end of a sentence; lines are split at spaces, which end clauses."""
@@ -189,10 +189,10 @@ def has_form(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> b
     return (
         solid > 0
         and limits.allow(count_words(sentence, language))
-        and (is_unspaced(language) or max(map(len, sentence.split())) <= MAX_WORD_CHARACTERS)
+        and (is_unspaced(language) or max(map(len, sentence.split())) <= _MAX_WORD_CHARACTERS)
         and (language in PHRASE_LANGUAGES or _is_ended(sentence, language))
         and not _has_markup(sentence)
-        and solid - len(compiled(_NO_LETTER).findall(sentence)) >= MIN_LETTER_SHARE * solid
+        and solid - len(compiled(_NO_LETTER).findall(sentence)) >= _MIN_LETTER_SHARE * solid
     )
 
 

@@ -216,11 +216,11 @@ are added one by one."""
 
 def count_overlap(candidates: Sequence[str], references: Sequence[str], language: str) -> Overlap:
     """Count the overlap of pairs; the language decides how they are split into tokens."""
-    score = _bleu(tokenizer_of(language)).corpus_score(candidates, [references])
+    score = _bleu(_tokenizer_of(language)).corpus_score(candidates, [references])
     return tuple(map(int, (score.sys_len, score.ref_len, *score.counts, *score.totals)))
 
 
-def tokenizer_of(language: str) -> str:
+def _tokenizer_of(language: str) -> str:
     """Return sacrebleu's name of the tokenizer for a language.
 
     It is sacrebleu's own choice (`13a`, and `zh` for Chinese), and `char` for other languages that
@@ -236,7 +236,7 @@ def describe_overlap(overlaps: Iterable[Overlap], language: str) -> dict[str, ob
 
     It is without smoothing, and None if there are no n-grams of every length.
     """
-    made = _bleu(tokenizer_of(language))
+    made = _bleu(_tokenizer_of(language))
     candidates, references, *ngrams = map(sum, zip(*overlaps, strict=True))
     score = made.compute_bleu(
         ngrams[:4], ngrams[4:], candidates, references, smooth_method="none"

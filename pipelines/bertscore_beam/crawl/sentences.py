@@ -33,9 +33,9 @@ MAX_LINE_CHARACTERS = 5_000
 MAX_LINE_MARKS = 500
 """Most punctuation and symbols of a line. Prose of the longest line has half as many; a line of
 quotation marks alone would take the splitter 40 ms."""
-MIN_PHRASE_LINE_CHARACTERS = 40
+_MIN_PHRASE_LINE_CHARACTERS = 40
 """For languages without sentence marks: shorter lines are menus, longer ones are prose."""
-DETECTED_CHARACTERS = 2_000
+_DETECTED_CHARACTERS = 2_000
 """Characters from which the language of a page is detected if the crawl does not say it."""
 
 _NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
@@ -61,7 +61,7 @@ def page_language(text: str, languages: Sequence[str]) -> str | None:
     """
     if languages:
         return header_language(languages[0])
-    return detect_language(normalize(text[:DETECTED_CHARACTERS]))
+    return detect_language(normalize(text[:_DETECTED_CHARACTERS]))
 
 
 def page_sentences(
@@ -94,7 +94,7 @@ def split_sentences(
     split = _splitter(language)
     fewest = max(words.least or 1, 1)
     if language in filters.PHRASE_LANGUAGES:
-        least, parts = MIN_PHRASE_LINE_CHARACTERS, 1
+        least, parts = _MIN_PHRASE_LINE_CHARACTERS, 1
     elif filters.is_unspaced(language):
         least, parts = filters.CHARACTERS_A_WORD * (fewest - 1) + 1, 1
     else:

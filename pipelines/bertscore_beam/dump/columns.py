@@ -144,7 +144,7 @@ _SHOWN_PATHS = 3
 _BETWEEN = re.compile(r"[;,|\t]")
 """What separates the columns of a text file."""
 
-LANGUAGE_OPTION = "--language-column"
+_LANGUAGE_OPTION = "--language-column"
 """The option that names the column of language codes."""
 
 
@@ -247,7 +247,7 @@ class TableFields:
     @property
     def choosing(self) -> dict[str, str]:
         """The option that names each of the deciding columns."""
-        languages = {} if self.language is None else {self.language: LANGUAGE_OPTION}
+        languages = {} if self.language is None else {self.language: _LANGUAGE_OPTION}
         return {
             **dict.fromkeys(self.key, "--idf-key"),
             **dict.fromkeys(self.group, "--idf-group"),
@@ -277,7 +277,7 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
 
 def check_text(schema: pa.Schema, name: str, role: str, accepts: Accepts) -> pa.DataType:
     """Return the type of a column of texts; see `check_columns` for errors."""
-    kind = column_type(schema, name, role, f"--{role}-column", accepts)
+    kind = _column_type(schema, name, role, f"--{role}-column", accepts)
     if not accepts(kind):
         raise _wrong_type(schema, name, role, accepts)
     return kind
@@ -301,16 +301,16 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         InputError: If a column is missing, there twice, or of another type.
     """
     for name, option in options.items():
-        if option == LANGUAGE_OPTION:
+        if option == _LANGUAGE_OPTION:
             check_text(schema, name, "language", is_text)
             continue
-        kind = column_type(
-            schema, name, option.strip("-").removesuffix("-column"), option, can_choose
+        kind = _column_type(
+            schema, name, option.strip("-").removesuffix("-column"), option, _can_choose
         )
         check_can_choose(name, kind, option)
 
 
-def can_choose(kind: pa.DataType) -> bool:
+def _can_choose(kind: pa.DataType) -> bool:
     """Tell whether values of a type can choose something; see `check_choosing_columns`."""
     types, value = pa.types, kind.value_type if pa.types.is_dictionary(kind) else kind
     tests = (is_text, types.is_integer, types.is_floating, types.is_boolean, types.is_date)
@@ -319,7 +319,7 @@ def can_choose(kind: pa.DataType) -> bool:
 
 def check_can_choose(name: str, kind: pa.DataType, use: str) -> None:
     """Check that values of a column's type can choose something; see `check_choosing_columns`."""
-    if not can_choose(kind):
+    if not _can_choose(kind):
         raise InputError(
             f"the column {name!r} cannot be used for {use}: got type {kind}; expected "
             "texts, numbers, booleans or dates. Convert the column, or name another one."
@@ -380,7 +380,7 @@ def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
     return table.drop_columns(names).replace_schema_metadata(described), scores
 
 
-def column_type(
+def _column_type(
     schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts
 ) -> pa.DataType:
     """Return the type of a column, named or by its path; see `check_columns` for errors."""
@@ -399,7 +399,7 @@ def column_type(
 
 
 def no_column(
-    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts = can_choose
+    schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts = _can_choose
 ) -> InputError:
     """Return the error for a column that a file does not have, with the one probably meant.
 

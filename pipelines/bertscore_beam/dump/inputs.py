@@ -24,7 +24,7 @@ from bertscore_core.errors import InputError
 
 # The formats of input files: chosen by the file's name, checked by its first bytes.
 
-AUTO = "auto"
+_AUTO = "auto"
 
 
 class Format(StrEnum):
@@ -97,7 +97,7 @@ def suffixes(input_format: str) -> tuple[str, ...]:
 
     That is never `.json` with `auto`: it is seldom a file of rows.
     """
-    only = None if input_format == AUTO else Format(input_format)
+    only = None if input_format == _AUTO else Format(input_format)
     plain = [
         suffix
         for suffix, kind in _FORMATS.items()
@@ -122,7 +122,7 @@ def format_of(path: str, input_format: str) -> tuple[Format, Codec]:
     codec = next((codec for suffix, codec in _CODECS.items() if name.endswith(suffix)), Codec.NONE)
     stem = name.rpartition(".")[0] if codec else name
     named = next((kind for suffix, kind in _FORMATS.items() if stem.endswith(suffix)), None)
-    kind = named or Format.PARQUET if input_format == AUTO else Format(input_format)
+    kind = named or Format.PARQUET if input_format == _AUTO else Format(input_format)
     return kind, Codec.NONE if kind is Format.PARQUET else codec
 
 
@@ -343,11 +343,11 @@ class InputFile(FoundFile):
         input_format: Format of the file, a `Format`; `auto` to go by its name.
     """
 
-    input_format: str = AUTO
+    input_format: str = _AUTO
 
 
 def expand_inputs(
-    globs: Sequence[str], *, exclude: str | None = None, input_format: str = AUTO
+    globs: Sequence[str], *, exclude: str | None = None, input_format: str = _AUTO
 ) -> list[InputFile]:
     """Find the files that patterns, folders and plain paths stand for.
 

@@ -32,7 +32,7 @@ left for the next run, and the others continue: one bad sector must not stop the
 # Bytes fetched at a time for each column. An object store answers a request in about the time that
 # it takes to send 4 MiB.
 BUFFER_BYTES = 4 * 1024 * 1024
-ARROW_SCHEMA = b"ARROW:schema"
+_ARROW_SCHEMA = b"ARROW:schema"
 """Key of the schema that Arrow writes beside that of Parquet."""
 
 
@@ -102,7 +102,7 @@ def _opened(
     except pa.ArrowNotImplementedError:
         # Of a type that Arrow does not know, such as Int128 of Polars. It can read the file by the
         # types of Parquet alone, if it does not find its own schema.
-        data = _footer(source).replace(ARROW_SCHEMA, types.HIDDEN_SCHEMA)
+        data = _footer(source).replace(_ARROW_SCHEMA, types.HIDDEN_SCHEMA)
         return pq.ParquetFile(
             source, metadata=pq.read_metadata(pa.BufferReader(b"PAR1" + data)), **options
         )

@@ -35,7 +35,7 @@ _LISTS = (
     pa.ListViewType,
     pa.LargeListViewType,
 )
-TEXT_PARTS = ("text", "input_text", "output_text")
+_TEXT_PARTS = ("text", "input_text", "output_text")
 """Types of the parts of a message that are its text, as OpenAI and Anthropic name them."""
 _ENDS = re.compile(r"\.(?!$)|(?=\[)|$")
 """Where a name on a path may end."""
@@ -61,7 +61,7 @@ def is_parts(kind: pa.DataType) -> bool:
     return len(named) == 2 and all(is_text(kind.value_type.field(name).type) for name in named)
 
 
-def steps_of(schema: Iterable[pa.Field], name: str) -> tuple[Step, ...]:
+def _steps_of(schema: Iterable[pa.Field], name: str) -> tuple[Step, ...]:
     """Return the steps from a row to the values of a name or path.
 
     A column or field of exactly that name comes first. `response.text` is otherwise the field
@@ -105,7 +105,7 @@ def _has_field(kind: pa.DataType, path: str) -> bool:
 def root_of(schema: pa.Schema, name: str) -> str:
     """Return the top-level column that a name or path belongs to; the name if there is none."""
     try:
-        return str(steps_of(schema, name)[0])
+        return str(_steps_of(schema, name)[0])
     except KeyError:
         return name
 
@@ -130,7 +130,7 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     Raises:
         KeyError: There is no such column.
     """
-    root, *steps = steps_of(table.schema, name)
+    root, *steps = _steps_of(table.schema, name)
     chunks = [_values(chunk, steps) for chunk in table[root].chunks]
     return pa.chunked_array(chunks, _type(table.schema.field(root).type, steps))
 
@@ -156,7 +156,7 @@ def _with_place(value: Any, path: Sequence[str]) -> Any:
 def place_of(schema: pa.Schema, name: str) -> tuple[str | None, ...]:
     """Return the names on a path, with None for an element of a list; () if there is none."""
     try:
-        steps = steps_of(schema, name)
+        steps = _steps_of(schema, name)
     except KeyError:
         return ()
     return tuple(step if isinstance(step, str) else None for step in steps)
@@ -165,7 +165,7 @@ def place_of(schema: pa.Schema, name: str) -> tuple[str | None, ...]:
 def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
     """Return the type that `column_of` gives a column; None if there is none."""
     try:
-        root, *steps = steps_of(schema, name)
+        root, *steps = _steps_of(schema, name)
     except KeyError:
         return None
     return _type(schema.field(root).type, steps)
@@ -176,7 +176,9 @@ def list_at(schema: pa.Schema, name: str) -> str:
     kind = type_at(schema, name)
     if kind is None or not is_list(kind):
         return ""
-    return ".".join(map(str, takewhile(lambda step: isinstance(step, str), steps_of(schema, name))))
+    return ".".join(
+        map(str, takewhile(lambda step: isinstance(step, str), _steps_of(schema, name)))
+    )
 
 
 def paths_of(fields: Iterable[pa.Field]) -> Iterator[tuple[str, pa.DataType]]:
@@ -206,7 +208,7 @@ def _paths_below(kind: pa.DataType, above: str) -> Iterator[tuple[str, pa.DataTy
 def paths_within(schema: pa.Schema, name: str) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the paths of `paths_of` that lead further than a path that is there."""
     steps = (
-        "[0]" if isinstance(step, int) else step and f".{step}" for step in steps_of(schema, name)
+        "[0]" if isinstance(step, int) else step and f".{step}" for step in _steps_of(schema, name)
     )
     above = "".join(filter(None, steps)).removeprefix(".")
     for path, kind in paths_of(schema):
@@ -280,7 +282,7 @@ def _joined(messages: pa.Array) -> pa.Array:
     kinds, texts = (
         pc.struct_field(parts, [name]).cast(pa.large_string()) for name in ("type", "text")
     )
-    is_there = pc.and_(pc.is_in(kinds, pa.array(TEXT_PARTS, pa.large_string())), texts.is_valid())
+    is_there = pc.and_(pc.is_in(kinds, pa.array(_TEXT_PARTS, pa.large_string())), texts.is_valid())
     before = np.concatenate([[0], np.cumsum(is_there.to_numpy(zero_copy_only=False))])
     ends = np.concatenate([[0], np.cumsum(_lengths(messages))])
     offsets = before[ends].astype(np.int64)

@@ -114,7 +114,7 @@ class Resources:
     drop: Sequence[str] = ()
 
 
-USUAL = Resources()
+_USUAL = Resources()
 """What a plan is made with by default."""
 
 
@@ -341,7 +341,7 @@ def plan_inputs(
     fields: columns.TableFields,
     target_rows: int | None,
     target_bytes: int = MOST_SPLIT_BYTES,
-    resources: Resources = USUAL,
+    resources: Resources = _USUAL,
     written: Callable[[str], Iterable[str]] | None = None,
     choosing: Mapping[str, str] | None = None,
 ) -> Plan:

@@ -30,9 +30,9 @@ MOST_SPLIT_ROWS = 20_000
 # be many times larger in memory. A worker holds a split as Arrow, as Python texts and as tokens.
 MOST_SPLIT_BYTES = 64 * 1024 * 1024
 # Texts are sorted by length within a split: smaller splits have more padding.
-LEAST_SPLIT_ROWS = 500
+_LEAST_SPLIT_ROWS = 500
 # The last split of each worker ends at another time. With four, the wait is an eighth on average.
-SPLITS_PER_WORKER = 4
+_SPLITS_PER_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +157,8 @@ def rows_for_workers(rows: int, workers: int | None) -> int:
     """Return how many rows a split should have, so that all workers have work until the end."""
     if workers is None:
         return MOST_SPLIT_ROWS
-    evenly = math.ceil(rows / (workers * SPLITS_PER_WORKER))
-    return min(max(evenly, LEAST_SPLIT_ROWS), MOST_SPLIT_ROWS)
+    evenly = math.ceil(rows / (workers * _SPLITS_PER_WORKER))
+    return min(max(evenly, _LEAST_SPLIT_ROWS), MOST_SPLIT_ROWS)
 
 
 def part_name(input_name: str, row_offset: int) -> str:
@@ -351,10 +351,10 @@ class Splits(Sequence[Split]):
 # Every run decodes the row group from its start. So one run a row group reads every byte once; more
 # of them let workers share a large row group.
 
-RUNS_PER_WORKER = 2
+_RUNS_PER_WORKER = 2
 MOST_RUNS = 40
 """Most runs of a row group if the number of workers is not known."""
-MANY_WORKERS = 500
+_MANY_WORKERS = 500
 """Workers that can share an input with many row groups if their number is not known."""
 
 
@@ -388,7 +388,7 @@ def split_runs(splits: Sequence[Split], workers: int | None) -> Iterator[SplitRu
     The splits of a row group become the fewest runs of about equal length that are no longer than
     the share of a worker; a single split may be.
     """
-    runs = RUNS_PER_WORKER * (workers or MANY_WORKERS)
+    runs = _RUNS_PER_WORKER * (workers or _MANY_WORKERS)
     most_rows = max(math.ceil(sum(split.about_rows for split in splits) / runs), 1)
     most_runs = MOST_RUNS if workers is None else runs
     for _, row_group in itertools.groupby(splits, row_group_of):

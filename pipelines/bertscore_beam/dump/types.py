@@ -77,7 +77,7 @@ def check_indices(array: pa.Array) -> None:
     Raises:
         ArrowInvalid: If an index is outside its dictionary.
     """
-    for leaf in leaf_arrays(array, pa.types.is_dictionary):
+    for leaf in _leaf_arrays(array, pa.types.is_dictionary):
         ends = pc.min_max(leaf.indices)
         least, most = ends["min"].as_py(), ends["max"].as_py()
         if least is not None and not 0 <= least <= most < len(leaf.dictionary):
@@ -86,13 +86,13 @@ def check_indices(array: pa.Array) -> None:
             )
 
 
-def leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> list[pa.Array]:
+def _leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> list[pa.Array]:
     """Return the leaf arrays of the wanted types below an array (or the array itself), in order."""
     if isinstance(array, pa.ExtensionArray):
-        return leaf_arrays(array.storage, is_wanted)
+        return _leaf_arrays(array.storage, is_wanted)
     if not pa.types.is_nested(array.type):
         return [array] if is_wanted(array.type) else []
-    return [leaf for values in _children(array) for leaf in leaf_arrays(values, is_wanted)]
+    return [leaf for values in _children(array) for leaf in _leaf_arrays(values, is_wanted)]
 
 
 def largest_in(array: pa.Array) -> int:
@@ -173,7 +173,7 @@ def exact_units(
     exact: Set[str] = {COARSE, FINE}
     for reading in zip(*readings, strict=True):
         for columns in zip(*(batch.columns for batch in reading), strict=True):
-            leaves = [leaf_arrays(column, pa.types.is_timestamp) for column in columns]
+            leaves = [_leaf_arrays(column, pa.types.is_timestamp) for column in columns]
             for seconds, coarse, fine in zip(*leaves, strict=True):
                 if seconds.type.unit == "s":  # Parquet has no such unit: only INT96 is read in it
                     exact &= _exact_in(seconds, coarse, fine)

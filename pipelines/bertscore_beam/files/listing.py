@@ -171,7 +171,7 @@ def _raise_unlisted(error: OSError) -> None:
 # Names that start with these are skipped by Parquet readers (Arrow, Spark, Hive, DuckDB).
 HIDDEN_PREFIXES = ("_", ".")
 DIRECTORY = "directory"
-FILE = "file"
+_FILE = "file"
 WEB = frozenset({"http", "https"})
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
@@ -275,7 +275,7 @@ def _local_entry(fs: LocalFileSystem, folder: Entry, entry: "os.DirEntry[str]") 
         elif is_link and error.errno not in _LEADS_NOWHERE:
             trouble = error
         elif is_link or entry.is_file(follow_symlinks=False):
-            kind = FILE  # the error comes up when it is read
+            kind = _FILE  # the error comes up when it is read
         elif error.errno == errno.ENOENT:
             return None
         else:

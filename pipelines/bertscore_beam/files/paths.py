@@ -65,7 +65,7 @@ def mask_credentials(text: str) -> str:
     return _mask_pairs(text)
 
 
-def names_secret(name: str) -> bool:
+def _names_secret(name: str) -> bool:
     """Tell whether a parameter, option or key of this name may hold a secret."""
     return any(_SECRET_WORD.fullmatch(word.lower()) for word in _WORD.findall(unquote(name)))
 
@@ -75,7 +75,7 @@ def _mask_pairs(text: str) -> str:
     for between in _BETWEEN.finditer(text):
         at = between.start()
         key = _KEY.search(text, max(end, at - _MOST_KEY), at)
-        is_secret = _HEADER_KEY.fullmatch if between[0][0] == ":" else names_secret
+        is_secret = _HEADER_KEY.fullmatch if between[0][0] == ":" else _names_secret
         if key is None or not is_secret(key[0]):
             continue
         is_folder = text[max(key.start() - 1, 0)] == "/" and between[0] == "="
@@ -88,7 +88,7 @@ def _mask_pairs(text: str) -> str:
 
 
 def _mask_quoted(match: re.Match[str]) -> str:
-    if not names_secret(match["key"]):
+    if not _names_secret(match["key"]):
         return match[0]
     quote = match["value"][0]
     return f"{match['start']}{quote}{_MASK}{quote}"

@@ -22,7 +22,7 @@ from bertscore_core.idf import IdfTable
 #
 # No file holds pickled objects.
 
-FORMAT = "bertscore-idf-set/1"
+_FORMAT = "bertscore-idf-set/1"
 
 MOST_TABLES = 10_000
 """Most tables in one set. A worker keeps all of them in memory, about 12 bytes for each token id
@@ -30,7 +30,7 @@ that a table has seen."""
 
 # Without it a file that was cut short would be read as the last table in it, whose own archive ends
 # with the file.
-_FIRST_LINE = f"{FORMAT}\n".encode()
+_FIRST_LINE = f"{_FORMAT}\n".encode()
 _LIST = "tables.json"
 _MOST_LIST_BYTES = 1 << 26
 # Over all tables of a set: 12 bytes each in memory.
@@ -108,7 +108,7 @@ class IdfTables:
             [key.language, list(key.group), table.fingerprint]
             for key, table in sorted(self.tables.items(), key=lambda item: item[0])
         ]
-        text = json.dumps([FORMAT, prints], ensure_ascii=True)
+        text = json.dumps([_FORMAT, prints], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def get(self, key: IdfKey) -> IdfTable | None:

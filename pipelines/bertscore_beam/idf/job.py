@@ -252,7 +252,7 @@ def _work_folder(table: str) -> str:
     return f"{folder}/.{name}.run"
 
 
-def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
+def _show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     options, plan = planned.options, planned.plan
     rows = {
@@ -275,7 +275,7 @@ def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
     return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
-def refuse_idf(planned: IdfPlan) -> Outcome | None:
+def _refuse_idf(planned: IdfPlan) -> Outcome | None:
     """Return how the command ends if the input has too few rows."""
     if not planned.is_too_small:
         return None
@@ -344,7 +344,7 @@ def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
     return Stage(name="idf", runner=runner, build=build)
 
 
-def conclude_idf(job: IdfJob) -> Outcome:
+def _conclude_idf(job: IdfJob) -> Outcome:
     """Put the table in its place and clean up; without a table the counts are kept."""
     planned, folder = job.planned, job.folder
     plan = planned.plan
@@ -403,7 +403,7 @@ def _rejected_words(plan: Plan) -> list[str]:
     return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
 
 
-def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
+def _sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
     counting = Counting(vocabularies={}, fields=table_fields(options), corpus="")
     yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
@@ -411,12 +411,12 @@ def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
 
 IDF = JobKind(
     prepare=plan_idf,
-    sketch=sketch_idf,
-    show=show_idf,
+    sketch=_sketch_idf,
+    show=_show_idf,
     begin=begin_idf,
     stages=idf_stages,
-    refuse=refuse_idf,
-    conclude=conclude_idf,
+    refuse=_refuse_idf,
+    conclude=_conclude_idf,
     texts=lambda planned, folder: planned.plan.sketched,
     again=lambda planned: plan_idf(planned.options, planned.runner, planned.files),
 )

@@ -93,7 +93,7 @@ def table_fields(options: DumpOptions) -> TableFields:
     )
 
 
-ROWS_OF_A_BUCKET = 250_000
+_ROWS_OF_A_BUCKET = 250_000
 """Rows whose keys are compared at a time; each takes 28 bytes."""
 
 _MOST_BUCKETS = 4096
@@ -170,7 +170,7 @@ class Owned:
 
 def num_buckets(rows: int) -> int:
     """Return into how many buckets the keys of so many rows are cut."""
-    return min(max(rows // ROWS_OF_A_BUCKET, 1), _MOST_BUCKETS)
+    return min(max(rows // _ROWS_OF_A_BUCKET, 1), _MOST_BUCKETS)
 
 
 def keyed_rows(split: Split, run: str, rows: Rows) -> tuple[KeyedRows, Owned]:

@@ -75,7 +75,7 @@ class ImportJob:
     orphans: tuple[str, ...]
 
 
-def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
+def _plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
     """Find the files, and check their names and the output folder."""
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -135,7 +135,7 @@ def _check_is_ours(output: str, names: Iterable[str]) -> None:
         )
 
 
-def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
+def _show_import(plan: ImportPlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     rows: list[tuple[str, ...]] = [
         ("files of text", f"{len(plan.texts):,}"),
@@ -147,7 +147,7 @@ def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
     return (Shown("Plan", ("", ""), rows),)
 
 
-def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
+def _begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     """Delete what earlier runs have made of other versions, and find out what is left to do."""
     read_same_command(folder, _IDENTITY, may_be_damaged=True)
     name = uuid.uuid4().hex
@@ -183,13 +183,13 @@ def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     return ImportJob(plan=plan, folder=folder, run=name, texts=texts, orphans=orphans)
 
 
-def import_stages(job: ImportJob) -> Iterator[Stage]:
+def _import_stages(job: ImportJob) -> Iterator[Stage]:
     """Yield the one pipeline of the job, if there is anything to do."""
     if job.texts:
         yield import_stage(job.texts, job.plan.runner, job.folder)
 
 
-def conclude_import(job: ImportJob) -> Outcome:
+def _conclude_import(job: ImportJob) -> Outcome:
     """Add up the rows, and write the marker if every file was imported."""
     plan, folder = job.plan, job.folder
     imports = Imports(folder=folder.root, are_made=True)
@@ -252,16 +252,16 @@ def _rejected_lines(rejected: Sequence[RejectedFile]) -> list[str]:
     return grouped([(file.path, file.message) for file in rejected])
 
 
-def sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:
+def _sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
     yield import_stage((), runner, OutputFolder(options.output))
 
 
 IMPORT = JobKind(
-    prepare=plan_import,
-    sketch=sketch_import,
-    show=show_import,
-    begin=begin_import,
-    stages=import_stages,
-    conclude=conclude_import,
+    prepare=_plan_import,
+    sketch=_sketch_import,
+    show=_show_import,
+    begin=_begin_import,
+    stages=_import_stages,
+    conclude=_conclude_import,
 )

@@ -74,7 +74,7 @@ class ScoringOptions(RunOptions):
 
 IDF_WORDS = ("none", "corpus")
 # As other programs write it; no folder of a run needs this name.
-STANDARD_OUTPUT = "-"
+_STANDARD_OUTPUT = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +292,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         )
         by = {"group_by": ("system",)} if len(candidates) > 1 else {}
         texts = {"input": candidates or references, "candidates": candidates}
-        return {**texts, **by, "output": STANDARD_OUTPUT}
+        return {**texts, **by, "output": _STANDARD_OUTPUT}
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values, without the files that text files become."""
@@ -302,7 +302,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     @property
     def is_kept(self) -> bool:
         """Whether the run stays; if not, its result is only printed."""
-        return not self.candidates or self.output != STANDARD_OUTPUT
+        return not self.candidates or self.output != _STANDARD_OUTPUT
 
 
 def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:

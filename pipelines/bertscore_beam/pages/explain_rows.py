@@ -84,7 +84,7 @@ def extreme_rows(run: FinishedRun, count: int, *, worst: bool) -> list[RowPlace]
     return [place for _, place in extremes]
 
 
-PROGRAM = ("backend", "batch_tokens", "version", "torch", "transformers")
+_PROGRAM = ("backend", "batch_tokens", "version", "torch", "transformers")
 """Fields of a signature that say by what program scores were made; most move nothing."""
 
 
@@ -248,7 +248,7 @@ def explain_row(
     explanation = explain(scorer, row.candidate, row.references, idf=table)
     own = None if tables is None else tables.for_language(row.language or WHOLE.language)
     now = replace(scorer.signature(), idf="none" if own is None else own.fingerprint)
-    settings = moving_fields(row.signature, now).difference(PROGRAM)
+    settings = moving_fields(row.signature, now).difference(_PROGRAM)
     differences = _changed(row.signature, now, settings)
     return explanation, differences + _score_differences(row, explanation, now)
 
@@ -281,4 +281,4 @@ def _score_differences(row: StoredRow, explanation: Explanation, now: Signature)
         for name, now_value, stored in zip(Measures._fields, explanation.raw, row.raw, strict=True)
         if not np.isclose(now_value, stored, rtol=0, atol=noise, equal_nan=True)
     ]
-    return differences + (_changed(row.signature, now, PROGRAM) if differences else [])
+    return differences + (_changed(row.signature, now, _PROGRAM) if differences else [])

@@ -32,7 +32,7 @@ from bertscore_beam.run.output import Outcome
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
-OPTION = "--by"
+_OPTION = "--by"
 
 
 def outcome_of_groups(options: GroupsOptions) -> Outcome:
@@ -43,7 +43,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     """
     output, by = options.output, options.by
     if output is not None:
-        check_output(output, options.run)
+        _check_output(output, options.run)
     with before_work():
         run, groups = groups_of_run(options.run, by, options.confidence)
         with reaching("run", options.run):
@@ -87,12 +87,12 @@ def groups_of_run(
     check_confidence(confidence)
     run = open_finished(folder)
     with reaching("run", folder):
-        check_columns(run, by, OPTION)
-        merged = merge_groups(run, by, OPTION)
+        check_columns(run, by, _OPTION)
+        merged = merge_groups(run, by, _OPTION)
     return run, list(group_rows(merged, confidence))
 
 
-def check_output(output: str, run: str) -> None:
+def _check_output(output: str, run: str) -> None:
     """Check that groups may be written to a file.
 
     Raises:

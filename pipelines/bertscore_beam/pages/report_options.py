@@ -10,7 +10,7 @@ from bertscore_beam.options.declare import COLUMN, COLUMNS, RUN, RUNS, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
-MOST_ROWS = 1000
+_MOST_ROWS = 1000
 """Most rows of each kind on a page."""
 
 
@@ -92,9 +92,9 @@ class ReportOptions(Options):
                 "name that ends in .html. Rename it."
             )
         check_confidence(self.confidence)
-        if not 0 <= self.rows <= MOST_ROWS:
+        if not 0 <= self.rows <= _MOST_ROWS:
             raise ConfigError(
-                f"--rows cannot be used: got {self.rows}; expected from 0 to {MOST_ROWS}."
+                f"--rows cannot be used: got {self.rows}; expected from 0 to {_MOST_ROWS}."
             )
         if self.system_column is not None and not self.answer_key:
             raise ConfigError(

@@ -72,7 +72,7 @@ def _field_of(pair: PairLike, name: str) -> Any:
 
 logger = logging.getLogger(__name__)
 
-BATCH_SIZE = 1024
+_BATCH_SIZE = 1024
 """Pairs of a batch. Texts are sorted by length within a batch, so larger batches have less padding:
 the embedded model on a CPU scores a third more pairs a second in batches of 1,024 than of 64."""
 
@@ -161,7 +161,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         empty: str | None = None,
         idf: Idf = None,
         min_batch_size: int | None = None,
-        max_batch_size: int = BATCH_SIZE,
+        max_batch_size: int = _BATCH_SIZE,
         max_batch_duration_secs: float | None = None,
     ) -> None:
         """Check everything that can be checked here; the model is loaded on the worker.

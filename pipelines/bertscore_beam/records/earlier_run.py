@@ -21,7 +21,7 @@ from bertscore_core.signature import Signature, score_differences
 UNCOUNTED = "corpus@"
 """Begins the field `idf` of a signature whose table is still to be counted."""
 
-LATEST = "latest:"
+_LATEST = "latest:"
 """Begins a `--reuse` that is a pattern: the newest successful run among the folders it matches."""
 
 
@@ -100,8 +100,8 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         OSError: A folder cannot be reached.
     """
     why = ""
-    if reuse.startswith(LATEST):
-        pattern = reuse.removeprefix(LATEST)
+    if reuse.startswith(_LATEST):
+        pattern = reuse.removeprefix(_LATEST)
         found = scoring_runs(pattern, "--reuse latest:")
         source = _latest(found.runs, output)
         order = "the dates of the folders" if _are_dated(found.runs) else "time"

@@ -231,14 +231,14 @@ def read_notes(source: OutputFolder) -> RunNotes | None:
     """
     try:
         content = from_json(source.read(RUN_FILE))
-        return None if _is_of_another_command(content) else notes_of(content)
+        return None if _is_of_another_command(content) else _notes_of(content)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
         raise _damaged(source, RUN_FILE, error, " with --overwrite") from error
 
 
-def notes_of(content: Mapping[str, Any]) -> RunNotes:
+def _notes_of(content: Mapping[str, Any]) -> RunNotes:
     """Return what the `_run.json` of a scoring run says.
 
     Raises:

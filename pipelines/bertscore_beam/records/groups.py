@@ -221,10 +221,10 @@ GROUPS_FILE = "_groups.pq"
 
 CONFIDENCE = 0.95
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
-SHOWN_GROUPS = 100
+_SHOWN_GROUPS = 100
 """Most groups in the summary; the table has all of them."""
 
-PREFIX = "bertscore_"
+_PREFIX = "bertscore_"
 """Begins the names of all columns that are not those of groups or metrics."""
 
 _QUANTILES = tuple(f"q{round(share * 100):02}" for share in SHARES)
@@ -391,15 +391,15 @@ def table_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> pa.Table:
         name: pa.array([row.group[place] if row.group else None for row in rows], pa.string())
         for place, name in enumerate(by)
     }
-    made[f"{PREFIX}all_rows"] = pa.array([row.group is None for row in rows])
+    made[f"{_PREFIX}all_rows"] = pa.array([row.group is None for row in rows])
     for name in rows[0].values:
         values = [row.values[name] for row in rows]
         if name.endswith("reasons"):
             values = [list(reasons.items()) for reasons in values]
-        prefix = "" if name.startswith("metric_") else PREFIX
+        prefix = "" if name.startswith("metric_") else _PREFIX
         made[prefix + name] = pa.array(values, _type_of(name))
     kinds = [[own.kind.value for own in row.caveats] for row in rows]
-    return pa.table(made | {f"{PREFIX}caveats": pa.array(kinds, pa.list_(pa.string()))})
+    return pa.table(made | {f"{_PREFIX}caveats": pa.array(kinds, pa.list_(pa.string()))})
 
 
 def _type_of(name: str) -> pa.DataType:
@@ -426,7 +426,7 @@ def _summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str,
         "number": len(groups),
         "confidence": CONFIDENCE,
         "file": GROUPS_FILE,
-        "shown": [_shortened(described(row, by)) for row in groups[:SHOWN_GROUPS]],
+        "shown": [_shortened(described(row, by)) for row in groups[:_SHOWN_GROUPS]],
         "caveats": [asdict(own) for own in _caveats_of_groups(groups)],
     }
 
@@ -558,7 +558,7 @@ def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None
 
 # Groups as a table for people.
 
-SHOWN_ROWS = 50
+_SHOWN_ROWS = 50
 """Most groups printed; the files have all of them."""
 
 
@@ -576,14 +576,14 @@ def show_groups(
     metrics = shown_metrics(groups[0]) if groups else {}
     is_mixed = num_languages > 1 and groups[0]["group"] is None
     if is_mixed:
-        groups = [*groups[1:SHOWN_ROWS], groups[0]]
+        groups = [*groups[1:_SHOWN_ROWS], groups[0]]
     name = f"all {num_languages} languages" if is_mixed else "all rows"
-    rows = [_cells(group, by, metrics, name) for group in groups[:SHOWN_ROWS]]
-    has_caveats = any(group["caveats"] for group in groups[:SHOWN_ROWS])
+    rows = [_cells(group, by, metrics, name) for group in groups[:_SHOWN_ROWS]]
+    has_caveats = any(group["caveats"] for group in groups[:_SHOWN_ROWS])
     if has_caveats:
         caveats = (read_caveats(group["caveats"]) for group in groups)
         rows = [(*row, caveat_cells(own)) for row, own in zip(rows, caveats, strict=False)]
-    left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
+    left = number - sum(group["group"] is not None for group in groups[:_SHOWN_ROWS])
     title = f"Groups by {', '.join(by)}" if by else "All rows"
     if left:
         title += f" (the first; {left:,} more)"

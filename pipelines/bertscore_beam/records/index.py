@@ -139,7 +139,7 @@ def read_index(folder: OutputFolder) -> Index | None:
     return None
 
 
-def checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
+def _checksums(entries: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
     """Return the CRC-32 of the key and the values of each entry; any one flipped bit changes it."""
     data, size = memoryview(entries.tobytes()), entries.itemsize
     sums = (zlib.crc32(data[start : start + size]) for start in range(0, len(data), size))
@@ -156,7 +156,7 @@ def are_sound(
     entries["high"] = keys
     for name in _OF_ROW:
         entries[name] = rows[name]
-    sound: npt.NDArray[np.bool_] = checksums(entries) == rows[_CHECKSUM]
+    sound: npt.NDArray[np.bool_] = _checksums(entries) == rows[_CHECKSUM]
     return sound
 
 
@@ -236,10 +236,10 @@ def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
     finally:
         # Also if it was there: the run that has built it may have been cut off before this.
         index = read_index(folder)
-        delete_index_files(folder, kept=None if index is None else index.id)
+        _delete_index_files(folder, kept=None if index is None else index.id)
 
 
-def delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
+def _delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
     """Delete the files of all indexes but one."""
     names = [name for name in folder.files(INDEX_FOLDER) if not name.startswith(f"{kept}/")]
     folder.delete(*(f"{INDEX_FOLDER}/{name}" for name in names))
@@ -249,7 +249,7 @@ def delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
 def delete_index(folder: OutputFolder) -> None:
     """Delete the index of a run, if there is one."""
     folder.delete(INDEX_FILE)
-    delete_index_files(folder)
+    _delete_index_files(folder)
 
 
 def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket, Fragment]]:
@@ -292,7 +292,7 @@ def write_bucket(
     rows = np.empty(len(entries), dtype=ROW)
     for column in _OF_ROW:
         rows[column] = entries[column]
-    rows[_CHECKSUM] = checksums(entries)
+    rows[_CHECKSUM] = _checksums(entries)
     folder.write_all(
         {
             _bucket_file(name, number, ".keys"): entries["high"].tobytes(),

@@ -50,7 +50,7 @@ def packed_rows(chosen: BoolArray) -> str:
 
 
 PARTS_FOLDER = "_manifest/parts"
-RECORD_SUFFIX = ".json"
+_RECORD_SUFFIX = ".json"
 
 _RECORD_FORMAT = 4
 
@@ -240,4 +240,4 @@ def record_path(part_name: str) -> str:
 
 def record_name(part_name: str) -> str:
     """Return the path of a part's record below the folder of records."""
-    return note_name(part_name) + RECORD_SUFFIX
+    return note_name(part_name) + _RECORD_SUFFIX

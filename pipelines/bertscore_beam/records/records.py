@@ -384,7 +384,7 @@ def read_sizes(
 
 # Single records that are there when a split is begun: of earlier runs, and of earlier tries.
 
-LISTED_SECONDS = 60.0
+_LISTED_SECONDS = 60.0
 """How long a listing of an object store counts, at least."""
 
 _TIMES_AS_LONG = 100
@@ -426,5 +426,5 @@ class EarlierRecords:
             if self._until is None or began > self._until:
                 self._names = frozenset(self._folder.files(PARTS_FOLDER))
                 took = time.monotonic() - began
-                self._until = began + max(LISTED_SECONDS, _TIMES_AS_LONG * took)
+                self._until = began + max(_LISTED_SECONDS, _TIMES_AS_LONG * took)
             return self._names

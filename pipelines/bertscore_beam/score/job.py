@@ -80,7 +80,7 @@ from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
 
 
-def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
+def _show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
     words = None
@@ -366,7 +366,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
 SCORE = JobKind(
     prepare=plan_score,
     sketch=sketch_score,
-    show=show_score,
+    show=_show_score,
     begin=begin_score,
     stages=attrgetter("stages"),
     conclude=conclude_score,

@@ -204,10 +204,10 @@ def _settled(
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
         return SettledLanguages()
-    return ask(settle_each, options, threads, chosen)
+    return ask(_settle_each, options, threads, chosen)
 
 
-def settle_each(
+def _settle_each(
     options: ScoreOptions, threads: int | None, languages: Sequence[str]
 ) -> SettledLanguages:
     """Settle languages, each model once. Another process may do it.

@@ -96,7 +96,7 @@ from bertscore_core.errors import ConfigError, InputError
 PLANS_FOLDER = "_manifest/plans"
 
 
-def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
+def _kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
     """Return the name of the plan of some files; None if one may change unnoticed."""
     if not all(file.version and file.trouble is None for file in files):
         return None
@@ -106,7 +106,7 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
     return f"{PLANS_FOLDER}/{digest}.pq"
 
 
-def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
+def _read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
     """Return the plan that is kept of these files under a name; None without one."""
     (data,) = (None,) if name is None else folder.read_if_there(name)
     if data is None:
@@ -307,8 +307,8 @@ def _plan_of(
     settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None and fields.references is None:
-        name = kept_name(files, *settings, target_rows)
-        earlier = read_kept(OutputFolder(output), name, files)
+        name = _kept_name(files, *settings, target_rows)
+        earlier = _read_kept(OutputFolder(output), name, files)
         if earlier is not None:
             return name, earlier
     plan = plan_inputs(
@@ -338,7 +338,7 @@ def _plan_of(
     census = replace(census, num_groups=groups)
     plan = replace(plan, census=census)
     # A kept plan holds no paths, not even that of references.
-    name = kept_name(files, *settings, plan.split_rows) if fields.references is None else None
+    name = _kept_name(files, *settings, plan.split_rows) if fields.references is None else None
     return name, plan
 
 

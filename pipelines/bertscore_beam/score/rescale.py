@@ -94,7 +94,7 @@ def _rescaled_part(
     return write_part(scored, utc_times=utc_times), pairs.summary()
 
 
-IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
+_IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
 """The idf tables of a run, and what is noted of them."""
 
 # Parts rescaled at the same time, each of them in memory.
@@ -135,7 +135,7 @@ class RescaleJob:
     done: dict[str, PartRecord]
 
 
-def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
+def _plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
     """Check everything; nothing is written."""
     started = time.time()
     finished = open_finished(options.run)
@@ -182,7 +182,7 @@ def _sole_signature(finished: FinishedRun) -> Signature:
     )
 
 
-def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
+def _show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
         ("run", planned.finished.folder.shown),
@@ -195,7 +195,7 @@ def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
     return (Shown("Plan", ("", ""), rows),)
 
 
-def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
+def _begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
     """Compare the run with the locked folder, delete what is not of it, and start."""
     overwrite = planned.options.overwrite
     before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
@@ -217,7 +217,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
     others = [name for name in earlier.keys() | sizes.keys() if name not in done]
-    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *IDF_FILES):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *_IDF_FILES):
         folder.delete(name)
     folder.delete_temporary()
     for note in (record_path, rows_path, rows_file):
@@ -253,14 +253,14 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
     }
 
 
-def conclude_rescale(job: RescaleJob) -> Outcome:
+def _conclude_rescale(job: RescaleJob) -> Outcome:
     """Write the parts, the index, the summary and the marker."""
     planned, folder, source = job.planned, job.folder, job.planned.finished.folder
     with worker_errors():
         with ThreadPoolExecutor(_THREADS) as pool:
             written = list(pool.map(partial(_rescale_one, job), planned.finished.records))
         copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
-        for name in (*copied, *(name for name in IDF_FILES if source.exists(name))):
+        for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
         index_rows(folder, written)
         keep_records(folder, find_records(folder), gone=(), unsure=())
@@ -308,10 +308,10 @@ def _summary(planned: RescalePlan, of_parts: list[PartRecord]) -> dict[str, Any]
 
 
 RESCALE = JobKind(
-    prepare=plan_rescale,
+    prepare=_plan_rescale,
     sketch=lambda options, runner: (),
-    show=show_rescale,
-    begin=begin_rescale,
+    show=_show_rescale,
+    begin=_begin_rescale,
     stages=lambda job: (),
-    conclude=conclude_rescale,
+    conclude=_conclude_rescale,
 )

@@ -161,7 +161,7 @@ _UNKNOWN_WEIGHS_NOTHING = (
     "language."
 )
 
-SCHEMA_VERSION = "1"
+_SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata.
 
 A new column leaves it; one that is renamed, or means something else, raises it.
@@ -324,7 +324,7 @@ def _by_language(
 def metadata_by_language(signatures: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata of a table whose rows have languages: the signature of each of them."""
     return {
-        "bertscore.schema_version": SCHEMA_VERSION,
+        "bertscore.schema_version": _SCHEMA_VERSION,
         SIGNATURES_KEY: json.dumps(dict(signatures)),
     }
 
@@ -332,7 +332,7 @@ def metadata_by_language(signatures: Mapping[str, str]) -> dict[str, str]:
 def part_metadata(signature: Signature) -> dict[str, str]:
     """Return the metadata of a part whose rows are all scored alike."""
     return {
-        "bertscore.schema_version": SCHEMA_VERSION,
+        "bertscore.schema_version": _SCHEMA_VERSION,
         SIGNATURE_KEY: signature.format(),
         "bertscore.hash": signature.upstream_hash(),
     }

@@ -66,7 +66,7 @@ def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) ->
     return (Shown("Languages", columns, rows),)
 
 
-def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
+def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Return the table of the languages of a summary; none if all rows are scored alike."""
     if "languages" not in summary:
         return ()
@@ -151,7 +151,7 @@ def _unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
     )
 
 
-SHOWN_FILES = 10
+_SHOWN_FILES = 10
 
 
 def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
@@ -194,7 +194,7 @@ def _model_rows(setting: RowSetting | None) -> dict[str, str]:
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
-    lines = grouped(list(rejected.items()))[:SHOWN_FILES]
+    lines = grouped(list(rejected.items()))[:_SHOWN_FILES]
     if total > len(rejected):
         lines.append(f"{total - len(rejected):,} more that are not named here")
     return [("file rejected", line) for line in lines]
@@ -203,7 +203,7 @@ def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, .
 def show_scores(summary: Mapping[str, Any], output: str) -> tuple[Shown, ...]:
     """Return the tables of a run: where there are several languages, each by itself first."""
     first = (show_summary(summary, output),)
-    others = (*show_languages_scored(summary), *show_groups_scored(summary))
+    others = (*_show_languages_scored(summary), *show_groups_scored(summary))
     return others + first if len(scored_languages(summary)) > 1 else first + others
 
 
@@ -241,7 +241,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
         rows.append(("replaced", words))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
-    dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
+    dropped = list(summary["dropped_fields"].items())[:_SHOWN_FILES]
     rows += [("field dropped", f"{name}, which {n:,} rows have") for name, n in dropped]
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
     rows += _unknown_rows(summary)
@@ -250,7 +250,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
     rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
-    failed = list(summary["failures"].items())[:SHOWN_FILES]
+    failed = list(summary["failures"].items())[:_SHOWN_FILES]
     rows += [("split failed", f"{part}: {message}") for part, message in failed]
     rows.append(("parts", _parts_words(summary)))
     rows.append(("seconds", f"{summary['seconds']:.1f}"))

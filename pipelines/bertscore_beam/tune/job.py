@@ -61,7 +61,7 @@ from bertscore_core.stats.score_statistics import clipped_f1
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
 
 
-def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
+def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     """Check everything a run needs."""
     models, missing = _models(options, runner)
     if len({model.digest for model in models}) < len(models):
@@ -90,11 +90,11 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
-        check_folder(plan, OutputFolder(output))
+        _check_folder(plan, OutputFolder(output))
     return plan
 
 
-def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
+def _check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     """Check that the output folder is new, or one of this command."""
     overwrite = plan.options.overwrite
     before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
@@ -145,9 +145,9 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     )
 
 
-def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
+def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     """Write down whose folder this is and the texts of the workers, and delete earlier results."""
-    check_folder(plan, folder)
+    _check_folder(plan, folder)
     job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
     folder.delete(SUCCESS_FILE)  # before the results: no success without them
     folder.delete(SUMMARY_FILE, *RESULT_FILES)
@@ -163,7 +163,7 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
     return job
 
 
-def tune_stages(job: TuneJob) -> Iterator[Stage]:
+def _tune_stages(job: TuneJob) -> Iterator[Stage]:
     """Yield a stage for each model that has judgements to score, then write the results."""
     scores: dict[str, ModelScores] = {}
     for model in job.plan.models:
@@ -265,7 +265,7 @@ def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
     return ModelScores(values=scores, seconds=seconds)
 
 
-def conclude_tune(job: TuneJob) -> Outcome:
+def _conclude_tune(job: TuneJob) -> Outcome:
     """Mark the success, and return what is shown."""
     summary = job.folder.read_json(SUMMARY_FILE)
     declare_success(job.folder, job.run)
@@ -276,7 +276,7 @@ def conclude_tune(job: TuneJob) -> Outcome:
     )
 
 
-def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
+def _sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the stage of a model without a plan: its steps do not depend on it."""
     folder = OutputFolder(options.output)
     scoring = ScoreParts(ScorerConfig(), "", folder, options.weightings, scores="")
@@ -284,10 +284,10 @@ def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
 
 
 TUNE = JobKind(
-    prepare=plan_tune,
-    sketch=sketch_tune,
+    prepare=_plan_tune,
+    sketch=_sketch_tune,
     show=show_plan,
-    begin=begin_tune,
-    stages=tune_stages,
-    conclude=conclude_tune,
+    begin=_begin_tune,
+    stages=_tune_stages,
+    conclude=_conclude_tune,
 )

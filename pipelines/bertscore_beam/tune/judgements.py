@@ -123,9 +123,9 @@ def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, pa.float64())])
 
 
-WHOLE = ""
+_WHOLE = ""
 """The group of all rows, where there is no column of groups."""
-LEAST_SYSTEMS = 3
+_LEAST_SYSTEMS = 3
 """Two are always on a straight line."""
 
 
@@ -251,7 +251,7 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
         return np.array([values[name][row] for row in rows]) if name in values else None
 
     people = taken("people")
-    groups = taken("group") if "group" in values else np.full(len(rows), WHOLE)
+    groups = taken("group") if "group" in values else np.full(len(rows), _WHOLE)
     names, numbers = np.unique(groups, return_inverse=True)
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
@@ -276,7 +276,7 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
         )
     for group, name in enumerate(judgements.names):
         own = judgements.of_group(group)
-        where = "" if name == WHOLE else f" in the group {name!r}"
+        where = "" if name == _WHOLE else f" in the group {name!r}"
         if len(own) < options.min_rows:
             raise InputError(
                 f"too few judgements{where}: got {len(own)} usable rows{left_out}; expected at "
@@ -308,8 +308,8 @@ def _check_items_and_systems(
         check_pairs(items)
     if judgements.systems is not None and statistic.startswith("system_"):
         systems = len(set(judgements.systems[own].tolist()))
-        if systems < LEAST_SYSTEMS:
+        if systems < _LEAST_SYSTEMS:
             raise InputError(
                 f"too few systems{where} for {statistic}: got {systems}; expected at least "
-                f"{LEAST_SYSTEMS}. Choose by a statistic of rows, such as pearson."
+                f"{_LEAST_SYSTEMS}. Choose by a statistic of rows, such as pearson."
             )

@@ -22,7 +22,7 @@ from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.tokens import Work
 
 SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
-ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
+_ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
 
 Floats = npt.NDArray[np.float32]
 
@@ -54,7 +54,7 @@ class Part:
     @property
     def path(self) -> str:
         """Path of its texts below the output folder."""
-        return f"{ROWS_FOLDER}/{self.name}.pq"
+        return f"{_ROWS_FOLDER}/{self.name}.pq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ScoreParts:
         idf = [_read_idf(self.folder, path) for path in self.idf]
         work, path = Work(), self.name(part)
         with at_work.doing(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
-            scores = score_part(scorer, table, idf, self.weightings, work)
+            scores = _score_part(scorer, table, idf, self.weightings, work)
         counters.count(counters.PAIRS_SCORED, len(table))
         counters.count_work(work)
         buffer = io.BytesIO()
@@ -96,7 +96,7 @@ class ScoreParts:
         yield path
 
 
-def score_part(
+def _score_part(
     scorer: BertScorer,
     table: pa.Table,
     idf: Sequence[IdfTable],

@@ -43,7 +43,7 @@ _MOST_NUMBERS = 30
 """Layers that are numbered one by one."""
 
 
-def draw_layers(results: Results, statistic: str) -> bytes:
+def _draw_layers(results: Results, statistic: str) -> bytes:
     """Draw a statistic by layer: all settings over all rows, and F1 in each group.
 
     Returns:
@@ -120,7 +120,7 @@ def _points(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
 TABLE, PARQUET = "agreement.csv", "agreement.parquet"
 PICTURE, DIFFERENCES = "layers.png", "differences.csv"
 RESULT_FILES = (TABLE, PARQUET, PICTURE, DIFFERENCES)
-CORRELATIONS = ("pearson", "spearman", "kendall")
+_CORRELATIONS = ("pearson", "spearman", "kendall")
 
 
 def write_results(job: TuneJob, results: Results) -> None:
@@ -129,7 +129,7 @@ def write_results(job: TuneJob, results: Results) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(results.rows, AGREEMENT), buffer)
     job.folder.write(PARQUET, buffer.getvalue())
-    job.folder.write(PICTURE, draw_layers(results, job.plan.options.statistic))
+    job.folder.write(PICTURE, _draw_layers(results, job.plan.options.statistic))
     texts = differences(job.plan.judgements, results, job.plan.options.differences)
     if texts:
         job.folder.write(DIFFERENCES, _csv(texts))
@@ -183,16 +183,16 @@ def _warnings(job: TuneJob, results: Results, groups: Mapping[str, int]) -> list
             f"Few judgements in {least}: {groups[least]}. With 30, 95% intervals of a correlation "
             "held the true value in 91% of simulations, and in 82 to 87% where tails were heavy."
         )
-    if job.plan.options.statistic in CORRELATIONS:
+    if job.plan.options.statistic in _CORRELATIONS:
         words += [
             f"Agreement is poor in {row['group']}: {row['statistic']} {row['value']:.3f} at best."
-            for row in best_rows(results.rows, job.plan.options.statistic)
+            for row in _best_rows(results.rows, job.plan.options.statistic)
             if row["value"] < POOR
         ]
     return words
 
 
-def best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
+def _best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
     """Return the best setting of BERTScore in each group."""
     own = [row for row in _of_bertscore(rows, statistic) if math.isfinite(row["value"])]
     return [

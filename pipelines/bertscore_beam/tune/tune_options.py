@@ -11,17 +11,17 @@ from bertscore_beam.options.score_options import ScoringOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
-ALL_LAYERS = "all"
-QUICK_METRICS = ("bleu", "chrf++", "rougel")
+_ALL_LAYERS = "all"
+_QUICK_METRICS = ("bleu", "chrf++", "rougel")
 """Without TER, which alone takes longer than the others together."""
-ALL_METRICS = ("all",)
-NO_METRICS = ("none",)
-DEFAULT_RESAMPLES = 1_000
-DEFAULT_MIN_ROWS = 30
+_ALL_METRICS = ("all",)
+_NO_METRICS = ("none",)
+_DEFAULT_RESAMPLES = 1_000
+_DEFAULT_MIN_ROWS = 30
 """Below this the interval of a correlation is so wide that no layer can be told from another."""
-LEAST_HYBRIDS = 100
+_LEAST_HYBRIDS = 100
 """As many are chosen from at a time."""
-EXTRA = ("matplotlib", "sacrebleu", "rouge_score", "MeCab")
+_EXTRA = ("matplotlib", "sacrebleu", "rouge_score", "MeCab")
 """Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
 
 
@@ -99,7 +99,7 @@ class TuneOptions(ScoringOptions):
     lower_is_better: bool = False
     models: tuple[str, ...] = field(default=(), metadata=NAMES)
     layers: tuple[str, ...] = field(
-        default=(ALL_LAYERS,), metadata={"metavar": "LAYER", "split": True}
+        default=(_ALL_LAYERS,), metadata={"metavar": "LAYER", "split": True}
     )
     idf: Literal["both", "none", "corpus"] = "both"
     matching: Literal["greedy", "optimal", "both"] = "greedy"
@@ -108,11 +108,11 @@ class TuneOptions(ScoringOptions):
     by: str | None = field(default=None, metadata=COLUMN)
     system_column: str | None = field(default=None, metadata={**COLUMN, "name": "system"})
     item_column: str | None = field(default=None, metadata={**COLUMN, "name": "key"})
-    metrics: tuple[str, ...] = field(default=QUICK_METRICS, metadata=NAMES)
+    metrics: tuple[str, ...] = field(default=_QUICK_METRICS, metadata=NAMES)
     language: str | None = field(default=None, metadata={"also": ("lang",)})
     choose_by: Literal[_OfRows, _OfSystems] | None = None
     hybrids: int = 0
-    resamples: int = DEFAULT_RESAMPLES
+    resamples: int = _DEFAULT_RESAMPLES
     seed: int = 0
     differences: int = 20
     registry: str | None = None
@@ -120,19 +120,19 @@ class TuneOptions(ScoringOptions):
     revision: str | None = None
     input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
     split_rows: int = 5_000
-    min_rows: int = DEFAULT_MIN_ROWS
+    min_rows: int = _DEFAULT_MIN_ROWS
 
     @property
     def chosen_layers(self) -> tuple[int, ...] | None:
         """Layers to compare; None for all."""
-        return None if self.layers == (ALL_LAYERS,) else tuple(map(int, self.layers))
+        return None if self.layers == (_ALL_LAYERS,) else tuple(map(int, self.layers))
 
     @property
     def chosen_metrics(self) -> tuple[str, ...]:
         """Other metrics to compute."""
-        if self.metrics == ALL_METRICS:
+        if self.metrics == _ALL_METRICS:
             return tuple(METRICS)
-        return () if self.metrics == NO_METRICS else self.metrics
+        return () if self.metrics == _NO_METRICS else self.metrics
 
     @property
     def weightings(self) -> tuple[Weighting, ...]:
@@ -171,7 +171,7 @@ class TuneOptions(ScoringOptions):
 
     def check_packages(self) -> None:
         """Check for those of the extra."""
-        missing = [name for name in EXTRA if find_spec(name) is None]
+        missing = [name for name in _EXTRA if find_spec(name) is None]
         if missing:
             raise ConfigError(
                 f"tune needs packages that are not installed: got no {', '.join(missing)}; "
@@ -187,14 +187,14 @@ class TuneOptions(ScoringOptions):
             self._check(name, len(set(values)) == len(values), "each once", "Leave out the second.")
         self._check(
             "layers",
-            self.layers == (ALL_LAYERS,)
+            self.layers == (_ALL_LAYERS,)
             or all(text.isascii() and text.isdecimal() for text in self.layers),
             "'all', or numbers of layers",
             "Write --layers 4 5 6.",
         )
         self._check(
             "metrics",
-            self.metrics in (ALL_METRICS, NO_METRICS) or set(self.metrics) <= set(METRICS),
+            self.metrics in (_ALL_METRICS, _NO_METRICS) or set(self.metrics) <= set(METRICS),
             f"names of {', '.join(METRICS)}, or 'all' or 'none' alone",
             "METEOR and CIDEr are left out: they need Java, or a corpus of captions.",
         )
@@ -240,7 +240,7 @@ class TuneOptions(ScoringOptions):
         is_whole = has_scores and has_systems and has_items
         self._check(
             "hybrids",
-            not self.hybrids or (self.hybrids >= LEAST_HYBRIDS and is_whole),
-            f"at least {LEAST_HYBRIDS}, and only of scores with systems and items",
+            not self.hybrids or (self.hybrids >= _LEAST_HYBRIDS and is_whole),
+            f"at least {_LEAST_HYBRIDS}, and only of scores with systems and items",
             "Add --score-column, --system and --key, or leave it out.",
         )

@@ -15,7 +15,7 @@ from bertscore_core.config import Settings
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
 
-LAYOUT = "1"
+_LAYOUT = "1"
 """Version of the names and contents of the files in `_manifest`."""
 IDF_FOLDER = f"{MANIFEST_FOLDER}/idf"
 MEASURES = ("precision", "recall", "f1")
@@ -85,7 +85,7 @@ class TunePlan:
     @property
     def identity(self) -> dict[str, str]:
         """What must be equal for two runs to share a folder; scores are found by their names."""
-        return {"command": "tune", "layout": LAYOUT}
+        return {"command": "tune", "layout": _LAYOUT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

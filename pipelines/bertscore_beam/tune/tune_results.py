@@ -240,7 +240,7 @@ def held_out(
     return float(values[1, first] + values[0, second]) / 2
 
 
-def tested(agreement: Agreement, best: int, options: TuneOptions) -> tuple[Doubles, Doubles]:
+def _tested(agreement: Agreement, best: int, options: TuneOptions) -> tuple[Doubles, Doubles]:
     """Return 95% intervals, shape (S, 2), and p values of the best being better, shape (S,)."""
     if isinstance(agreement, Resampled):
         return agreement.intervals(), agreement.p_below(best)
@@ -324,7 +324,7 @@ def evaluate(
             overall[name] = parts[MEAN] = mean_of(list(parts.values()))
         for group, part in parts.items():
             if (best := _best(part, sides)) is not None:
-                bounds, p_values = tested(part, best, options)
+                bounds, p_values = _tested(part, best, options)
                 columns = dict(zip(("low", "high"), bounds.T, strict=True))
                 columns["p_below_best"] = p_values
                 where = group, name, sizes[group]
@@ -416,7 +416,7 @@ def _recommend(
             continue
         of_f1, layers = agreement.of(known), [sides.settings[number].layer for number in known]
         best = int(np.argmax(of_f1.values))
-        intervals, p_values = tested(of_f1, best, plan.options)
+        intervals, p_values = _tested(of_f1, best, plan.options)
         not_below = [n for n in range(len(layers)) if p_values[n] >= NOT_BELOW]
         default = layers.index(model.default) if model.default in layers else None
         advised = best if default not in not_below else default
@@ -457,6 +457,6 @@ def _recommend(
                 both = agreement.of([*known, *with_idf])
                 better, worse = sorted((advised, place), key=lambda at: -both.values[at])
                 row["idf_difference"] = float(both.values[place] - both.values[advised])
-                row["p_idf"] = float(tested(both, better, plan.options)[1][worse])
+                row["p_idf"] = float(_tested(both, better, plan.options)[1][worse])
         recommended.append(row)
     return recommended

@@ -17,7 +17,7 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Size of the largest record that is read. A larger one is a rejected row."""
 PIECE_BYTES = 256 * 1024
 """Bytes that are parsed at a time, by default."""
-BOM = b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 
 _NEWLINE = ord("\n")
 
@@ -30,9 +30,9 @@ def read_records(
     A record may be larger than a piece.
     """
     window = _Window(blocks)
-    window.fill(len(BOM))
-    if window.view(len(BOM)) == BOM:
-        window.drop(len(BOM), lines=0)
+    window.fill(len(_BOM))
+    if window.view(len(_BOM)) == _BOM:
+        window.drop(len(_BOM), lines=0)
     want = 0
     while True:
         want = min(max(want, piece_bytes or PIECE_BYTES), MAX_RECORD_BYTES)

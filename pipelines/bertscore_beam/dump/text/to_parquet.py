@@ -35,7 +35,7 @@ from bertscore_core.errors import InputError
 
 SAMPLE_BYTES = 1024 * 1024
 """Bytes of a file, decompressed, in which its columns and their types are found."""
-ROWS = 20_000
+_ROWS = 20_000
 """Most rows of a row group."""
 GROUP_BYTES = 32 * 1024 * 1024
 """About the most bytes of a row group, before compression."""
@@ -81,7 +81,7 @@ def _write_rows(
         with _writer(sink, schema) as writer:
             for group in _groups(tables):
                 if not drifts:
-                    writer.write_table(group, row_group_size=ROWS)
+                    writer.write_table(group, row_group_size=_ROWS)
                 if told is not None:
                     told(stream.count)
     return widened(schema, drifts) if drifts else None
@@ -180,7 +180,7 @@ def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     rising = {f"{LINE_COLUMN}.{name}": "DELTA_BINARY_PACKED" for name in ("byte", "line")}
     return pq.ParquetWriter(
         sink,
-        with_line_column(schema).with_metadata({PARSER_KEY: PARSER}),
+        _with_line_column(schema).with_metadata({PARSER_KEY: PARSER}),
         compression="zstd",
         use_dictionary=False,  # zstd finds what repeats
         column_encoding=rising,
@@ -196,9 +196,9 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         waiting.append(table)
         rows += len(table)
         num_bytes += table.nbytes
-        if rows >= ROWS or num_bytes >= GROUP_BYTES:
+        if rows >= _ROWS or num_bytes >= GROUP_BYTES:
             whole = pa.concat_tables(waiting)
-            kept = rows % ROWS if num_bytes < GROUP_BYTES else 0
+            kept = rows % _ROWS if num_bytes < GROUP_BYTES else 0
             yield whole.slice(0, rows - kept)
             waiting = [whole.slice(rows - kept)] if kept else []
             rows, num_bytes = kept, sum(part.nbytes for part in waiting)
@@ -206,7 +206,7 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def with_line_column(schema: pa.Schema) -> pa.Schema:
+def _with_line_column(schema: pa.Schema) -> pa.Schema:
     """Return the columns of a file with `LINE_COLUMN` behind them."""
     return schema.append(pa.field(LINE_COLUMN, LINE_TYPE, nullable=False))
 
@@ -222,7 +222,7 @@ def to_table(
     else:
         arrays, found = text_arrays(records.rows, records.cells, schema)
     lines = _line_array(records, records.bad | found.bad, found.dropped)
-    return pa.Table.from_arrays([*arrays, lines], schema=with_line_column(schema))
+    return pa.Table.from_arrays([*arrays, lines], schema=_with_line_column(schema))
 
 
 def _line_array(
@@ -305,11 +305,11 @@ def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
     if system is not None:
         schema = schema.append(pa.field("system", text))
     source = {PARSER_KEY: PARSER, SOURCE_KEY: mask_credentials(absolute(paths[0]))}
-    schema = with_line_column(schema).with_metadata(source)
+    schema = _with_line_column(schema).with_metadata(source)
     numbers, first = np.zeros(len(paths), dtype=np.int64), 1
     rows = zip_longest(*map(_lines, paths), fillvalue=(0, None))
     with pq.ParquetWriter(target, schema) as writer:
-        while some := list(islice(rows, ROWS)):
+        while some := list(islice(rows, _ROWS)):
             starts = [{"byte": row[0][0], "line": line} for line, row in enumerate(some, first)]
             texts = [[text for _, text in column] for column in zip(*some, strict=True)]
             numbers += [len(some) - column.count(None) for column in texts]
