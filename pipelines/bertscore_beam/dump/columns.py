@@ -426,8 +426,8 @@ def _wrong_type(schema: pa.Schema, name: str, role: str, accepts: Accepts) -> In
     expected = "a string type" if accepts is is_text else "a string type or a list of it"
     found = [path for path, inner in paths_within(schema, name) if accepts(inner)]
     within = [path for path in found if found.count(path) == 1]
-    within.sort(key=lambda path: not path.endswith(_USUAL))
-    meant = " or ".join(map(repr, within[:_SHOWN_PATHS]))
+    usual = [path for path in within if path.endswith(_USUAL)]
+    meant = " or ".join(map(repr, (usual or within)[:_SHOWN_PATHS]))
     cure = f"Did you mean {meant}? Name it" if within else "Convert the column, or name another one"
     return InputError(
         f"the {role} column {name!r} holds no texts: got type {type_at(schema, name)}; "

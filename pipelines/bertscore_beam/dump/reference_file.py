@@ -62,8 +62,11 @@ def find_references(
     file = _file_at(path)
     text = TextFile.of(file, named, lists)
     schema = read_layout(file.path).schema if text is None else read_columns(text)[0]
-    check_choosing_columns(schema, {key: JOIN_OPTION})
-    check_columns(schema, None, reference_column)
+    try:
+        check_choosing_columns(schema, {key: JOIN_OPTION})
+        check_columns(schema, None, reference_column)
+    except InputError as error:
+        raise InputError(f"{mask_credentials(path)!r}: {error}") from error
     references = ReferenceFile(
         path=path,
         digest=digest_of(read_bytes(path)),

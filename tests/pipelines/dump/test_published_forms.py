@@ -150,6 +150,31 @@ def test_parts_elsewhere_are_kept_as_before(tmp_path):
     assert json.loads(table["other"][1].as_py()) == parts("y")
 
 
+def test_answers_in_parts_are_read_from_batches_of_other_interfaces(tmp_path):
+    """The Responses API of OpenAI with reasoning before its answer; Anthropic's Message Batches."""
+    said = {"type": "output_text", "text": "a", "annotations": [], "logprobs": []}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "role": None}
+    answer = {"type": "message", "id": "msg_1", "content": [said, said], "role": "assistant"}
+    output = {"id": "resp_1", "object": "response", "output": [thought, answer]}
+    responses = {"custom_id": "1", "response": {"status_code": 200, "body": output}, "ref": "r"}
+    blocks = [{"type": "text", "text": "b"}, {"type": "tool_use", "id": "t", "name": "n"}]
+    message = {"id": "msg_2", "type": "message", "role": "assistant", "content": blocks}
+    done = {"type": "succeeded", "message": message}
+    failed = {"type": "errored", "error": {"type": "invalid_request", "message": "m"}}
+    anthropic = [
+        {"custom_id": name, "result": one, "ref": "r"} for name, one in (("1", done), ("2", failed))
+    ]
+    for number, (rows, path, texts) in enumerate(
+        [
+            ([responses], "response.body.output[-1].content", ["aa"]),
+            (anthropic, "result.message.content", ["b", None]),
+        ]
+    ):
+        (tmp_path / str(number)).mkdir()
+        for file in both_formats(tmp_path / str(number), rows):
+            assert [row[0] for row in read(file, path)] == texts
+
+
 SAMPLE = {
     "doc_id": 0,
     "doc": {"question": "q", "answer": "a"},
