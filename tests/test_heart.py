@@ -1,0 +1,56 @@
+"""The heart of the job on one page does what the job does."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.dumps import read_output
+from tests.support.tolerances import INVARIANCE_ATOL
+
+pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = "configs/demo/sample/news-*.parquet"
+
+
+def run(*command: object) -> None:
+    subprocess.run([sys.executable, *map(str, command)], cwd=ROOT, check=True)
+
+
+def in_order(rows: pa.Table) -> list[dict[str, object]]:
+    """Return rows in an order that does not depend on the names of parts."""
+    return sorted(rows.to_pylist(), key=lambda row: repr((row["id"], row["system"])))
+
+
+def test_heart_scores_as_the_job_does_and_resumes(tmp_path):
+    heart, job = tmp_path / "heart", tmp_path / "job"
+    run("docs/heart.py", SAMPLE, heart)
+    run("-m", "bertscore_beam", "score", "--input", SAMPLE, "--output", job, "--idf", "corpus",
+        "--model", "all-MiniLM-L6-v2", "--max-unknown-fraction", "1")  # fmt: skip
+    parts = sorted(heart.glob("part-*.parquet"))
+    found = in_order(pa.concat_tables([pq.read_table(part) for part in parts]))
+    expected = in_order(read_output(job))
+    assert len(found) == len(expected) > 500
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours["candidate"] == theirs["candidate"]
+        assert (ours["bertscore_error"] is None) == (theirs["bertscore_f1"] is not None)
+        for measure in ("precision", "recall", "f1"):
+            score = theirs[f"bertscore_{measure}"]
+            wanted = None if score is None else pytest.approx(score, abs=INVARIANCE_ATOL)
+            assert ours[f"bertscore_{measure}"] == wanted
+    summary = json.loads((job / "_summary.json").read_text())
+    means = json.loads((heart / "_SUCCESS").read_text())
+    assert means["f1"] == pytest.approx(summary["f1"], abs=INVARIANCE_ATOL)
+    # A part that is lost is made again, and no other.
+    before = {part: part.stat().st_mtime_ns for part in parts}
+    whole = parts[0].read_bytes()
+    parts[0].unlink()
+    run("docs/heart.py", SAMPLE, heart)
+    assert parts[0].read_bytes() == whole
+    assert [part for part in parts if part.stat().st_mtime_ns != before[part]] == parts[:1]
+    assert json.loads((heart / "_SUCCESS").read_text()) == means
