@@ -25,7 +25,7 @@ from bertscore_core.model.encoder import Encoder, load_encoder
 from bertscore_core.model.switches import set_threads, undisturbed
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature
-from bertscore_core.stats.caveats import caveat_words, caveats_of_values
+from bertscore_core.stats.caveats import caveat_messages, caveats_of_values
 from bertscore_core.stats.scores import Scores
 from bertscore_core.tokenizer.tokenization import TextTokenizer, is_encodable
 
@@ -217,7 +217,7 @@ def assemble(
 
 def warn_of_unknown(scores: Scores) -> None:
     """Log a warning if the model does not know more than 5% of the tokens of all pairs together."""
-    for words in caveat_words(caveats_of_values(scores.unknown, 0)):
+    for words in caveat_messages(caveats_of_values(scores.unknown, 0)):
         logger.warning("%s", words)
 
 

@@ -374,18 +374,18 @@ _RULES = {
 }
 
 
-def rule_words(rule: str) -> str:
+def describe_rule(rule: str) -> str:
     """Return why the scores of a pair are not the sums."""
     return _RULES[rule]
 
 
-def making_words(explanation: Explanation) -> str:
+def describe_making(explanation: Explanation) -> str:
     """Return what the scores were made with."""
     weighting = "idf weights" if explanation.idf else "equal weights"
     return f"{escape_text(explanation.model)}, layer {explanation.num_layers}, {weighting}"
 
 
-def reference_words(explanation: Explanation, number: int) -> str:
+def describe_reference(explanation: Explanation, number: int) -> str:
     """Return which reference this is, and which measures come from it."""
     if len(explanation.pairs) == 1:
         return "The pair"
@@ -408,11 +408,11 @@ def text_notes(text: ExplainedText) -> list[str]:
     return notes
 
 
-def formula_words(pair: ExplainedPair, baseline: Measures | None) -> list[str]:
+def formula_lines(pair: ExplainedPair, baseline: Measures | None) -> list[str]:
     """Return how the scores of a pair follow from the sums."""
     raw, scores = pair.raw, pair.scores
     if pair.rule is not None:
-        return [f"{name} = {score_words(value)}" for name, value in scores._asdict().items()]
+        return [f"{name} = {format_score(value)}" for name, value in scores._asdict().items()]
     precision, recall = pair.candidate.total, pair.reference.total
     words = [
         f"precision = sum of the candidate's contributions = {precision:.6f}",
@@ -430,7 +430,7 @@ def formula_words(pair: ExplainedPair, baseline: Measures | None) -> list[str]:
     return words
 
 
-def score_words(value: float) -> str:
+def format_score(value: float) -> str:
     """Return a score to six digits; `none` for NaN."""
     return "none" if math.isnan(value) else f"{value:.6f}"
 
@@ -483,10 +483,10 @@ def fragment(explanation: Explanation) -> str:
 
 
 def _explanation(explanation: Explanation) -> Iterator[str]:
-    yield f"<p>{_escape(making_words(explanation))}</p>\n"
+    yield f"<p>{_escape(describe_making(explanation))}</p>\n"
     yield _scores_table(explanation)
     for number, pair in enumerate(explanation.pairs):
-        yield f"<section>\n<h3>{_escape(reference_words(explanation, number))}</h3>\n"
+        yield f"<section>\n<h3>{_escape(describe_reference(explanation, number))}</h3>\n"
         yield from _pair(pair, explanation.baseline)
         yield "</section>\n"
 
@@ -499,7 +499,7 @@ def _scores_table(explanation: Explanation) -> str:
             ("baseline", explanation.baseline),
             ("rescaled score", explanation.scores),
         ]
-    cells = [(name, _cells(map(score_words, values))) for name, values in rows]
+    cells = [(name, _cells(map(format_score, values))) for name, values in rows]
     if len(explanation.pairs) > 1:
         cells.append(("best reference", _cells(str(number + 1) for number in explanation.best)))
     return '<p class="label">Scores</p>\n' + _table("Scores", Measures._fields, cells)
@@ -511,9 +511,9 @@ def _pair(pair: ExplainedPair, baseline: Measures | None) -> Iterator[str]:
         yield f'<h4>{name}</h4>\n<p class="written" dir="auto">{written}</p>\n{_coloured(text)}'
         yield from (f"<p>{_escape(note)}</p>\n" for note in text_notes(text))
     if pair.rule is not None:
-        yield f"<p><strong>{_escape(rule_words(pair.rule))}</strong></p>\n"
+        yield f"<p><strong>{_escape(describe_rule(pair.rule))}</strong></p>\n"
     yield "<ul>\n"
-    yield from (f"<li>{_escape(words)}</li>\n" for words in formula_words(pair, baseline))
+    yield from (f"<li>{_escape(words)}</li>\n" for words in formula_lines(pair, baseline))
     yield "</ul>\n"
     yield _matrix(pair)
     yield _parts("Precision: the tokens of the candidate", pair.candidate, pair.reference)
@@ -524,7 +524,7 @@ def _coloured(text: ExplainedText) -> str:
     spans = []
     for number, token in enumerate(text.tokens):
         similarity, weight = text.similarities[number], text.weights[number]
-        label = f"similarity {score_words(similarity)}, weight {weight:.3f}"
+        label = f"similarity {format_score(similarity)}, weight {weight:.3f}"
         level = f"none s{_level(similarity)}" if weight == 0 else f"s{_level(similarity)}"
         spans.append(f'<span class="{level}" title="{label}">{_escape(token)}</span>')
     return f'<p class="tokens" dir="auto">{" ".join(spans) or "(no tokens)"}</p>\n'
@@ -559,12 +559,12 @@ def _parts(caption: str, text: ExplainedText, other: ExplainedText) -> str:
         numbers = (text.similarities[number], text.contributions[number])
         cells = (
             f"{text.weights[number]:.4f}",
-            score_words(text.shares[number]),
+            format_score(text.shares[number]),
             other.tokens[match] if match != NO_MATCH else "",
-            *map(score_words, numbers),
+            *map(format_score, numbers),
         )
         rows.append((token, _cells(cells)))
-    rows.append(("sum", _cells(("", "", "", "", score_words(text.total)))))
+    rows.append(("sum", _cells(("", "", "", "", format_score(text.total)))))
     heads = ("weight", "share", "match", "similarity", "contribution")
     table = _table(caption, heads, rows)
     return f"<details>\n<summary>{caption}</summary>\n{table}</details>\n"

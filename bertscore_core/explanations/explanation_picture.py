@@ -19,7 +19,7 @@ from bertscore_core.explanations.explanation import (
     ExplainedPair,
     ExplainedText,
     Explanation,
-    making_words,
+    describe_making,
 )
 from bertscore_core.tokens import FloatArray
 
@@ -191,7 +191,7 @@ def _draw(
     _draw_parts(
         figure.add_subplot(grid[1, 1], sharey=axes), pair.candidate, "precision", upright=False
     )
-    figure.suptitle(f"{title}\n{making_words(explanation)}", fontsize=11, parse_math=False)
+    figure.suptitle(f"{title}\n{describe_making(explanation)}", fontsize=11, parse_math=False)
     _draw_key(figure.add_subplot(grid[0, 1]), missing)
 
 

@@ -150,9 +150,6 @@ def combine(
 # It takes the place of greedy matching in small experiments, as the discussion of the paper asks.
 # An assignment takes far longer than a maximum, so no job offers it but `tune`.
 
-MATCHINGS = ("greedy", "optimal")
-"""How the tokens of two texts are matched."""
-
 
 def optimal_matches(candidate: Tensor, reference: Tensor) -> BestMatches:
     """Assign the tokens of one pair so that the sum of their similarities is largest.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import NamedTuple
 
-from bertscore_core.stats.intervals import carriers_of, few_carry
+from bertscore_core.stats.intervals import effective_rows_in, is_dominated
 from bertscore_core.stats.paired import PairedResult
 from bertscore_core.stats.score_statistics import (
     MANY_UNKNOWN,
@@ -164,7 +164,7 @@ def caveats_of_values(
 def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     """Return the caveats of the mean F1 of a group and its interval; none without a scored row."""
     rows = statistics.scored
-    number = carriers_of(statistics.histograms[MEASURES.index("f1")])
+    number = effective_rows_in(statistics.histograms[MEASURES.index("f1")])
     few = _of_rows(rows, number) if rows else ()
     ways = max(map(len, statistics.by_metric.values()), default=0)
     return _in_order((*few, *caveats_of_values(statistics.unknown, statistics.clipped, ways)))
@@ -208,7 +208,7 @@ def _few(
     few, carry = kinds
     if units < least:
         return (Caveat(kind=few, number=units),)
-    if number is None or not few_carry(number, units):
+    if number is None or not is_dominated(number, units):
         return ()
     return (Caveat(kind=carry, number=number),)
 
@@ -232,7 +232,7 @@ def caveats_of_groups(groups: Iterable[tuple[str, Sequence[Caveat]]]) -> tuple[C
     )
 
 
-def caveat_words(
+def caveat_messages(
     whole: Sequence[Caveat],
     groups: Sequence[CaveatOfGroups] = (),
     number: int = 0,

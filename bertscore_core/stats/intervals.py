@@ -10,8 +10,8 @@ first.
 The histogram gives the shape only; centre and width come from the exact mean and standard error.
 The width is that of Student's t, since the standard error is an estimate, too (Hesterberg, 2015).
 
-Rows are taken to be independent. Where few of them carry most of the variance (`few_carry`), such
-as some zeros among high scores, intervals hold the true mean less often than they say.
+Rows are taken to be independent. Where few of them carry most of the variance (`is_dominated`),
+such as some zeros among high scores, intervals hold the true mean less often than they say.
 """
 
 import math
@@ -76,7 +76,7 @@ def mean_intervals(statistics: ScoreStatistics, confidence: float = 0.95) -> Dou
     return np.ascontiguousarray(ends, dtype=np.float64)
 
 
-def carriers(deviations: Doubles, counts: npt.ArrayLike = 1) -> float | None:
+def effective_rows(deviations: Doubles, counts: npt.ArrayLike = 1) -> float | None:
     """Return how many rows carry a variance: so many, equally far from the mean, would vary so.
 
     It is (sum of u^2)^2 / sum of u^4 over deviations u from the mean: Kish's effective number with
@@ -86,16 +86,16 @@ def carriers(deviations: Doubles, counts: npt.ArrayLike = 1) -> float | None:
     return effective_number(np.square(deviations), counts) or None
 
 
-def carriers_of(histogram: PackedHistogram) -> float | None:
+def effective_rows_in(histogram: PackedHistogram) -> float | None:
     """Return the same of the scores in a histogram; None if it is too narrow to tell."""
     bins, counts = histogram.bins, histogram.counts
     deviations = bins - bins @ counts / max(counts.sum(), 1)
     is_narrow = np.square(deviations) @ counts < _LEAST_DEVIATION**2 * counts.sum()
-    return None if is_narrow else carriers(deviations, counts)
+    return None if is_narrow else effective_rows(deviations, counts)
 
 
-def few_carry(number: float | None, rows: float) -> bool:
-    """Tell whether the variance of so many rows is that of a few of them; see `carriers`."""
+def is_dominated(number: float | None, rows: float) -> bool:
+    """Tell whether the variance of so many rows is that of a few of them; see `effective_rows`."""
     return number is not None and number < min(_FEW_CARRIERS, rows / 5)
 
 

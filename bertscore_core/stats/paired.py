@@ -17,7 +17,7 @@ intervals that are too short where some clusters hold most rows. Satterthwaite's
 share of the variance that rows of a cluster have in common, which is not known.
 
 **The tests.** Approximate randomization flips the sign of whole rows, or clusters, at random; the
-bootstrap draws them with replacement. `few_carry` tells where few pairs decide. Of many groups,
+bootstrap draws them with replacement. `is_dominated` tells where few pairs decide. Of many groups,
 `holm` keeps the chance of even one false alarm below the level; Benjamini-Hochberg would only bound
 the share of false alarms, which is not enough to stop a night.
 
@@ -48,7 +48,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
-from bertscore_core.stats.intervals import carriers, check_confidence, student_quantile
+from bertscore_core.stats.intervals import check_confidence, effective_rows, student_quantile
 from bertscore_core.stats.score_statistics import Doubles, effective_number
 from bertscore_core.sums import Sums, summed_by_key
 
@@ -313,7 +313,7 @@ class PairedResult:
         randomization_p: Two-sided, by approximate randomization.
         bootstrap_p: Two-sided, by the bootstrap of differences shifted to a mean of 0.
         bootstrap_interval: The two-sided interval by quantiles of the bootstrap.
-        carriers: How many pairs, or clusters, carry the variance; see `few_carry`.
+        carriers: How many pairs, or clusters, carry the variance; see `is_dominated`.
     """
 
     pairs: int
@@ -612,7 +612,7 @@ def _spread(units: Units, n: int, mean: float) -> tuple[float, float | None]:
     variance = (len(units) - 1) / len(units) * (float(moves @ moves) + left)
     typical = (middle - mean) / (n - 1)
     counts = np.append(np.ones(len(moves)), rest)
-    return variance, carriers(np.append(moves, typical), counts)
+    return variance, effective_rows(np.append(moves, typical), counts)
 
 
 def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:

@@ -47,7 +47,7 @@ class MeanScores(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoresSummary:
+class ScoreOverview:
     """What the scores of some pairs come to; it prints as a table.
 
     Empty are pairs with an empty candidate or without a reference that is not empty. The rest
@@ -242,7 +242,7 @@ class Scores:
         measures = (values[..., self.scored] for values in (self.precision, self.recall, f1))
         return MeanScores(*map(_mean, measures))
 
-    def summary(self, confidence: float = 0.95) -> ScoresSummary:
+    def summary(self, confidence: float = 0.95) -> ScoreOverview:
         """Return means with their errors and intervals, quantiles and counts; it prints as a table.
 
         The intervals, of the confidence given, take pairs as independent.
@@ -263,7 +263,7 @@ class Scores:
                 reused=None,
             )
         )
-        return ScoresSummary(
+        return ScoreOverview(
             pairs=len(self),
             scored=statistics.scored,
             truncated=int(self.truncated.sum()),

@@ -6,7 +6,7 @@ import numpy as np
 
 from bertscore_beam.baseline.baseline_tables import describe_layers
 from bertscore_beam.cli.main import perform
-from bertscore_beam.cli.show import Manner, printing
+from bertscore_beam.cli.show import OutputMode, printing
 from bertscore_core.baseline import Baseline, baseline_path, find_baseline, format_baseline
 from bertscore_core.stats.moments import HOST_BUCKETS, Moments
 
@@ -42,6 +42,6 @@ def write_made(folder, found: Moments, language="en", model="roberta-large"):
 
 
 def compared(capsys, *arguments):
-    with printing(Manner(json=True)):
+    with printing(OutputMode(json=True)):
         assert perform(["baseline", "compare", *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)

@@ -93,7 +93,7 @@ def run_options(
     job = start(resume_score(planned, OutputFolder(planned.output)))
     folder = job.spec.folder
     try:
-        import_here(lacking(planned.texts, job.standing.work, job.imports), folder)
+        import_here(lacking(planned.texts, job.diff.work, job.imports), folder)
         return run_prepared(job, runner, flags)
     finally:
         if folder.holds_lock():

@@ -19,7 +19,7 @@ from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
 from bertscore_beam.records.record import LanguageRows, PartRecord, facts_of_part, record_path
-from bertscore_beam.records.summary import RunGoal, RunTotals, judge, summary_of_languages
+from bertscore_beam.records.summary import RunGoal, RunTotals, summarize, summary_of_languages
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
@@ -120,7 +120,7 @@ def made_run(
     goal = RunGoal(
         parts=len(made), rows=count, files=len(inputs), started=started, max_reject_fraction=1.0
     )
-    summary = judge(goal, totals, stated, missing=(), doubled=())
+    summary = summarize(goal, totals, stated, missing=(), doubled=())
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
     if signatures:
         summary["languages"] = summary_of_languages(totals, signatures)

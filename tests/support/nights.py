@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.stats.intervals import carriers_of, few_carry, mean_intervals
+from bertscore_core.stats.intervals import effective_rows_in, is_dominated, mean_intervals
 from bertscore_core.stats.paired import ClusterSums, PairedResult, PairedSums, paired_result
 from bertscore_core.stats.score_statistics import GroupedRows, statistics_by_group
 
@@ -128,4 +128,4 @@ def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bo
     )
     (statistics,) = statistics_by_group(rows)
     low, high = mean_intervals(statistics)[:, 2].tolist()
-    return low, high, few_carry(carriers_of(statistics.histograms[2]), len(scores))
+    return low, high, is_dominated(effective_rows_in(statistics.histograms[2]), len(scores))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from bertscore_beam.cli.show import manner, report, say
+from bertscore_beam.cli.show import output_mode, report, say
 from bertscore_beam.files.paths import absolute, mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.write import write_atomically
@@ -52,7 +52,7 @@ def explain_rows(options: ExplainOptions) -> int:
     if options.output is not None:
         _write(options.output, kind, explained)
         say(f"{mask_credentials(options.output)} is written.")
-    elif not manner().json:
+    elif not output_mode().json:
         _print(explained)
         return printed()
     warnings = tuple(f"{row.heading}: {words}" for row in explained for words in row.warnings)

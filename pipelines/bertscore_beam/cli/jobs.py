@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import PurePath
 
-from bertscore_beam.cli.show import manner, named, report, say, warn
+from bertscore_beam.cli.show import named, output_mode, report, say, warn
 from bertscore_beam.dump.text.to_parquet import write_line_files
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
@@ -81,7 +81,7 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
             f"--workers {options.workers:,} is more than the {usable_cores()} cores of this "
             "machine. That is not faster, and each worker takes the memory of a model."
         )
-    return run_job(named(job), options, say, quiet=manner().quiet)
+    return run_job(named(job), options, say, quiet=output_mode().quiet)
 
 
 def _warn_of_output(options: ScoreOptions | ImportOptions) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn, cast
 
-from bertscore_beam.cli.show import Manner, manner, named, print_error, printing
+from bertscore_beam.cli.show import OutputMode, named, output_mode, print_error, printing
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, is_refused
 from bertscore_beam.options.declare import Option, by_name, summary_of
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     given = list(sys.argv[1:] if arguments is None else arguments)
     _log_to_stderr()
-    _OF_INTEREST.debug = Manner.of(given).debug
+    _OF_INTEREST.debug = OutputMode.of(given).debug
     if given == ["--version"]:
         print(f"bertscore-beam {version('bertscore-beam')}")
         return DONE
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines = [f"  {name:17}{summary}" for name, summary in summaries.items()]
         print(_HELP.format(commands="\n".join(lines)), end="")
         return DONE if given else UNUSABLE
-    with printing(Manner.of(given)):
+    with printing(OutputMode.of(given)):
         try:
             return perform(given)
         except (Exception, KeyboardInterrupt) as error:
@@ -169,7 +169,7 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
     is_worded = isinstance(error, _WORDED)
-    if manner().debug or not is_worded:
+    if output_mode().debug or not is_worded:
         print(_words("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     continues = NOTHING_KEPT if NOTHING_KEPT in getattr(error, "__notes__", ()) else _CONTINUES
     if isinstance(error, KeyboardInterrupt):

@@ -22,7 +22,7 @@ from bertscore_core.errors import escape_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class OutputMode:
     """How a command prints.
 
     Attributes:
@@ -36,13 +36,13 @@ class Manner:
     debug: bool = False
 
     @classmethod
-    def of(cls, arguments: Sequence[str]) -> "Manner":
+    def of(cls, arguments: Sequence[str]) -> "OutputMode":
         """Read the manner from a command line; what follows `--` is Beam's."""
         own, _ = split_arguments(arguments)
         return cls(json="--json" in own, quiet="--quiet" in own, debug="--debug" in own)
 
 
-_MANNER = ContextVar("manner", default=Manner())  # noqa: B039 - it is frozen
+_MANNER = ContextVar("manner", default=OutputMode())  # noqa: B039 - it is frozen
 
 
 def named(place: str) -> Any:
@@ -51,13 +51,13 @@ def named(place: str) -> Any:
     return getattr(import_module(f"bertscore_beam.{module}"), name)
 
 
-def manner() -> Manner:
+def output_mode() -> OutputMode:
     """Return how the present command prints."""
     return _MANNER.get()
 
 
 @contextmanager
-def printing(how: Manner) -> Iterator[None]:
+def printing(how: OutputMode) -> Iterator[None]:
     """Print in this manner inside the body."""
     token = _MANNER.set(how)
     try:
@@ -70,7 +70,7 @@ def report(outcome: Outcome) -> int:
     """Print how a command ended, and return its exit status."""
     if outcome.text is not None:
         print(escape_text(outcome.text))
-    elif manner().json:
+    elif output_mode().json:
         document = _tables(outcome.shown) if outcome.document is None else outcome.document
         if isinstance(document, Mapping):
             ended = {"status": outcome.status, "warnings": list(outcome.warnings)}
@@ -97,7 +97,7 @@ def _print_json(document: Any) -> None:
 def print_error(words: str, status: int) -> int:
     """Print why a command ended, also as JSON if that is asked for, and return its exit status."""
     print(f"bertscore-beam: {words}", file=sys.stderr)
-    if manner().json:
+    if output_mode().json:
         _print_json({"status": status, "error": words})
     return status
 
@@ -122,7 +122,7 @@ def _by_name(rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
 
 def say(words: str) -> None:
     """Print a message on standard error while a command runs, unless it is to be quiet."""
-    if manner().quiet:
+    if output_mode().quiet:
         return
     console = Console(stderr=True)
     console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bertscore_beam.metrics.table import signature_words
+from bertscore_beam.metrics.table import format_signatures
 from bertscore_beam.records.finished import FinishedRun, MetricSummary
 from bertscore_beam.records.groups import group_name
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
-from bertscore_core.stats.caveats import Caveat, CaveatOfGroups, caveat_words, caveats_of_groups
+from bertscore_core.stats.caveats import Caveat, CaveatOfGroups, caveat_messages, caveats_of_groups
 from bertscore_core.stats.paired import CorpusResult, PairedResult, least_p
 
 Group = tuple[str | None, ...]
@@ -254,8 +254,8 @@ class Comparison:
         groups, languages = map(_caveats_of, (self.groups, self.languages))
         has_any = self.whole.counts.pairs > 0
         return (
-            *caveat_words(self.whole.caveats if has_any else (), groups, len(self.groups)),
-            *caveat_words((), languages, len(self.languages), "groups by language"),
+            *caveat_messages(self.whole.caveats if has_any else (), groups, len(self.groups)),
+            *caveat_messages((), languages, len(self.languages), "groups by language"),
         )
 
     @property
@@ -341,7 +341,9 @@ class Ranking:
         """How many of the pairs have each caveat, in sentences."""
         of = f" of {group_name(self.group)}" if self.group != WHOLE else ""
         pairs = ((group_name((one.system, one.other)), one.caveats) for one in self.pairs)
-        return caveat_words((), caveats_of_groups(pairs), len(self.pairs), f"pairs of systems{of}")
+        return caveat_messages(
+            (), caveats_of_groups(pairs), len(self.pairs), f"pairs of systems{of}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,7 +414,7 @@ def check_same_metrics(run: FinishedRun, against: FinishedRun, measures: Sequenc
 
 
 def _stated(signature: object) -> str:
-    return signature_words(signature) if isinstance(signature, (str, dict)) else "none"
+    return format_signatures(signature) if isinstance(signature, (str, dict)) else "none"
 
 
 def compare_settings(run: FinishedRun, against: FinishedRun) -> SettingsDifference:

@@ -220,7 +220,7 @@ class FetchPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class FetchedFile:
     """A file that has arrived.
 
     Attributes:
@@ -251,7 +251,7 @@ class FetchError(BertScoreError):
 
 
 @contextlib.contextmanager
-def fetched(path: str, policy: FetchPolicy) -> Iterator[Fetched]:
+def fetched(path: str, policy: FetchPolicy) -> Iterator[FetchedFile]:
     """Fetch a file, and delete the copy afterwards.
 
     What arrives has the length that the server or store announced; a body without a length must end
@@ -273,7 +273,7 @@ def fetched(path: str, policy: FetchPolicy) -> Iterator[Fetched]:
         yield _try_to_fetch(path, policy, Path(copy), copy)
 
 
-def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetched:
+def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> FetchedFile:
     retries: list[str] = []
     while True:
         attempt = len(retries) + 1
@@ -291,7 +291,9 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
             retries.append(f"attempt {attempt}: {error}; waited {wait:.1f} s")
             time.sleep(wait)
         else:
-            return Fetched(file=file, num_bytes=num_bytes, sha256=digest, retries=tuple(retries))
+            return FetchedFile(
+                file=file, num_bytes=num_bytes, sha256=digest, retries=tuple(retries)
+            )
 
 
 def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:

@@ -59,7 +59,7 @@ def check_candidates(schema: pa.Schema, names: Sequence[str], *, among: bool = F
     return several
 
 
-def multiplied(rows: Rows) -> Rows:
+def explode_candidates(rows: Rows) -> Rows:
     """Return a row for each candidate, with the other columns of its row.
 
     A row without any candidate becomes one row without. Rows with one each stay as they are.
@@ -91,7 +91,7 @@ def multiplied(rows: Rows) -> Rows:
     whole = pa.Table.from_batches(pieces, schema)
     whole = whole.replace_schema_metadata(metadata or None)
     fields = rows.fields
-    if fields.among_samples:
+    if fields.compares_samples:
         fields = replace(fields, reference_column=str(fields.candidate_column))
     return replace(rows, table=whole, fields=fields, numbers=np.concatenate(numbers))
 

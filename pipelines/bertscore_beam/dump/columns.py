@@ -194,7 +194,7 @@ class TableFields:
     references: ReferenceFile | None = None
 
     @property
-    def among_samples(self) -> bool:
+    def compares_samples(self) -> bool:
         """Whether the references of a candidate are the others of its row."""
         return self.reference_column in (self.candidate_column, *self.several)
 

@@ -233,7 +233,7 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     names = {path: _name_below(base, path) for path in paths}
     count = Counter(names.values())
     names = {
-        path: name if count[name] == 1 else f"{name}%~{_digest(''.join(_apart(path)))}"
+        path: name if count[name] == 1 else f"{name}%~{_digest(''.join(_split_scheme(path)))}"
         for path, name in names.items()
     }
     count = Counter(names.values())
@@ -244,7 +244,7 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     return names
 
 
-def _apart(path: str) -> tuple[str, str, str]:
+def _split_scheme(path: str) -> tuple[str, str, str]:
     """Return the scheme of a path, "://", and the rest without the user of a URL, no secret."""
     scheme, separator, rest = path.partition("://")
     if not separator:
@@ -261,7 +261,7 @@ def _name_below(base: tuple[str, ...], path: str) -> str:
 
 
 def _components(path: str) -> tuple[str, ...]:
-    scheme, _, rest = _apart(path)
+    scheme, _, rest = _split_scheme(path)
     if scheme in ("http", "https"):
         rest = rest.partition("?")[0]
     rest = rest.removeprefix("/")
@@ -305,7 +305,7 @@ def partitions_of(path: str) -> str:
     deepest counts.
     """
     values = {}
-    scheme, _, below = _apart(path)
+    scheme, _, below = _split_scheme(path)
     if scheme in ("http", "https"):
         below = below.partition("?")[0]
     for folder in below.split("/")[bool(scheme) : -1]:

@@ -32,7 +32,7 @@ def language_of(value: object) -> str:
     return code if is_code(code) else NO_CODE
 
 
-def words_for(language: str) -> str:
+def language_name(language: str) -> str:
     """Return the name of a language for people."""
     return {NO_LANGUAGE: "(none)", NO_CODE: "(no language code)"}.get(language, language)
 

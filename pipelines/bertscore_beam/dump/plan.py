@@ -212,13 +212,13 @@ def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
     return _digest(shape, reference_column)
 
 
-def rows_words(splits: Sequence[Split]) -> str:
+def rows_note(splits: Sequence[Split]) -> str:
     """Return the number of rows of splits in words, estimated where it is not known."""
     about = "" if all(split.num_rows is not None for split in splits) else "about "
     return f"{about}{sum(split.about_rows for split in splits):,}"
 
 
-def few_rows_words(rows: int, min_rows: int) -> str:
+def few_rows_message(rows: int, min_rows: int) -> str:
     """Say that the input has too few rows."""
     return (
         f"the input has {rows:,} rows; expected at least {min_rows:,} (--min-rows). Check what "
@@ -322,7 +322,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _PlanSettings:
     fields: columns.TableFields
     choosing: Mapping[str, str]
     groups: GroupColumns
@@ -367,7 +367,7 @@ def plan_inputs(
     groups = GroupColumns(resources.group_by)
     choosing = fields.choosing if choosing is None else choosing
     named = fields.named((*choosing, *resources.group_by))
-    wanted = _Wanted(fields, choosing, groups, named, resources.drop, Notes())
+    wanted = _PlanSettings(fields, choosing, groups, named, resources.drop, Notes())
     references = json.dumps(asdict(fields.references)) if fields.references else ""
 
     def look_at(file: inputs.InputFile) -> _Measured | RejectedFile:
@@ -427,7 +427,7 @@ def _cut(file: _Measured, target_rows: int, target_bytes: int) -> list[Split]:
     ]
 
 
-def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
+def _parquet(blank: Split, wanted: _PlanSettings) -> _Measured:
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank, wanted.fields.candidates)
     blank = _without(blank, layout.schema, wanted, _unkept(layout, wanted))
@@ -449,7 +449,7 @@ def _parquet(blank: Split, wanted: _Wanted) -> _Measured:
     return shared, layout.row_groups, None
 
 
-def _unkept(layout: FileLayout, wanted: _Wanted) -> dict[str, str]:
+def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
     """Return the columns that cannot be kept, in words; reject the file if the run names one."""
     named = {root_of(layout.schema, name) for name in wanted.named}
     encrypted = [name for name in layout.encrypted if name in named]
@@ -475,7 +475,7 @@ def _unkept(layout: FileLayout, wanted: _Wanted) -> dict[str, str]:
 def _without(
     blank: Split,
     schema: pa.Schema,
-    wanted: _Wanted,
+    wanted: _PlanSettings,
     unkept: Mapping[str, str] = MappingProxyType({}),
 ) -> Split:
     """Leave columns out that are to be dropped, or that cannot be kept, and note them."""
@@ -501,7 +501,9 @@ def _check_dropped(drop: Sequence[str], found: Collection[str]) -> None:
         )
 
 
-def _text(blank: Split, text: TextFile, wanted: _Wanted, imports: Imports | None) -> _Measured:
+def _text(
+    blank: Split, text: TextFile, wanted: _PlanSettings, imports: Imports | None
+) -> _Measured:
     with _rejecting(FileReason.NOT_TEXT):
         layout = None if imports is None else imports.layout(text, wanted.fields.candidates)
         if layout is None:
@@ -556,7 +558,7 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
         raise InputError(hint) from error
 
 
-def _check_schema(blank: Split, schema: pa.Schema, wanted: _Wanted, more: str = "") -> None:
+def _check_schema(blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: str = "") -> None:
     schema = _with_partitions(schema, blank)
     kept = [column for column in schema if column.name not in blank.without]
     schema = pa.schema(kept, metadata=schema.metadata)
@@ -592,7 +594,7 @@ def _with_references(schema: pa.Schema, references: columns.ReferenceFile | None
     return pa.schema([*schema, *added], metadata=schema.metadata)
 
 
-def _check_no_json(schema: pa.Schema, wanted: _Wanted) -> None:
+def _check_no_json(schema: pa.Schema, wanted: _PlanSettings) -> None:
     """Check that the run names no column of JSON, and note these."""
     found = set(json_columns(schema))
     for name in wanted.named:

@@ -400,7 +400,7 @@ def split_runs(splits: Sequence[Split], workers: int | None) -> Iterator[SplitRu
             yield SplitRun(pieces[start:stop])
 
 
-def reading_words(splits: Sequence[Split], workers: int | None) -> str:
+def reading_note(splits: Sequence[Split], workers: int | None) -> str:
     """Say how many times the rows of splits are decoded, on average."""
     rows = decoded = most = 0
     for run in split_runs(splits, workers):

@@ -243,7 +243,7 @@ class Rows:
     @cached_property
     def reference_texts(self) -> list[list[Text] | None]:
         """The references of each row; see the function of this name. Shape (N,)."""
-        if self.fields.among_samples:
+        if self.fields.compares_samples:
             return _others(texts_from_column(self.candidates), self.input_rows)
         return reference_texts(self.references)
 

@@ -28,7 +28,7 @@ from fsspec.utils import glob_translate
 from bertscore_beam.files import listing
 from bertscore_beam.files.paths import FLAT, mask_credentials, protocols, resolve, with_scheme
 from bertscore_beam.files.reach import lacks_setting
-from bertscore_beam.files.read import in_parallel, kind_in_words
+from bertscore_beam.files.read import file_kind, in_parallel
 from bertscore_core.errors import InputError
 
 # Names under which file systems give what changes with the content, best first.
@@ -370,7 +370,7 @@ class Search:
         if entry.kind != "other":
             self._note(entry)
             return
-        kind = kind_in_words(int(entry.info.get("mode") or 0))
+        kind = file_kind(int(entry.info.get("mode") or 0))
         message = f"it is {kind}; expected a file. It was not opened."
         self._note(entry, Trouble.NO_FILE, message)
 

@@ -217,11 +217,11 @@ def check_is_regular(path: str) -> None:
         words = "it is a link that leads to itself; expected a file. Remove it"
         raise OSError(errno.ELOOP, words, path) from None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        kind = kind_in_words(mode)
+        kind = file_kind(mode)
         raise NoFileError(f"{path!r} is {kind}; expected a file. It was not opened.")
 
 
-def kind_in_words(mode: int) -> str:
+def file_kind(mode: int) -> str:
     """Name what a mode stands for that is neither a file nor a folder, such as a socket."""
     return next((words for test, words in _KINDS if test(mode)), "neither a file nor a folder")
 

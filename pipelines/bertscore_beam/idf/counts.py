@@ -65,7 +65,7 @@ class Repeats:
         return min(self.rows, round((_KEPT - 1) / (float(self.smallest[-1]) / 2**64)))
 
 
-def repeat_words(rows: int, distinct: int, *, keyed: bool, sampled: bool = False) -> str | None:
+def repeats_warning(rows: int, distinct: int, *, keyed: bool, sampled: bool = False) -> str | None:
     """Say that references repeat much, and what to do; None if they do not.
 
     `distinct` rows have references of their own. `sampled` says that only a part was looked at.
@@ -139,7 +139,7 @@ def table_warnings(described: Mapping[str, Any]) -> list[str]:
         )
     counted, different = described["rows_counted"], described["different_references"]
     if None not in (counted, different):
-        words = repeat_words(counted, different, keyed=bool(key))
+        words = repeats_warning(counted, different, keyed=bool(key))
         warnings += [] if words is None else [words]
     return warnings
 

@@ -23,14 +23,14 @@ from bertscore_beam.dump.plan import (
     Plan,
     Resources,
     check_all_reached,
-    few_rows_words,
+    few_rows_message,
     grouped,
     plan_inputs,
     plan_to_bytes,
-    rows_words,
+    rows_note,
 )
 from bertscore_beam.dump.read_rows import read_split
-from bertscore_beam.dump.splits import Split, reading_words
+from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import from_json
@@ -39,7 +39,7 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
-from bertscore_beam.idf.counts import Repeats, repeat_words, table_warnings
+from bertscore_beam.idf.counts import Repeats, repeats_warning, table_warnings
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
@@ -83,7 +83,7 @@ def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | Non
             rows = Rows(read_split(split, [fields.reference_column]), fields)
             seen.append(Repeats.of([group for group in rows.countable if group is not None]))
     repeats = Repeats.merge(seen)
-    return repeat_words(repeats.rows, repeats.distinct, keyed=False, sampled=True)
+    return repeats_warning(repeats.rows, repeats.distinct, keyed=False, sampled=True)
 
 
 _TABLE_FILE = "table.npz"
@@ -261,10 +261,10 @@ def _show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
             for language, vocabulary in planned.vocabularies.items()
         },
         "input files": f"{plan.num_files:,}",
-        "rows": rows_words(plan.splits)
+        "rows": rows_note(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
-        "rows read": reading_words(plan.splits, planned.runner.elements_at_once),
+        "rows read": reading_note(plan.splits, planned.runner.elements_at_once),
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
@@ -279,7 +279,7 @@ def _refuse_idf(planned: IdfPlan) -> Outcome | None:
     """Return how the command ends if the input has too few rows."""
     if not planned.is_too_small:
         return None
-    few = few_rows_words(planned.plan.about_rows, planned.options.min_rows)
+    few = few_rows_message(planned.plan.about_rows, planned.options.min_rows)
     return Outcome(
         status=TOO_MANY_REJECTS,
         warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),

@@ -85,7 +85,7 @@ def check_metrics(
         )
 
 
-def speed_words(names: Sequence[str]) -> str:
+def speed_note(names: Sequence[str]) -> str:
     """Say how many cores metrics need beside the device."""
     rate = 1000 / sum(_MILLISECONDS[name] for name in names)
     return f"{', '.join(names)}: some {rate:,.0f} short rows a second on each core that is free"
@@ -170,7 +170,7 @@ def _by_signature(signatures: Mapping[str, str]) -> str | dict[str, str]:
     return distinct.pop() if len(distinct) == 1 else dict(signatures)
 
 
-def signature_words(signature: str | Mapping[str, str]) -> str:
+def format_signatures(signature: str | Mapping[str, str]) -> str:
     """Return a signature as text: of several, each after the languages that have it."""
     if isinstance(signature, str):
         return signature

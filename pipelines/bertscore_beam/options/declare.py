@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from bertscore_beam.options.values import alternatives, check_value, fit_value, plain_value
+from bertscore_beam.options.values import alternatives, check_value, fit_value, to_json_value
 from bertscore_core.errors import ConfigError, nearest
 
 COLUMN = {"metavar": "COLUMN"}
@@ -140,7 +140,7 @@ class Options:
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values for `_run.json`, without credentials."""
-        return {f.name: plain_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {f.name: to_json_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     @classmethod
     def _implied(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, mask_credentials
 from bertscore_beam.options.declare import COLUMNS, Options
-from bertscore_beam.options.values import check_value, load_yaml, plain_value
+from bertscore_beam.options.values import check_value, load_yaml, to_json_value
 from bertscore_core.errors import ConfigError
 
 # The mapping of languages: what each one is scored with.
@@ -75,7 +75,7 @@ class LanguageMap:
     def describe(self) -> dict[str, Any]:
         """Return the mapping as plain values, without credentials."""
         return {
-            name: {key: plain_value(value) for key, value in entry.given().items()}
+            name: {key: to_json_value(value) for key, value in entry.given().items()}
             for name, entry in self.entries
         }
 

@@ -10,7 +10,7 @@ from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
-from bertscore_beam.options.values import check_group_columns, check_value, plain_value
+from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
 
 # How pairs are scored, for every command that scores.
@@ -133,7 +133,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             more are unknown, the job still finishes but its exit status reports failure.
     """
 
-    among_samples: ClassVar[bool] = False
+    compares_samples: ClassVar[bool] = False
     example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
     needed = "needed without --candidates"
     daily: ClassVar = {
@@ -192,7 +192,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             "one together with --join, for rows",
             "Give --join COLUMN, or leave both out.",
         )
-        others: set[str] = set() if self.among_samples else {self.reference_column}
+        others: set[str] = set() if self.compares_samples else {self.reference_column}
         if len(self.candidate_column) > 1:  # they are not columns of the output
             others |= {*self.idf_key, *self.idf_group, str(self.language_column)}
         check_value(
@@ -296,7 +296,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain values, without the files that text files become."""
-        input = {"input": plain_value(self.candidates)} if self.candidates else {}
+        input = {"input": to_json_value(self.candidates)} if self.candidates else {}
         return super().describe() | input
 
     @property
@@ -327,7 +327,7 @@ class SelectOptions(ScoreOptions):
             of several columns with a text each.
     """
 
-    among_samples = True
+    compares_samples = True
     example = "bertscore-beam select samples.parquet --candidate-column samples --output selected"
     needed = "needed"
     daily: ClassVar = {

@@ -69,12 +69,12 @@ def _kind(choice: Any) -> str:
     return "a list of texts" if typing.get_origin(choice) is tuple else _KINDS[choice]
 
 
-def plain_value(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return a value in the types of JSON, without credentials."""
     if hasattr(value, "describe"):
         return value.describe()
     if isinstance(value, list | tuple):
-        return [plain_value(item) for item in value]
+        return [to_json_value(item) for item in value]
     return mask_credentials(value) if isinstance(value, str) else value
 
 

@@ -23,7 +23,7 @@ from bertscore_beam.pages.one_pass import lowest_rows
 from bertscore_beam.records.finished import (
     FinishedRun,
     RowPlace,
-    RunOptions,
+    StatedOptions,
     read_columns,
     read_rows,
 )
@@ -204,7 +204,7 @@ def row_config(run: FinishedRun, row: StoredRow, changes: Mapping[str, Any]) -> 
     )
 
 
-def _language_entry(options: RunOptions, language: str | None) -> dict[str, Any]:
+def _language_entry(options: StatedOptions, language: str | None) -> dict[str, Any]:
     languages = options.languages
     if language is None or not languages:
         return {}

@@ -16,11 +16,11 @@ from bertscore_core.explanations.explanation import (
     ExplainedText,
     Explanation,
     Measures,
-    formula_words,
-    making_words,
-    reference_words,
-    rule_words,
-    score_words,
+    describe_making,
+    describe_reference,
+    describe_rule,
+    format_score,
+    formula_lines,
     text_notes,
 )
 
@@ -40,10 +40,10 @@ def terminal(explanation: Explanation, *, width: int) -> RenderableType:
         explanation: The explanation.
         width: Columns of the terminal.
     """
-    making = Text(making_words(explanation))
+    making = Text(describe_making(explanation))
     parts: list[RenderableType] = [making, _scores(explanation)]
     for number, pair in enumerate(explanation.pairs):
-        title = reference_words(explanation, number)
+        title = describe_reference(explanation, number)
         parts.append(Rule(title, align="left", characters="-"))
         parts += _pair(pair, explanation.baseline, width)
     return Group(*parts)
@@ -52,10 +52,10 @@ def terminal(explanation: Explanation, *, width: int) -> RenderableType:
 def _scores(explanation: Explanation) -> Table:
     table = _table("", *Measures._fields)
     if explanation.baseline is None:
-        table.add_row("score", *map(score_words, explanation.scores))
+        table.add_row("score", *map(format_score, explanation.scores))
     else:
-        table.add_row("before rescaling", *map(score_words, explanation.raw))
-        table.add_row("rescaled score", *map(score_words, explanation.scores))
+        table.add_row("before rescaling", *map(format_score, explanation.raw))
+        table.add_row("rescaled score", *map(format_score, explanation.scores))
     if len(explanation.pairs) > 1:
         table.add_row("best reference", *(str(number + 1) for number in explanation.best))
     return table
@@ -71,8 +71,8 @@ def _pair(pair: ExplainedPair, baseline: Measures | None, width: int) -> Iterato
     yield _parts(pair.reference, pair.candidate, width)
     yield from _matrix(pair, width)
     if pair.rule is not None:
-        yield Text(rule_words(pair.rule), style="bold")
-    yield from map(Text, formula_words(pair, baseline))
+        yield Text(describe_rule(pair.rule), style="bold")
+    yield from map(Text, formula_lines(pair, baseline))
 
 
 def _parts(text: ExplainedText, other: ExplainedText, width: int) -> Table:

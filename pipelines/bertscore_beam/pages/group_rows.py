@@ -17,7 +17,7 @@ from bertscore_beam.records.finished import FinishedRun, open_finished
 from bertscore_beam.records.groups import (
     CONFIDENCE,
     GroupRow,
-    caveat_words_of,
+    caveat_messages_of,
     check_columns,
     described,
     group_row,
@@ -64,7 +64,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     return Outcome(
         shown=tuple(tables),
         document={**about, **({"languages": languages} if languages else {}), "groups": rows},
-        warnings=caveat_words_of(groups, own),
+        warnings=caveat_messages_of(groups, own),
         is_answer=True,
     )
 

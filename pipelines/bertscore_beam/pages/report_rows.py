@@ -26,7 +26,7 @@ from bertscore_beam.compare.results import (
 )
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import groups_of
-from bertscore_beam.dump.languages import NO_CODE, by_name, words_for
+from bertscore_beam.dump.languages import NO_CODE, by_name, language_name
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column, values_as_text
 from bertscore_beam.files.paths import mask_credentials
@@ -34,7 +34,7 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.words import signature_sentences
-from bertscore_beam.records.earlier_run import damaged_words, scoring_runs
+from bertscore_beam.records.earlier_run import damaged_runs_note, scoring_runs
 from bertscore_beam.records.finished import (
     FinishedRun,
     RowPlace,
@@ -45,7 +45,7 @@ from bertscore_beam.records.finished import (
 )
 from bertscore_beam.records.groups import (
     GroupRow,
-    caveat_words_of,
+    caveat_messages_of,
     group_order,
     group_row,
     language_order,
@@ -181,7 +181,7 @@ class ReportData:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Why the means may say less than they seem to, in sentences."""
-        return caveat_words_of((self.total, *self.groups), self.scored_languages)
+        return caveat_messages_of((self.total, *self.groups), self.scored_languages)
 
 
 # Rows that are shown by themselves: their scores, and their texts if the page holds texts.
@@ -270,7 +270,7 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     notices = []
     if left_out := len(roots) - len(done):
         notices.append(f"Runs of the series that are not done are left out: {left_out:,}.")
-    if words := damaged_words(found):
+    if words := damaged_runs_note(found):
         notices.append(words.strip())
     return done, notices
 
@@ -359,7 +359,7 @@ def collect(options: ReportOptions) -> ReportData:
         groups=tuple(sorted(groups, key=_by_f1)),
         ranking=_ranking(options, run),
         languages=tuple(
-            group_row((words_for(name),), findings.languages[name], confidence)
+            group_row((language_name(name),), findings.languages[name], confidence)
             for name in by_name(findings.languages)
         ),
         language_groups=tuple(

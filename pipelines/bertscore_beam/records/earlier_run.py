@@ -106,7 +106,7 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         source = _latest(found.runs, output)
         order = "the dates of the folders" if _are_dated(found.runs) else "time"
         why = f" It is the newest by {order}."
-        left_out = damaged_words(found)
+        left_out = damaged_runs_note(found)
         if source is None:
             shown = mask_credentials(pattern)
             words = f"No run has succeeded yet in a folder like {shown!r}: everything is scored."
@@ -153,7 +153,7 @@ def _latest(runs: Sequence[FoundRun], output: str) -> EarlierSource | None:
     return None
 
 
-def damaged_words(found: FoundRuns) -> str:
+def damaged_runs_note(found: FoundRuns) -> str:
     """Say which runs are passed over since they are damaged, after a space; "" for none."""
     if not found.damaged:
         return ""

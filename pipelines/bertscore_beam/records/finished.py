@@ -36,7 +36,7 @@ _READ_AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class StatedOptions:
     """What `_run.json` says of the options of a scoring run that readers need."""
 
     model: str | None = None
@@ -69,7 +69,7 @@ class RunNotes:
     run: str
     identity: dict[str, str]
     started: float | None = None
-    options: RunOptions = field(default_factory=RunOptions)
+    options: StatedOptions = field(default_factory=StatedOptions)
     signature: str | None = None
     signatures: dict[str, str] = field(default_factory=dict)
     corpus: str | None = None

@@ -26,7 +26,7 @@ from bertscore_beam.dump.census import (
     groups_of,
 )
 from bertscore_beam.dump.columns import no_column
-from bertscore_beam.dump.languages import is_code, language_of, words_for
+from bertscore_beam.dump.languages import is_code, language_name, language_of
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import languages_of
 from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, label_of, num_counts
@@ -45,11 +45,11 @@ from bertscore_core.stats.caveats import (
     CaveatKind,
     CaveatOfGroups,
     caveat_cells,
-    caveat_words,
+    caveat_messages,
     caveats_of_groups,
     caveats_of_mean,
 )
-from bertscore_core.stats.intervals import carriers_of, mean_intervals, method_of
+from bertscore_core.stats.intervals import effective_rows_in, mean_intervals, method_of
 from bertscore_core.stats.score_statistics import (
     MEASURES,
     Doubles,
@@ -261,7 +261,7 @@ def group_row(
         "reasons": dict(statistics.reasons),
         "rejected_reasons": dict(statistics.rejected_reasons),
         "interval": method_of(statistics.scored),
-        "f1_carriers": carriers_of(statistics.histograms[MEASURES.index("f1")]),
+        "f1_carriers": effective_rows_in(statistics.histograms[MEASURES.index("f1")]),
     }
     ends = mean_intervals(statistics, confidence)
     means, errors = statistics.means, statistics.standard_errors
@@ -300,15 +300,15 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
     }
 
 
-def caveat_words_of(
+def caveat_messages_of(
     rows: Sequence[GroupRow], languages: Sequence[GroupRow] = ()
 ) -> tuple[str, ...]:
     """Return the caveats of all rows, which come first, of groups, and of languages, in words."""
     whole, *groups = rows
     of_languages = _caveats_of_groups(languages)
     return (
-        *caveat_words(whole.caveats, _caveats_of_groups(groups), len(groups)),
-        *caveat_words((), of_languages, len(languages), "groups by language"),
+        *caveat_messages(whole.caveats, _caveats_of_groups(groups), len(groups)),
+        *caveat_messages((), of_languages, len(languages), "groups by language"),
     )
 
 
@@ -327,17 +327,17 @@ def read_caveats(plain: Iterable[Mapping[str, Any]]) -> list[Caveat]:
     return [Caveat(**own) for own in plain]
 
 
-def caveat_words_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
+def caveat_messages_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the same of the summary of a run."""
     groups, languages = summary.get("groups", {}), summary.get("languages", {})
     of_languages = ((name, read_caveats(own.get("caveats", ()))) for name, own in languages.items())
     return (
-        *caveat_words(
+        *caveat_messages(
             read_caveats(summary.get("caveats", ())),
             [CaveatOfGroups(**own) for own in groups.get("caveats", ())],
             groups.get("number", 0),
         ),
-        *caveat_words((), caveats_of_groups(of_languages), len(languages), "languages"),
+        *caveat_messages((), caveats_of_groups(of_languages), len(languages), "languages"),
     )
 
 
@@ -508,7 +508,7 @@ def merge_languages(
 
 def with_language(group: Group) -> Group:
     """Return a group whose first value tells a language with that language as people read it."""
-    return (words_for(language_of(group[0])), *group[1:])
+    return (language_name(language_of(group[0])), *group[1:])
 
 
 def _parts(run: RunParts, by: Sequence[str], language: str | None) -> Iterator[PartStatistics]:
@@ -545,7 +545,7 @@ def write_groups(
     return {"groups": _summary_of_groups(rows, by)}
 
 
-def no_groups_words(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
+def no_groups_warning(summary: Mapping[str, Any], by: Sequence[str]) -> str | None:
     """Return the warning about a run that ends without the groups that it was asked for."""
     if not by or "groups" in summary or not summary["rows"]:
         return None

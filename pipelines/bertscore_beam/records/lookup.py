@@ -28,9 +28,9 @@ from bertscore_beam.records.row_scores import (
     VALUES,
     RowScores,
     SignedRows,
+    reasons_of,
     rows_file,
     rows_from_bytes,
-    words_of,
 )
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import event
@@ -74,7 +74,7 @@ class FoundRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Wanted:
+class _WantedRows:
     """Rows that are looked up, by digests of the shape (N, 2), and what has been found of them."""
 
     digests: Digests
@@ -107,7 +107,7 @@ class _Wanted:
         for name in VALUES.names or ():
             if name in (values.dtype.names or ()):  # not all are in indexes of earlier versions
                 self.result.values[name][rows] = values[name]
-        self.result.reasons[rows] = words_of(values["reason"], reasons)
+        self.result.reasons[rows] = reasons_of(values["reason"], reasons)
         self.result.found[rows] = True  # last: damaged scores raise an error before
 
 
@@ -136,7 +136,7 @@ class EarlierRun:
             signed: How they are to be scored.
         """
         result = FoundRows.none(len(positions))
-        wanted = _Wanted(digests=digests, signed=signed, result=result)
+        wanted = _WantedRows(digests=digests, signed=signed, result=result)
         at_same_place = partial(self._find_at_same_place, input_name, positions)
         failures = 0
         for look_up in (at_same_place, self._find_in_index):
@@ -155,7 +155,7 @@ class EarlierRun:
         return replace(result, failures=failures)
 
     def _find_at_same_place(
-        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "_Wanted"
+        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "_WantedRows"
     ) -> list[str]:
         """Look into the pieces of the same file: at the same positions, then anywhere in them.
 
@@ -192,7 +192,7 @@ class EarlierRun:
         stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
-    def _find_in_index(self, wanted: "_Wanted") -> list[str]:
+    def _find_in_index(self, wanted: "_WantedRows") -> list[str]:
         """Look into the index; return what is wrong with each entry that is damaged."""
         with self._lock:  # opened once for all threads
             opened = self._index

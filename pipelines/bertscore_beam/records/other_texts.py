@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.candidates import multiplied
+from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.digests import Digests, digest_texts
 from bertscore_beam.dump.parquet import UNREADABLE
@@ -137,7 +137,7 @@ def _rows_of(splits: Splits, record: PartRecord, fields: TableFields) -> _Keys:
     names = (*fields.candidates, fields.reference_column)
     rows, now = 0, _NONE
     for split in splits[distances.index(min(distances)) :]:
-        texts = multiplied(Rows(read_split(split, names), fields))
+        texts = explode_candidates(Rows(read_split(split, names), fields))
         digests = digest_texts(texts.candidates, texts.references)
         rows, now = rows + len(digests), np.union1d(now, _keys(digests))
         if rows >= record.num_rows:

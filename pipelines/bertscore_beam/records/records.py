@@ -265,7 +265,7 @@ def find_records(
         folder: The folder.
         generation: Packs that this run has written from its own records, which need not be read
             again from their single files; None for none.
-        num_bins: As for `Records`.
+        num_bins: As for `ParsedRecords`.
     """
     for _ in range(_LOOKS):
         found = FolderRecords(folder, generation, num_bins)
@@ -279,7 +279,7 @@ def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
     return find_records(folder).records.bin(0)
 
 
-def keep_records(
+def pack_kept_records(
     folder: OutputFolder, found: FolderRecords, *, gone: Collection[str], unsure: Collection[str]
 ) -> None:
     """Pack the records that a run keeps when it begins; they are read once then, and not again.

@@ -71,7 +71,7 @@ _DONE, _UNSURE, _PENDING = range(3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class FolderDiff:
     """An output folder compared with a plan.
 
     Attributes:
@@ -100,7 +100,7 @@ class Standing:
     rows_at_risk: int
 
 
-def standing_of(
+def compare_with_plan(
     plan: Plan,
     records: Records,
     part_sizes: Mapping[str, int],
@@ -109,7 +109,7 @@ def standing_of(
     labels: Mapping[str, str] | None = None,
     *,
     at_end: bool = False,
-) -> Standing:
+) -> FolderDiff:
     """Compare an output folder with a plan.
 
     Args:
@@ -155,7 +155,7 @@ def standing_of(
         unplanned |= part_sizes.keys() - {split.part_name for split in splits}
     inputs = {split.input_name for split in splits} if unplanned else set()
     stale = tuple(sorted(name for name in unplanned if input_of(name) in inputs))
-    return Standing(
+    return FolderDiff(
         pending=splits.where([state == _PENDING for state in states]),
         unsure=splits.where([state == _UNSURE for state in states]),
         work=splits.where([state != _DONE for state in states]),
@@ -198,7 +198,7 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
     by_column = {
         "candidate_column": str(fields.candidate_column),
         "reference_column": str(fields.candidate_column)
-        if fields.among_samples
+        if fields.compares_samples
         else fields.reference_column,
         **{name: json.dumps(names) for name, names in chosen.items() if names},
     }

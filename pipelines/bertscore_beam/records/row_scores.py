@@ -111,7 +111,7 @@ class RowScores:
         return scored
 
 
-def words_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:
+def reasons_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:
     """Return the reasons that codes stand for, None for `NO_REASON`."""
     words = np.full(NO_REASON + 1, None, dtype=object)
     words[: len(reasons)] = reasons

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
-from bertscore_beam.dump.languages import by_name, words_for
+from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.records.record import PartRecord
@@ -174,7 +174,7 @@ class RunGoal:
     rows_at_risk: int = 0
 
 
-def judge(
+def summarize(
     goal: RunGoal,
     new: RunTotals,
     signature: str | None,
@@ -293,7 +293,7 @@ def _mostly_unknown(total: RunTotals, most: float) -> dict[str, float]:
     All rows are judged, however few they are.
     """
     judged = {_ALL_ROWS: total.summary} | {
-        words_for(name): total.languages[name]
+        language_name(name): total.languages[name]
         for name in by_name(total.languages)
         if total.languages[name].scored >= _JUDGED_ROWS
     }
@@ -311,7 +311,7 @@ def summary_of_languages(
         signatures: How the scores of each language were made.
     """
     return {
-        words_for(language): {
+        language_name(language): {
             "rows": summary.rows,
             "scored": summary.scored,
             "rejected": summary.rows - summary.scored,

@@ -110,7 +110,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
         with_scoring(config, options, threads),
         num_layers=_layer(options),
         empty=options.empty,
-        references="mean" if options.among_samples else "best",
+        references="mean" if options.compares_samples else "best",
         idf=options.idf != "none",
         rescale=options.rescale,
         baseline=baseline,

@@ -27,7 +27,7 @@ from bertscore_beam.records.groups import (
     in_order,
     merge_statistics,
     metrics_of,
-    no_groups_words,
+    no_groups_warning,
     read_groups,
     write_groups,
 )
@@ -58,14 +58,14 @@ from bertscore_beam.records.records import (
     write_pack,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
-from bertscore_beam.records.resume import Standing, by_bin, standing_of
+from bertscore_beam.records.resume import FolderDiff, by_bin, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
 from bertscore_beam.records.summary import (
     FailedSplit,
     KeptPart,
     RunTotals,
     SplitResult,
-    judge,
+    summarize,
     summary_of_languages,
 )
 from bertscore_beam.run import pool
@@ -91,10 +91,10 @@ from bertscore_core.tokens import Work
 class _RunParts:
     plan: Plan
     found: FolderRecords
-    standing: Standing
+    diff: FolderDiff
 
     def records(self) -> Iterator[PartRecord]:
-        for _, of_bin, in_bin in by_bin(self.standing.done, self.found.records):
+        for _, of_bin, in_bin in by_bin(self.diff.done, self.found.records):
             for split in of_bin:
                 yield in_bin[split.part_name]
 
@@ -106,7 +106,7 @@ def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
     sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
-    return _RunParts(plan=plan, found=found, standing=standing_of(*given, at_end=True))
+    return _RunParts(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
 
 
 def _indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
@@ -365,16 +365,16 @@ def finish_run(
     """
     folder = spec.folder
     parts = _parts_of_run(spec, idf)
-    plan, missing = parts.plan, parts.standing.work
+    plan, missing = parts.plan, parts.diff.work
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
-    summary = judge(
+    summary = summarize(
         replace(spec.goal, restarts=pool.restarts()),
         new,
         signature,
         missing=[split.part_name for split in missing],
-        doubled=parts.standing.stale,
-        untouched_rows=parts.standing.rows_at_risk,
+        doubled=parts.diff.stale,
+        untouched_rows=parts.diff.rows_at_risk,
         whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
@@ -389,7 +389,7 @@ def finish_run(
             summary["metrics"] = _metrics(spec, parts, rows[0])
             summary["caveats"] += caveats_of_metrics(rows[0])
         summary |= write_groups(folder, rows, spec.group_by)
-        if spec.detached and (words := no_groups_words(summary, spec.group_by)):
+        if spec.detached and (words := no_groups_warning(summary, spec.group_by)):
             logger.warning(event("no_groups", reason=words))
     if idf is not None:
         summary["idf"] = _describe(folder, idf)

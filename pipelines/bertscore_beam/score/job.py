@@ -31,7 +31,7 @@ from bertscore_beam.records.records import (
     PENDING_FILE,
     delete_plans,
     delete_records,
-    keep_records,
+    pack_kept_records,
 )
 from bertscore_beam.records.rejects import (
     FILES_FILE,
@@ -58,7 +58,7 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import delete_input, keep_imports, lacking, slow_words
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
-from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_words
+from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_warning
 from bertscore_beam.score.prepare import (
     ScoreJob,
     ScorePlan,
@@ -68,7 +68,7 @@ from bertscore_beam.score.prepare import (
     resume_score,
 )
 from bertscore_beam.score.show_run import (
-    gate_words,
+    gate_messages,
     run_warnings,
     show_languages_planned,
     show_plan,
@@ -86,7 +86,7 @@ def _show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     words = None
     if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
-    missing = without_setting_words(planned.plan, planned.settings)
+    missing = without_setting_warning(planned.plan, planned.settings)
     found = (words, missing, slow_words(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
@@ -130,7 +130,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
-    if words := without_setting_words(planned.plan, planned.settings):
+    if words := without_setting_warning(planned.plan, planned.settings):
         say(words)
     start_run(job)
     keep_imports(folder, planned.texts, job.imports)
@@ -144,14 +144,14 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             f"The folder has records of {len(job.found.foreign)} part(s) by an earlier version of "
             "bertscore-beam, which this one does not read: their rows are scored again."
         )
-    if job.standing.unsure:
+    if job.diff.unsure:
         say(
-            f"{len(job.standing.unsure)} earlier parts may still be valid: they are compared with "
+            f"{len(job.diff.unsure)} earlier parts may still be valid: they are compared with "
             "the input, and scored again only where its texts have changed."
         )
     if planned.reuse is not None:
         say(planned.reuse.words)
-    if not job.standing.work:
+    if not job.diff.work:
         say("Everything is scored already; only the summary is written again.")
     if job.superseded:
         say(
@@ -159,7 +159,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return run_of(job, lacking(planned.texts, job.standing.work, job.imports))
+    return started_run(job, lacking(planned.texts, job.diff.work, job.imports))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -178,14 +178,14 @@ def start_run(job: ScoreJob) -> None:
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder, standing, plan = job.spec.folder, job.standing, job.planned.plan
+    folder, diff, plan = job.spec.folder, job.diff, job.planned.plan
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
     if job.before is not None:  # so that a marker of the old run is not valid any more
         folder.write_json(RUN_FILE, {**job.before, "run": job.spec.run})
     folder.delete_temporary()
-    parts = (*job.superseded, *standing.outdated)
+    parts = (*job.superseded, *diff.outdated)
     notes = {
         f"{at}/{name}" for at in (REJECTED_ROWS_FOLDER, ROWS_FOLDER) for name in folder.files(at)
     }
@@ -193,15 +193,15 @@ def start_run(job: ScoreJob) -> None:
         notes.difference_update(map(note, job.kept))
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
-    unsure = [split.part_name for split in standing.unsure]
-    keep_records(folder, job.found, gone=parts, unsure=unsure)
+    unsure = [split.part_name for split in diff.unsure]
+    pack_kept_records(folder, job.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
     delete_records(folder, job.found.foreign)
     for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(plan))
-    folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=standing.work)))
+    folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=diff.work)))
     folder.write_json(
         RUN_FILE,
         {
@@ -225,7 +225,7 @@ def _signatures(settings: RunSettings) -> dict[str, object]:
     return {"signatures": settings.signatures(None)}
 
 
-def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
+def started_run(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     """Return what is kept of a job when it has begun.
 
     Args:
@@ -234,11 +234,9 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     """
     spec, plan = job.spec, job.planned.plan
     # A detached job is submitted in any case: its sender waits for the state of the job.
-    if not job.standing.work and not spec.detached:
+    if not job.diff.work and not spec.detached:
         return ScoreRun(spec=spec, idf=job.idf, stages=(), notes=plan.notes)
-    rows = Amounts(
-        (record_name(split.part_name), split.about_rows) for split in job.standing.pending
-    )
+    rows = Amounts((record_name(split.part_name), split.about_rows) for split in job.diff.pending)
     runner = job.planned.runner
     stage = replace(
         _stage(runner, spec, job.idf),
@@ -322,7 +320,7 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     if summary["success"]:
         return DONE, []
     if summary["complete"]:
-        return TOO_MANY_REJECTS, gate_words(summary, rejects)
+        return TOO_MANY_REJECTS, gate_messages(summary, rejects)
     words = (
         f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
         "be read; repair or remove them and run the same command again. They are listed in "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, words_for
+from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, language_name
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.options.run_options import OTHERS
@@ -281,13 +281,13 @@ def _nothing_left(
     )
 
 
-def without_setting_words(plan: Plan, settings: RunSettings) -> str | None:
+def without_setting_warning(plan: Plan, settings: RunSettings) -> str | None:
     """Say which languages have no setting, so that their rows get no scores; None if all have."""
     rows = _without_setting(plan, settings)
     if not rows:
         return None
     listed = [
-        f"{words_for(language)} ({number:,}, {settings.reason(language)})"
+        f"{language_name(language)} ({number:,}, {settings.reason(language)})"
         for language, number in rows.items()
     ]
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
@@ -307,7 +307,7 @@ def check_rejects(options: ScoreOptions, plan: Plan, settings: RunSettings) -> N
     number, most = sum(_without_setting(plan, settings).values()), options.max_reject_fraction
     if number and _share(number, plan) > most:
         raise ConfigError(
-            f"too many rows would have no score: {without_setting_words(plan, settings)} "
+            f"too many rows would have no score: {without_setting_warning(plan, settings)} "
             f"Expected at most {most:.2%} of the rows (--max-reject-fraction). Check "
             "--language-column and --languages, or raise that share."
         )

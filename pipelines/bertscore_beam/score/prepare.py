@@ -51,13 +51,13 @@ from bertscore_beam.records.records import (
 )
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
-    Standing,
+    FolderDiff,
     check_same_job,
     comparable,
+    compare_with_plan,
     input_of,
     job_identity,
     language_identity,
-    standing_of,
     with_known_languages,
 )
 from bertscore_beam.records.row_scores import rows_file
@@ -185,7 +185,7 @@ class ScoreJob:
     Attributes:
         spec: What its workers need of it.
         found: The records of the folder.
-        standing: The result of the comparison.
+        diff: The result of the comparison.
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
         idf: Where the idf table is.
         imports: The imports of the folder.
@@ -195,7 +195,7 @@ class ScoreJob:
     planned: ScorePlan
     spec: ScoreSpec
     found: FolderRecords
-    standing: Standing
+    diff: FolderDiff
     superseded: tuple[str, ...]
     idf: IdfSource
     imports: frozenset[str]
@@ -204,9 +204,9 @@ class ScoreJob:
     @property
     def kept(self) -> Iterator[str]:
         """The parts that stay, at least until workers compare them."""
-        for split in chain(self.standing.done, self.standing.unsure):
+        for split in chain(self.diff.done, self.diff.unsure):
             yield split.part_name
-        yield from set(self.standing.orphans).difference(self.superseded)
+        yield from set(self.diff.orphans).difference(self.superseded)
 
 
 def plan_score(
@@ -402,8 +402,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             check_same_job(kept, digest)
         if not plan.sketched:
             check_same_texts(folder, plan, partial(_whole, kept, sizes), planned.fields, previous)
-    standing = standing_of(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
-    gone = _parts_of_missing_inputs(plan, standing)
+    diff = compare_with_plan(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
+    gone = _parts_of_missing_inputs(plan, diff)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
     return ScoreJob(
         planned=planned,
@@ -414,7 +414,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
-            goal=_goal(planned, found, standing, to_report),
+            goal=_goal(planned, found, diff, to_report),
             model_memory=ModelMemory(
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
@@ -432,8 +432,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             keep_input=options.keep_input,
         ),
         found=found,
-        standing=standing,
-        superseded=(*standing.stale, *to_delete),
+        diff=diff,
+        superseded=(*diff.stale, *to_delete),
         idf=idf,
         imports=imports_among(files.others),
         before=before,
@@ -441,7 +441,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
 
 
 def _goal(
-    planned: ScorePlan, found: FolderRecords, standing: Standing, orphans: tuple[str, ...]
+    planned: ScorePlan, found: FolderRecords, diff: FolderDiff, orphans: tuple[str, ...]
 ) -> RunGoal:
     options, plan = planned.options, planned.plan
     return RunGoal(
@@ -460,19 +460,19 @@ def _goal(
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
-        carried=standing.carried,
+        carried=diff.carried,
         num_damaged_records=found.num_damaged,
         num_other_records=found.num_of_other_versions,
-        rows_at_risk=standing.rows_at_risk,
+        rows_at_risk=diff.rows_at_risk,
     )
 
 
-def _parts_of_missing_inputs(plan: Plan, standing: Standing) -> tuple[str, ...]:
+def _parts_of_missing_inputs(plan: Plan, diff: FolderDiff) -> tuple[str, ...]:
     """Return parts of inputs that are certainly missing: none if a folder cannot be listed."""
     if not plan.is_whole:
         return ()
     unreachable = {file.input_name for file in plan.unreachable_files}
-    return tuple(part for part in standing.orphans if input_of(part) not in unreachable)
+    return tuple(part for part in diff.orphans if input_of(part) not in unreachable)
 
 
 def _whole(kept: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:

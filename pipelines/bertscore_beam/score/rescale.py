@@ -28,7 +28,7 @@ from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
 from bertscore_beam.records.groups import (
     GROUPS_FILE,
-    caveat_words_in,
+    caveat_messages_in,
     read_groups,
     show_groups_scored,
     write_groups,
@@ -38,7 +38,7 @@ from bertscore_beam.records.records import (
     IDF_FILE,
     files_of_run,
     find_records,
-    keep_records,
+    pack_kept_records,
     read_part_sizes,
 )
 from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
@@ -223,7 +223,7 @@ def _begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resc
     for note in (record_path, rows_path, rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
-    keep_records(folder, found, gone=others, unsure=())
+    pack_kept_records(folder, found, gone=others, unsure=())
     folder.write_json(RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
@@ -263,7 +263,7 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
         index_rows(folder, written)
-        keep_records(folder, find_records(folder), gone=(), unsure=())
+        pack_kept_records(folder, find_records(folder), gone=(), unsure=())
         summary = _summary(planned, written)
         if by := planned.group_by:
             summary |= write_groups(folder, read_groups(folder, written, by), by)
@@ -272,7 +272,7 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
     return Outcome(
         shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
-        warnings=caveat_words_in(summary),
+        warnings=caveat_messages_in(summary),
     )
 
 

@@ -213,7 +213,7 @@ def with_scores(
         rescaled=settings.rescaled,
         windowed=settings.windowed,
         listed=is_list(rows.references.type),
-        input_rows=rows.input_rows if rows.fields.among_samples else None,
+        input_rows=rows.input_rows if rows.fields.compares_samples else None,
     )
     languages = rows.languages
     if settings.sole is None:
@@ -255,18 +255,18 @@ def score_columns(
 
     `rescaled` runs also have the raw scores, `windowed` ones the number of windows, and `listed`
     references the best of them. Samples that were scored with the others of their `input_rows`,
-    (N,), also have what `among_samples` returns.
+    (N,), also have what `compares_samples` returns.
     """
     by_column = pairs.by_column(rescaled=rescaled, windowed=windowed)
     if not listed:
         del by_column[columns.BEST_REFERENCE]
     if input_rows is not None:
-        by_column |= among_samples(pairs, input_rows)
+        by_column |= compares_samples(pairs, input_rows)
     added = {name: pa.array(column.data, mask=column.mask) for name, column in by_column.items()}
     return {**added, columns.ERROR: pa.array(pairs.reasons, type=pa.string())}
 
 
-def among_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreColumn]:
+def compares_samples(pairs: ScoredPairs, input_rows: IntArray) -> dict[str, ScoreColumn]:
     """Return the utility of samples, which one of a row is best, and how the row's samples differ.
 
     The utility is the mean F1 with the other samples of the row, and diversity is 1 - the mean F1

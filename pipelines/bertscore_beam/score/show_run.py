@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertscore_beam.dump.languages import by_name, words_for
-from bertscore_beam.dump.plan import few_rows_words, grouped, rows_words
-from bertscore_beam.dump.splits import reading_words
+from bertscore_beam.dump.languages import by_name, language_name
+from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
+from bertscore_beam.dump.splits import reading_note
 from bertscore_beam.files.paths import mask_credentials
-from bertscore_beam.metrics.table import signature_words, speed_words
+from bertscore_beam.metrics.table import format_signatures, speed_note
 from bertscore_beam.records.earlier_run import differences
 from bertscore_beam.records.groups import (
-    caveat_words_in,
-    no_groups_words,
+    caveat_messages_in,
+    no_groups_warning,
     read_caveats,
     show_groups_scored,
 )
@@ -30,9 +30,9 @@ from bertscore_core.stats.caveats import caveat_cells
 _START_SECONDS = 10.0
 
 
-def estimate_words(job: ScoreJob) -> str:
+def estimate_lines(job: ScoreJob) -> str:
     """Return the estimated time of a run, and the basis of the estimate."""
-    earlier, rows = job.spec.goal.carried, sum(split.about_rows for split in job.standing.pending)
+    earlier, rows = job.spec.goal.carried, sum(split.about_rows for split in job.diff.pending)
     if not rows:
         return f"about {duration_words(_START_SECONDS)} (nothing is left to score)"
     if not job.planned.runner.is_local:
@@ -58,7 +58,7 @@ def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) ->
         setting = settings.by_language.get(language)
         if setting is None:
             reason = str(settings.reason(language))
-            rows.append((words_for(language), number, f"none: {reason}", "", "", ""))
+            rows.append((language_name(language), number, f"none: {reason}", "", "", ""))
             continue
         made = setting.signature
         rows.append((language, number, made.model, made.num_layers, made.baseline, made.max_length))
@@ -103,16 +103,16 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     lengths = {setting.signature.max_length for setting in settings.by_language.values()}
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     warnings = (
-        _truncated_words(summary, length),
-        _unused_words(spec, summary),
-        _script_words(summary, settings.script_language),
-        no_groups_words(summary, spec.group_by),
-        *caveat_words_in(summary),
+        _truncation_warning(summary, length),
+        _unused_columns_warning(spec, summary),
+        _script_warning(summary, settings.script_language),
+        no_groups_warning(summary, spec.group_by),
+        *caveat_messages_in(summary),
     )
     return [words for words in warnings if words is not None]
 
 
-def _truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
+def _truncation_warning(summary: Mapping[str, Any], max_length: str) -> str | None:
     if not summary["truncated"]:
         return None
     return (
@@ -123,7 +123,7 @@ def _truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
     )
 
 
-def _script_words(summary: Mapping[str, Any], language: str) -> str | None:
+def _script_warning(summary: Mapping[str, Any], language: str) -> str | None:
     others, rows = summary["other_scripts"], summary["rows"]
     if not language or others <= _SHARE_OF_OTHER_SCRIPTS * rows:
         return None
@@ -134,7 +134,7 @@ def _script_words(summary: Mapping[str, Any], language: str) -> str | None:
     )
 
 
-def _unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
+def _unused_columns_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
     source = spec.reuse
     if source is None or summary["reused"] or not summary["scored"]:
         return None
@@ -167,17 +167,17 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         **({} if backend is None else {"backend": backend}),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
-        "rows": f"{rows_words(plan.splits)}{few}",
+        "rows": f"{rows_note(plan.splits)}{few}",
         "splits": f"{goal.parts:,}, of at most {plan.split_rows:,} rows",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": rows_words(job.standing.pending),
-        "rows to compare first": rows_words(job.standing.unsure),
-        "rows read": reading_words(job.standing.work, job.spec.workers),
+        "rows to score": rows_note(job.diff.pending),
+        "rows to compare first": rows_note(job.diff.unsure),
+        "rows read": reading_note(job.diff.work, job.spec.workers),
         **({} if reuse is None else {"reuse": reuse.words}),
-        "estimated time": estimate_words(job),
+        "estimated time": estimate_lines(job),
         "idf": _idf_words(job),
-        **({"other metrics": speed_words(metrics)} if (metrics := job.spec.metrics) else {}),
+        **({"other metrics": speed_note(metrics)} if (metrics := job.spec.metrics) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
@@ -262,7 +262,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("output", output))
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))
-    rows += [(f"signature of {n}", signature_words(of["signature"])) for n, of in metrics.items()]
+    rows += [(f"signature of {n}", format_signatures(of["signature"])) for n, of in metrics.items()]
     return Shown("BERTScore", ("", ""), rows)
 
 
@@ -288,9 +288,9 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
     return [(f"  {reason}", f"{number:,}") for reason, number in numbers.items() if number]
 
 
-def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
+def gate_messages(summary: Mapping[str, Any], rejects: str) -> list[str]:
     """Return a message for each gate that a run has not passed."""
-    few = few_rows_words(summary["input_rows"], summary["min_rows"])
+    few = few_rows_message(summary["input_rows"], summary["min_rows"])
     shares = (
         f"{share:.1%} of the tokens of {name}" for name, share in summary["mostly_unknown"].items()
     )

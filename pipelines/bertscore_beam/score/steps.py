@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bertscore_beam.dump.candidates import multiplied
+from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, write_part
 from bertscore_beam.dump.read_rows import SplitReader
@@ -118,7 +118,7 @@ class SplitScorer:
             with at_work.doing(record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
                 whole = Rows(read.table, spec.fields, read.lines)
-                rows = multiplied(whole)
+                rows = explode_candidates(whole)
         except UNREADABLE as error:
             return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
         if problem:

@@ -54,7 +54,7 @@ class Setting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compared:
+class SettingScores:
     """The scores of S settings, on the rows that all of them have scored.
 
     Attributes:
@@ -89,7 +89,7 @@ class Compared:
 
 def compared(
     plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, OtherScores]
-) -> Compared:
+) -> SettingScores:
     """Put the scores of models, by digest, and of other metrics, by name, side by side."""
     settings = [
         Setting(model.name, layer, measure, *weighting, model.digest)
@@ -106,7 +106,7 @@ def compared(
     more = [own.values[None] for own in others.values()]
     matrix = np.concatenate([*values, *more], dtype=np.float64)
     complete = np.logical_and.reduce(np.isfinite(matrix), axis=0)
-    return Compared(settings=tuple(settings), scores=matrix, complete=complete)
+    return SettingScores(settings=tuple(settings), scores=matrix, complete=complete)
 
 
 # The statistics of agreement that a run computes, in each group and averaged over the groups.
@@ -299,7 +299,7 @@ class Results:
             alone.
     """
 
-    compared: Compared
+    compared: SettingScores
     rows: list[Row]
     recommended: list[Row]
 
@@ -357,7 +357,7 @@ def _rows(
     return rows
 
 
-def _positions(plan: TunePlan, sides: Compared) -> dict[str, npt.NDArray[np.int64]]:
+def _positions(plan: TunePlan, sides: SettingScores) -> dict[str, npt.NDArray[np.int64]]:
     """Return the rows of each group that every setting has scored."""
     positions = {}
     for group, name in enumerate(plan.judgements.names):
@@ -372,14 +372,14 @@ def _positions(plan: TunePlan, sides: Compared) -> dict[str, npt.NDArray[np.int6
     return positions
 
 
-def _best(agreement: Agreement, sides: Compared) -> int | None:
+def _best(agreement: Agreement, sides: SettingScores) -> int | None:
     candidates = sides.of_bertscore
     values = agreement.values[candidates]
     return int(candidates[np.nanargmax(values)]) if np.isfinite(values).any() else None
 
 
 def _check_defined(
-    statistic: str, agreement: Agreement, sides: Compared, groups: Mapping[str, GroupRows]
+    statistic: str, agreement: Agreement, sides: SettingScores, groups: Mapping[str, GroupRows]
 ) -> None:
     if _best(agreement, sides) is not None:
         return
@@ -400,7 +400,7 @@ def _check_defined(
 
 def _recommend(
     plan: TunePlan,
-    sides: Compared,
+    sides: SettingScores,
     groups: Mapping[str, GroupRows],
     agreement: Agreement,
     scores: Mapping[str, ModelScores],

@@ -10,7 +10,7 @@ import pytest
 from bertscore_core import Baseline, BertScorer, ScorerConfig, errors, explain
 from bertscore_core.config import settle_tokenizer
 from bertscore_core.explanations import explanation
-from bertscore_core.explanations.explanation import NO_MATCH, fragment, making_words, page
+from bertscore_core.explanations.explanation import NO_MATCH, describe_making, fragment, page
 from bertscore_core.explanations.explanation_picture import drawable, families_for, picture
 from bertscore_core.tokenizer.tokenization import readable_tokens
 from tests.support.read_html import Reader
@@ -215,7 +215,7 @@ def test_pages_and_pictures_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_
         assert not set("\ufffe\uffff\x1b\x00\u202e") & set(text)
         assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in text  # and no formula
     assert picture(found).startswith(b"\x89PNG")
-    assert making_words(found).startswith(r"m$x_a$ \x1b[31m\ufffe, layer 2")
+    assert describe_making(found).startswith(r"m$x_a$ \x1b[31m\ufffe, layer 2")
 
 
 def test_characters_without_a_font_are_shown_by_number():

@@ -7,7 +7,7 @@ from bertscore_core.stats.caveats import (
     Caveat,
     CaveatKind,
     caveat_cells,
-    caveat_words,
+    caveat_messages,
     caveats_of_difference,
     caveats_of_groups,
     caveats_of_mean,
@@ -84,7 +84,7 @@ def test_every_kind_has_words_for_a_cell_the_whole_and_groups():
         len(every) - 2
     )
     assert [one.number for one in groups] == [3] * len(every)
-    said = caveat_words(every, groups, 3)
+    said = caveat_messages(every, groups, 3)
     assert len(set(said)) == 2 * len(every)
     few = list(CaveatKind).index(CaveatKind.FEW_ROWS)
     assert said[few] == (
@@ -102,7 +102,7 @@ def test_of_groups_the_worst_is_named_with_its_number():
     groups = [(name, caveats_of_values(own, clipped=0)) for name, own in unknown.items()]
     few = [("one", statistics_of([0.5] * 7)), ("two", statistics_of([0.5] * 3))]
     groups += [(name, caveats_of_mean(own)) for name, own in few]
-    of_unknown, of_few = caveat_words((), caveats_of_groups(groups), 6, "languages")
+    of_unknown, of_few = caveat_messages((), caveats_of_groups(groups), 6, "languages")
     assert of_unknown.startswith(
         "2 of 6 languages have more than 5% of their tokens unknown to the model, such as th "
         "(98.0% unknown): such texts look the same to the model; choose another"

@@ -7,9 +7,9 @@ from scipy import stats
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.intervals import (
-    carriers,
-    carriers_of,
-    few_carry,
+    effective_rows,
+    effective_rows_in,
+    is_dominated,
     mean_intervals,
     method_of,
 )
@@ -69,21 +69,23 @@ def test_rescaled_scores_have_the_interval_of_the_raw_ones_rescaled() -> None:
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=9), st.integers(1, 50))
 def test_rows_equally_far_from_the_mean_carry_the_variance_all_alike(nulls, times) -> None:
-    assert carriers(np.array([1.0, -1.0]), times) == pytest.approx(2 * times)
-    assert carriers(np.array([*np.zeros(len(nulls)), 0.5]), [*nulls, times]) == pytest.approx(times)
-    assert carriers(np.zeros(3)) is None
+    assert effective_rows(np.array([1.0, -1.0]), times) == pytest.approx(2 * times)
+    assert effective_rows(np.array([*np.zeros(len(nulls)), 0.5]), [*nulls, times]) == pytest.approx(
+        times
+    )
+    assert effective_rows(np.zeros(3)) is None
 
 
 def test_few_carry_the_variance_of_some_zeros_and_not_of_normal_scores() -> None:
     scores = normal(np.random.default_rng(2), 100)
-    assert not few_carry(carriers_of(statistics_of(scores).histograms[2]), 100)
+    assert not is_dominated(effective_rows_in(statistics_of(scores).histograms[2]), 100)
     scores[:3] = -1
-    number = carriers_of(statistics_of(scores).histograms[2])
+    number = effective_rows_in(statistics_of(scores).histograms[2])
     assert number == pytest.approx(stats_carriers(scores), rel=0.01)
-    assert few_carry(number, 100)
+    assert is_dominated(number, 100)
     narrow = np.full(100, 0.7)
     narrow[0] += 1e-3
-    assert carriers_of(statistics_of(narrow).histograms[2]) is None
+    assert effective_rows_in(statistics_of(narrow).histograms[2]) is None
 
 
 def stats_carriers(scores: np.ndarray) -> float:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.compare import compare
-from bertscore_beam.records.groups import caveat_words_in
+from bertscore_beam.records.groups import caveat_messages_in
 from bertscore_beam.score import show_run
 from tests.support.made_runs import SIGNATURE, made_run, scored, two_nights
 
@@ -150,7 +150,7 @@ def test_every_reader_has_the_caveats_of_languages(uneven, ran, tmp_path):
     (table, *_) = show_run.show_scores(summary, "out")
     assert [row[-1] for row in table.rows] == ["1 clipped", "", "", ""]
     said = "1 of {} has rows whose F1 has no bound, such as de (1 clipped)"
-    assert said.format("4 languages") in " ".join(caveat_words_in(summary))
+    assert said.format("4 languages") in " ".join(caveat_messages_in(summary))
     assert said.format("4 groups by language") in ran(("groups", uneven[0]))[1]
     out, err = ran(("compare", *uneven, "--key", "id"))
     assert said.format("2 groups by language") in out

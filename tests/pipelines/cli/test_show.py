@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertscore_beam.cli.show import Manner, printing, report, say, show
+from bertscore_beam.cli.show import OutputMode, printing, report, say, show
 from bertscore_beam.run.output import Outcome, Shown
 
 HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
@@ -63,7 +63,7 @@ def test_no_text_of_an_outcome_controls_the_terminal(capsys):
 
 def test_with_json_an_outcome_is_one_document_and_its_warnings_are_also_on_stderr(capsys):
     outcome = Outcome(status=3, shown=(HEADED, PLAN), warnings=("too few rows",))
-    with printing(Manner(json=True)):
+    with printing(OutputMode(json=True)):
         assert report(outcome) == 3
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {
@@ -77,7 +77,7 @@ def test_with_json_an_outcome_is_one_document_and_its_warnings_are_also_on_stder
 
 def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
     outcome = Outcome(shown=(HEADED,), document={"summary": {"f1": float("nan"), "rows": (1, 2)}})
-    with printing(Manner(json=True)):
+    with printing(OutputMode(json=True)):
         report(outcome)
         report(Outcome(shown=(HEADED,), document=[{"a": "\u202e"}]))
     lines = capsys.readouterr().out.splitlines()
@@ -90,7 +90,7 @@ def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
 
 
 def test_a_quiet_command_says_nothing_but_still_warns(capsys):
-    with printing(Manner(quiet=True)):
+    with printing(OutputMode(quiet=True)):
         say("working")
         report(Outcome(text="the result", warnings=("look",)))
     printed = capsys.readouterr()
@@ -100,4 +100,4 @@ def test_a_quiet_command_says_nothing_but_still_warns(capsys):
 
 
 def test_flags_of_beam_do_not_change_how_a_command_prints():
-    assert Manner.of(["score", "--quiet", "--", "--json"]) == Manner(quiet=True)
+    assert OutputMode.of(["score", "--quiet", "--", "--json"]) == OutputMode(quiet=True)

@@ -18,7 +18,7 @@ from unittest import mock
 import fsspec
 import pytest
 
-from bertscore_beam.crawl.fetch import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
+from bertscore_beam.crawl.fetch import USER_AGENT, FetchedFile, FetchError, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
 from tests.support.faults import FaultRule, Faults
 from tests.support.s3 import s3_bucket
@@ -34,7 +34,7 @@ QUICK = FetchPolicy(attempts=4, timeout=0.3, pause=0.02)
 """How it is fetched where a test says nothing else."""
 
 
-def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched, bytes]:
+def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[FetchedFile, bytes]:
     """Fetch a file through a folder; return what is said of it, and its content."""
     with copies_in(folder), fetched(path, policy) as got:
         content = got.file.read_bytes()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.candidates import check_candidates, input_rows, multiplied
+from bertscore_beam.dump.candidates import check_candidates, explode_candidates, input_rows
 from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, SCHEMA_KEY, TableFields
 from bertscore_beam.dump.parquet import read_layout
 from bertscore_beam.dump.reasons import Reason
@@ -49,7 +49,7 @@ def test_each_candidate_of_a_list_is_a_row(samples, kind, cut):
     lists = pa.array([["cut off"]] * cut + samples, kind)
     ids = pa.array([-1] * cut + list(range(len(samples))), pa.int64())
     table = pa.table({"id": ids, "samples": lists}).slice(cut)
-    rows = multiplied(Rows(table, FIELDS))
+    rows = explode_candidates(Rows(table, FIELDS))
     expected = list(expected_rows(samples))
     assert seen_rows(rows) == expected
     assert rows.input_rows.tolist() == [number for number, _, _ in expected]
@@ -71,7 +71,7 @@ def test_lists_of_fixed_size_and_columns_of_every_type_are_repeated():
             "meta": pa.array([{"k": [1]}, None]),
         }
     ).replace_schema_metadata({"made_by": "a test"})
-    rows = multiplied(Rows(table, FIELDS))
+    rows = explode_candidates(Rows(table, FIELDS))
     assert seen_rows(rows) == [(1, "a", "0"), (1, None, "1"), (2, "b", "0"), (2, "c", "1")]
     assert rows.table.schema.field("view").type == pa.string_view()
     assert rows.table["view"].to_pylist() == ["x", "x", None, None]
@@ -90,7 +90,7 @@ def test_several_columns_become_one_and_spark_sees_it():
             "llama": pa.nulls(2),
         }
     ).replace_schema_metadata({SCHEMA_KEY: json.dumps(listed)})
-    rows = multiplied(Rows(table, THREE))
+    rows = explode_candidates(Rows(table, THREE))
     assert rows.table.column_names == ["id", CANDIDATE, CANDIDATE_FROM]
     assert rows.table.to_pydict() == {
         "id": [1, 1, 1, 2, 2, 2],
@@ -107,7 +107,7 @@ def test_several_columns_become_one_and_spark_sees_it():
 def test_other_columns_may_share_a_name():
     arrays = [pa.array([1, 2]), pa.array(["x", "y"]), pa.array([3, 4]), pa.array([["a"] * 2, []])]
     table = pa.Table.from_arrays(arrays, ["id", "twice", "twice", "samples"])
-    rows = multiplied(Rows(table, FIELDS))
+    rows = explode_candidates(Rows(table, FIELDS))
     assert [column.to_pylist() for column in rows.table.columns[:3]] == [
         [1, 1, 2], ["x", "x", "y"], [3, 3, 4],
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump import paths
-from bertscore_beam.dump.candidates import check_candidates, multiplied
+from bertscore_beam.dump.candidates import check_candidates, explode_candidates
 from bertscore_beam.dump.columns import TableFields, check_choosing_columns, check_columns
 from bertscore_beam.dump.digests import digest_columns
 from bertscore_beam.dump.paths import column_of, has_column, is_list
@@ -133,7 +133,7 @@ def test_views_of_lists_and_json_columns_are_texts(tmp_path, kind):
     assert reference_texts(column_of(table, "list")) == lists
     assert texts_from_column(column_of(table, "json")) == JSON.to_pylist()
     rows = Rows(table, TableFields(candidate_column="list", reference_column="json"))
-    assert texts_from_column(multiplied(rows).candidates) == ["a", "b", None]
+    assert texts_from_column(explode_candidates(rows).candidates) == ["a", "b", None]
 
 
 def test_a_message_in_parts_is_its_texts():

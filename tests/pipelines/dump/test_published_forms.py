@@ -7,7 +7,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump.candidates import multiplied
+from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, TableFields
 from bertscore_beam.dump.read_rows import SplitReader, read_split
 from bertscore_beam.dump.texts import Rows, texts_from_column
@@ -23,7 +23,7 @@ def read(path, candidate, reference="ref"):
     found = []
     for split in plan.splits:
         one = SplitReader([split]).read(split)
-        rows = multiplied(Rows(one.table, fields, one.lines))
+        rows = explode_candidates(Rows(one.table, fields, one.lines))
         texts, references = texts_from_column(rows.candidates), rows.reference_texts
         bad = [rows.unreadable.get(number) for number in range(len(rows))]
         found += zip(texts, rows.origins, references, bad, strict=True)
@@ -93,7 +93,7 @@ def test_samples_are_repeated_with_the_whole_answer_beside_them(tmp_path):
         candidate_column="response.body.choices.message.content", reference_column="ref"
     )
     table = pq.read_table(path)
-    rows = multiplied(Rows(table, fields))
+    rows = explode_candidates(Rows(table, fields))
     assert rows.table.column_names == [
         *table.column_names, CANDIDATE, CANDIDATE_FROM,
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from bertscore_beam.dump.splits import (
     Split,
     Splits,
     plan_file,
-    reading_words,
+    reading_note,
     rows_for_workers,
     split_runs,
 )
@@ -186,9 +186,9 @@ def test_one_large_row_group_is_shared_and_many_are_read_once():
 
 
 def test_plan_says_how_often_rows_are_read():
-    assert reading_words(splits_of(*[20] * 9, target=20), 1) == "once"
-    assert reading_words([], 1) == "once"
-    words = reading_words(splits_of(1_000_000, target=20_000), 2)
+    assert reading_note(splits_of(*[20] * 9, target=20), 1) == "once"
+    assert reading_note([], 1) == "once"
+    words = reading_note(splits_of(1_000_000, target=20_000), 2)
     assert words.startswith("about 2.5 times over: workers share row groups of up to 1,000,000")
 
 

@@ -15,7 +15,7 @@ from bertscore_beam.idf.counts import (
     SplitCount,
     count_from_bytes,
     count_to_bytes,
-    repeat_words,
+    repeats_warning,
 )
 from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
@@ -119,9 +119,9 @@ def test_estimate_of_different_references_is_exact_for_few_and_near_for_many():
     assert many.rows == 60_000
     assert many.distinct == pytest.approx(20_000, rel=0.1)
     assert len(many.smallest) == 1024
-    assert "60,000 rows" in repeat_words(many.rows, many.distinct, keyed=False)
-    assert repeat_words(60_000, 50_000, keyed=False) is None
-    assert repeat_words(10, 1, keyed=False) is None
+    assert "60,000 rows" in repeats_warning(many.rows, many.distinct, keyed=False)
+    assert repeats_warning(60_000, 50_000, keyed=False) is None
+    assert repeats_warning(10, 1, keyed=False) is None
 
 
 def test_count_of_more_groups_than_a_worker_can_hold_keeps_none(monkeypatch):

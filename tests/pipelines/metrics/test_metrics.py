@@ -17,12 +17,12 @@ from bertscore_beam.metrics.table import (
     check_metrics,
     corpus_score,
     described,
+    format_signatures,
     identity_of,
     label_of,
     metric_of,
     score_rows,
-    signature_words,
-    speed_words,
+    speed_note,
 )
 from bertscore_beam.records.groups import (
     group_row,
@@ -121,8 +121,8 @@ def test_every_metric_has_a_column_a_class_and_signatures():
     assert "eff:yes|tok:13a" in made["bleu"]["sentence_signature"]["en"]
     assert made["chrf"]["signature"] == made["chrf"]["sentence_signature"]
     assert "tok:rouge-score" in made["rougel"]["signature"]
-    assert "some 14,286 short rows" in speed_words(["bleu"])
-    assert "bleu, chrf, chrf++, ter, rougel: some 826 " in speed_words([*METRICS])
+    assert "some 14,286 short rows" in speed_note(["bleu"])
+    assert "bleu, chrf, chrf++, ter, rougel: some 826 " in speed_note([*METRICS])
     assert METRIC_COUNTS.keys() == set(CORPUS_METRICS) == METRICS.keys() - {"rougel"}
 
 
@@ -217,8 +217,8 @@ def test_processes_score_rows_of_several_languages_as_this_one_does():
 
 def test_a_signature_is_text_also_where_languages_differ():
     same = {"de": "tok:13a", "en": "tok:13a", "zh": "tok:zh"}
-    assert signature_words(same) == "de, en: tok:13a; zh: tok:zh"
-    assert signature_words("tok:13a") == "tok:13a"
+    assert format_signatures(same) == "de, en: tok:13a; zh: tok:zh"
+    assert format_signatures("tok:13a") == "tok:13a"
 
 
 @pytest.mark.parametrize("name", CORPUS_METRICS)

@@ -91,7 +91,7 @@ def kept_plan(out, options):
     planned = plan_score(options, Runner.of(options))
     job = resume_score(planned, OutputFolder(str(out)))
     splits = [split.part_name for split in planned.plan.splits]
-    return splits, planned.plan.digest, sorted(split.part_name for split in job.standing.done)
+    return splits, planned.plan.digest, sorted(split.part_name for split in job.diff.done)
 
 
 def readers(out, options, pieces):

@@ -30,10 +30,10 @@ from bertscore_beam.records.row_scores import (
     VALUES,
     RowScores,
     SignedRows,
+    reasons_of,
     rows_file,
     rows_from_bytes,
     rows_to_bytes,
-    words_of,
 )
 from bertscore_core.errors import InputError
 from tests.core.test_score_changes import NOW
@@ -101,7 +101,7 @@ def same_values(rows, piece):
     assert rows.found.all()
     for name in set(VALUES.names) - {"reason"}:
         assert (rows.values[name] == piece.values[name]).all()
-    words = words_of(piece.values["reason"], piece.reasons)
+    words = reasons_of(piece.values["reason"], piece.reasons)
     assert rows.reasons.tolist() == words.tolist()
 
 

@@ -71,7 +71,7 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored):
     pq.write_table(table, dump / FIRST, row_group_size=7, compression="gzip", use_dictionary=False)
     job = jobs.prepare_score(chosen)
     compared = 2 if chosen.idf == "none" else 4
-    assert (job.standing.pending, len(job.standing.unsure)) == ((), compared)
+    assert (job.diff.pending, len(job.diff.unsure)) == ((), compared)
     job = jobs.start(job)
     counted = 0 if chosen.idf == "none" else 60  # again, which gives the same table
     assert documents_counted(job) == (counted, 0)
@@ -80,7 +80,7 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored):
     assert (summary["success"], summary["pairs_per_second"]) == (True, None)
     assert jobs.parts_of(output) == before
     again = jobs.prepare_score(chosen)
-    assert (again.standing.work, again.idf.must_count) == ((), False)
+    assert (again.diff.work, again.idf.must_count) == ((), False)
     assert again.spec.goal.carried.summary.rows == 60
 
 
@@ -115,7 +115,7 @@ def test_a_part_of_a_version_that_clipped_no_f1_is_kept_and_its_sums_are_read_ag
     values = read_output(tmp_path / "out")["bertscore_f1"].to_numpy().astype(float)
     assert summary["f1"] == pytest.approx(np.clip(values, -1, 1).mean(), abs=1e-9)
     assert summary["clipped"] == (values < -1).sum()
-    assert jobs.prepare_score(chosen).standing.work == ()
+    assert jobs.prepare_score(chosen).diff.work == ()
 
 
 def test_other_columns_that_change_are_written_beside_the_scores_that_were_there(scored, tmp_path):
@@ -128,7 +128,7 @@ def test_other_columns_that_change_are_written_beside_the_scores_that_were_there
     assert changed == {f"{FIRST}/part-000000000000.parquet"}
     assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
     assert after == afresh(chosen, tmp_path / "afresh")
-    assert jobs.prepare_score(chosen).standing.work == ()
+    assert jobs.prepare_score(chosen).diff.work == ()
 
 
 def test_a_part_with_a_flipped_bit_is_scored_again_and_counted(scored, tmp_path):
@@ -172,7 +172,7 @@ def test_text_that_changes_is_scored_and_the_idf_table_is_that_of_the_texts(
     everything = chosen.idf == "corpus" and column == "reference"
     assert moved == (set(before) if everything else {f"{FIRST}/part-000000000000.parquet"})
     assert after == afresh(chosen, tmp_path / "afresh")
-    assert jobs.prepare_score(chosen).standing.work == ()
+    assert jobs.prepare_score(chosen).diff.work == ()
 
 
 def test_change_with_size_and_time_kept_is_noticed(tmp_path):

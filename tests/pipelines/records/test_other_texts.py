@@ -126,7 +126,7 @@ def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path, name):
     for changed in ACCEPTED.values():
         write_night(tmp_path / "second", changed(numbers(0)), name)
         job = jobs.prepare_score(chosen)
-        assert len(job.standing.work) == len(job.planned.plan.splits)
+        assert len(job.diff.work) == len(job.planned.plan.splits)
     write_night(tmp_path / "second", numbers(OTHERS), name)
     with pytest.raises(ConfigError, match="other texts"):
         jobs.prepare_score(chosen)
@@ -140,7 +140,7 @@ def test_rows_that_many_parts_have_count_once(tmp_path, files):
             write_night(tmp_path / night, rows, f"{number}.parquet")
     assert jobs.run_options(jobs.job_options(tmp_path / "first", out, split_rows=10))["success"]
     chosen = jobs.job_options(tmp_path / "second", out, split_rows=10)
-    assert len(jobs.prepare_score(chosen).standing.unsure) == 4 * files
+    assert len(jobs.prepare_score(chosen).diff.unsure) == 4 * files
     for number in range(files):
         write_night(tmp_path / "second", [7] * 40, f"{number}.parquet")
     with pytest.raises(ConfigError, match="without 9 of 10 rows"):
@@ -197,7 +197,7 @@ def test_part_without_digests_counts_as_one_of_other_texts(tmp_path):
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet")
     pieces = sorted((tmp_path / "out" / ROWS_FOLDER).rglob("*.pq"))
     pieces[0].write_bytes(b"torn")
-    assert len(jobs.prepare_score(chosen).standing.unsure) == 6
+    assert len(jobs.prepare_score(chosen).diff.unsure) == 6
     for piece in pieces[1:4]:
         piece.unlink()
     with pytest.raises(ConfigError, match=f"without 40 of {ROWS} rows"):

@@ -14,7 +14,7 @@ from bertscore_beam.records.records import (
     PACKS_FOLDER,
     delete_records,
     find_records,
-    keep_records,
+    pack_kept_records,
     read_records,
     write_pack,
 )
@@ -28,7 +28,7 @@ NAMES = tuple(RECORDS)
 
 
 def keep(folder, gone=(), unsure=()):
-    keep_records(folder, find_records(folder), gone=gone, unsure=unsure)
+    pack_kept_records(folder, find_records(folder), gone=gone, unsure=unsure)
 
 
 def packed(root):
@@ -122,7 +122,7 @@ def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatc
 
         with monkeypatch.context() as patched, suppress(FolderLostError):
             patched.setattr(RunLock, "check", check)
-            keep_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
+            pack_kept_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
         now = read_records(folder)
         # The record of a part that is deleted may stay, and says nothing then.
         assert {name for name in NAMES if now.get(name) != RECORDS[name]} <= {NAMES[0]}

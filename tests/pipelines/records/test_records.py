@@ -22,7 +22,7 @@ from bertscore_beam.records.records import (
     read_part_sizes,
     read_records,
 )
-from bertscore_beam.records.resume import standing_of
+from bertscore_beam.records.resume import compare_with_plan
 from bertscore_beam.records.summary import RunTotals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
@@ -180,13 +180,13 @@ SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 def test_finished_splits_are_not_pending():
     made = [record_of(split) for split in PLAN.splits[1:4]]
-    standing = standing_of(PLAN, held(*made), SIZES, DIGEST, IDF)
-    assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
-    assert standing.done == PLAN.splits[1:4]
-    assert standing.carried == RunTotals.merge(map(RunTotals.of_record, made))
-    assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
-    assert standing.stale == standing.orphans == ()
-    assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
+    diff = compare_with_plan(PLAN, held(*made), SIZES, DIGEST, IDF)
+    assert diff.pending == (PLAN.splits[0], PLAN.splits[4])
+    assert diff.done == PLAN.splits[1:4]
+    assert diff.carried == RunTotals.merge(map(RunTotals.of_record, made))
+    assert diff.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
+    assert diff.stale == diff.orphans == ()
+    assert compare_with_plan(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
 DONE, UNSURE, PENDING = range(3)
@@ -211,20 +211,20 @@ WORTH = {
 def test_part_is_compared_or_scored_again_after_a_change(split, record, idf, state, valid, size):
     sizes = {} if size is None else {SPLIT.part_name: size}
     plan, state = plan_of(split), state if size == 5 else PENDING
-    standing = standing_of(plan, held(record), sizes, DIGEST, idf)
-    found = (standing.done, standing.unsure, standing.pending)
+    diff = compare_with_plan(plan, held(record), sizes, DIGEST, idf)
+    found = (diff.done, diff.unsure, diff.pending)
     assert found == tuple((split,) if number == state else () for number in range(3))
     is_there = bool(sizes) or getattr(record, "part_name", None) == split.part_name
-    assert standing.outdated == ((split.part_name,) if state == PENDING and is_there else ())
-    end = standing_of(plan, held(record), sizes, DIGEST, idf, at_end=True)
+    assert diff.outdated == ((split.part_name,) if state == PENDING and is_there else ())
+    end = compare_with_plan(plan, held(record), sizes, DIGEST, idf, at_end=True)
     assert (end.done == (split,)) is (valid and size == 5)
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    standing = standing_of(wider, held(), SIZES, DIGEST, IDF)
-    assert standing.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
-    assert standing.orphans == ()
+    diff = compare_with_plan(wider, held(), SIZES, DIGEST, IDF)
+    assert diff.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
+    assert diff.orphans == ()
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
@@ -280,7 +280,7 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
     sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
     (once, end), (again, same) = (
         [
-            standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended)
+            compare_with_plan(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended)
             for ended in (False, True)
         ]
         for bins in (1, 7)

@@ -19,7 +19,7 @@ def test_second_run_scores_only_what_is_missing(tmp_path):
     parts = sorted((tmp_path / "out").glob("shard-*/part-*.parquet"))
     times = {part: part.stat().st_mtime_ns for part in parts[1:]}
     parts[0].unlink()
-    assert [split.part_name for split in prepare_score(chosen).standing.pending] == [
+    assert [split.part_name for split in prepare_score(chosen).diff.pending] == [
         str(parts[0].relative_to(tmp_path / "out"))
     ]
     summary = run(chosen)
@@ -27,7 +27,7 @@ def test_second_run_scores_only_what_is_missing(tmp_path):
     assert summary["parts_of_earlier_runs"] == len(parts) - 1
     assert summary["rows"] == 59
     assert read_output(tmp_path / "out").equals(before)
-    assert prepare_score(chosen).standing.pending == ()
+    assert prepare_score(chosen).diff.pending == ()
 
 
 def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
@@ -42,7 +42,7 @@ def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
     with pytest.raises(SignatureError, match="candidate_column: 'candidate' there, 'id2' now"):
         prepare_score(options(dump, tmp_path / "out", candidate_column=("id2",)))
     replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
-    assert len(prepare_score(replaced).standing.pending) == 1
+    assert len(prepare_score(replaced).diff.pending) == 1
     assert run(replaced)["success"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.records.summary import FailedSplit, RunGoal, RunTotals, judge
+from bertscore_beam.records.summary import FailedSplit, RunGoal, RunTotals, summarize
 from bertscore_core import ScoreSummary
 from bertscore_core.stats.score_statistics import UnknownTokens
 from tests.pipelines.records.test_records import splits_of
@@ -40,7 +40,7 @@ def goal(**changes) -> RunGoal:
 
 
 def judged(new: RunTotals, *, missing=(), doubled=(), **changes) -> dict[str, Any]:
-    return judge(goal(**changes), new, "signature", missing=missing, doubled=doubled)
+    return summarize(goal(**changes), new, "signature", missing=missing, doubled=doubled)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8), st.randoms())

@@ -359,4 +359,4 @@ def test_what_makes_no_sense_is_refused(selected, tmp_path, capsys):
     with pytest.raises(InputError, match=r"'candidate' holds no samples: got type string"):
         select(tmp_path / "one.parquet", tmp_path / "out")
     options = job_options(selected / "a.parquet", tmp_path / "out")
-    assert not options.among_samples
+    assert not options.compares_samples

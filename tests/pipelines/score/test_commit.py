@@ -22,7 +22,7 @@ from bertscore_beam.run import job as job_module
 from bertscore_beam.run.folder import OutputFolder, runs_below
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
 from bertscore_beam.run.output import JobFailedError
-from bertscore_beam.score.job import conclude_score, run_of, start_run
+from bertscore_beam.score.job import conclude_score, start_run, started_run
 from bertscore_beam.score.prepare import PLANS_FOLDER
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
@@ -116,7 +116,7 @@ def test_damaged_idf_table_is_counted_anew(tmp_path):
     before = jobs.parts_of(tmp_path / "out")
     table = tmp_path / "out" / "_manifest" / "idf.npz"
     table.write_bytes(table.read_bytes()[:50])
-    assert len(jobs.prepare_score(chosen).standing.unsure) == 2
+    assert len(jobs.prepare_score(chosen).diff.unsure) == 2
     summary = jobs.run_options(chosen)
     assert summary["success"]
     assert summary["parts_kept"] == 2
@@ -128,7 +128,7 @@ def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
     (output / "_run.json").unlink()
     with pytest.raises(SignatureError, match="such parts, as 'shard-000"):
         jobs.prepare_score(jobs.job_options(dump, output, num_layers=3))
-    assert jobs.prepare_score(jobs.job_options(dump, output)).standing.pending == ()
+    assert jobs.prepare_score(jobs.job_options(dump, output)).diff.pending == ()
 
 
 def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, monkeypatch):
@@ -196,7 +196,7 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
         jobs.prepare_score(jobs.job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out"))
     )
     with pytest.raises(JobFailedError, match=r"FileNotFoundError: .*_summary\.json"):
-        conclude_score(run_of(job))
+        conclude_score(started_run(job))
 
 
 def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(finished, monkeypatch):
@@ -214,14 +214,14 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     job = jobs.prepare_score(
         jobs.job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out")
     )
-    first, second = job.standing.pending
-    standing = replace(job.standing, pending=(second,), unsure=(first,))
-    (stage,) = run_of(replace(job, standing=standing)).stages
+    first, second = job.diff.pending
+    diff = replace(job.diff, pending=(second,), unsure=(first,))
+    (stage,) = started_run(replace(job, diff=diff)).stages
     assert len(stage.amounts) == 1
     assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
-    standing = replace(job.standing, pending=(), unsure=(first, second))
-    (stage,) = run_of(replace(job, standing=standing)).stages
+    diff = replace(job.diff, pending=(), unsure=(first, second))
+    (stage,) = started_run(replace(job, diff=diff)).stages
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
 
 

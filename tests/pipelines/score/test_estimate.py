@@ -6,7 +6,7 @@ import pytest
 
 from bertscore_beam.records.summary import RunTotals
 from bertscore_beam.run.output import duration_words
-from bertscore_beam.score.show_run import estimate_words
+from bertscore_beam.score.show_run import estimate_lines
 from bertscore_core import ScoreSummary
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score
@@ -46,4 +46,4 @@ def test_pace_of_earlier_parts_says_how_long_the_others_take(tmp_path, carried, 
     dump = write_dump(tmp_path / "dump", [300])
     job = prepare_score(job_options(dump, tmp_path / "out", **changes))
     goal = replace(job.spec.goal, carried=carried)  # as if earlier runs had committed some parts
-    assert estimate_words(replace(job, spec=replace(job.spec, goal=goal))) == words
+    assert estimate_lines(replace(job, spec=replace(job.spec, goal=goal))) == words

@@ -6,7 +6,7 @@ import pytest
 
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.records import resume
-from bertscore_beam.records.resume import Standing
+from bertscore_beam.records.resume import FolderDiff
 from bertscore_beam.run import lock
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import RunLock
@@ -114,8 +114,12 @@ HOLES = {
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (score_job, "keep_records", lambda *_, **__: None),
-    "stale parts that stay": (resume, "Standing", lambda **named: Standing(**named | NONE_STALE)),
+    "parts that stay in packs": (score_job, "pack_kept_records", lambda *_, **__: None),
+    "stale parts that stay": (
+        resume,
+        "FolderDiff",
+        lambda **named: FolderDiff(**named | NONE_STALE),
+    ),
 }
 SEEDS = {"looks that last too long": range(155, 165), "rare heartbeats": range(200, 260)}
 

@@ -25,7 +25,7 @@ def dump(tmp_path):
 def begun(dump, output):
     """Return a job that has begun, and its first run of splits."""
     job = start(prepare_score(job_options(dump, output, split_rows=10)))
-    run = SplitRun(tuple(job.standing.work[:6]))
+    run = SplitRun(tuple(job.diff.work[:6]))
     assert len(run.splits) == 6
     return job, run
 
@@ -39,10 +39,10 @@ def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path
     assert (summary["rows"], summary["parts"], summary["success"]) == (65, 7, True)
     job, run = begun(dump, tmp_path / "alone")
     scorer = scorer_of(job)
-    for split in job.standing.work:
+    for split in job.diff.work:
         list(scorer.run(ToScore(SplitRun((split,)))))
     job, run = begun(dump, tmp_path / "together")
-    for chosen in (run, SplitRun(job.standing.work[6:])):
+    for chosen in (run, SplitRun(job.diff.work[6:])):
         list(scorer_of(job).run(ToScore(chosen)))
     scored = parts_of(tmp_path / "out")
     assert len(scored) == 7

@@ -18,7 +18,13 @@ import pyarrow as pa
 from bertscore_beam.dump.lines import BadLine, Places
 from bertscore_beam.dump.paths import JSON_KEY, is_parts, place_of
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.dump.text.schema import LARGEST, LARGEST_UNSIGNED, SMALLEST, in_words, kind_of
+from bertscore_beam.dump.text.schema import (
+    LARGEST,
+    LARGEST_UNSIGNED,
+    SMALLEST,
+    describe_kind,
+    kind_of,
+)
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.paths import is_utf8
 
@@ -215,7 +221,7 @@ class Found:
             if _are_parts(value):
                 self.drifts.setdefault(path, set()).add(_PARTS)
                 return
-        message = f"column {shown(path)!r}: got {in_words(value)}; expected {kind}"
+        message = f"column {shown(path)!r}: got {describe_kind(value)}; expected {kind}"
         self._refuse(value, path, place, Reason.TYPE_DRIFT, message)
 
     def _refuse(self, value: Any, path: Path, place: int, reason: Reason, message: str) -> None:

@@ -19,7 +19,7 @@ from bertscore_beam.dump.reasons import Reason
 
 
 @dataclass(slots=True, kw_only=True)
-class Records:
+class ParsedRecords:
     """Some records of a file, one after the other. Blank ones are left out.
 
     Attributes:
@@ -67,9 +67,9 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _IS_OPENING = np.isin(np.arange(256), list(b"[{"))
 
 
-def parse_json(data: bytes) -> Records:
+def parse_json(data: bytes) -> ParsedRecords:
     """Parse whole lines: each is an object, of equal keys the last, or bad, or blank."""
-    records = Records()
+    records = ParsedRecords()
     for line in data.removesuffix(b"\n").split(b"\n"):
         records.add(parse_line(line))
     return records
@@ -124,7 +124,7 @@ _INVALID = re.compile("[\udc80-\udcff]")
 _NOT_UTF8 = BadLine(reason=Reason.INVALID_UTF8)
 
 
-def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> Records:
+def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> ParsedRecords:
     """Parse records with quotes, from whole lines from the beginning of a record on.
 
     Unless the file ends here, a record that does not end here is not taken; but the first one is if
@@ -135,7 +135,7 @@ def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> R
     # A stream of bytes shares them, where one of text would be a copy of four bytes a character.
     stream = io.BytesIO(data)
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    records = Records()
+    records = ParsedRecords()
     while records.taken < lines:
         failed = _parse_until_wrong(stream, delimiter, records)
         if failed is None:
@@ -149,9 +149,9 @@ def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> R
     return _without_invalid(records, data)
 
 
-def parse_raw(data: bytes, delimiter: str) -> Records:
+def parse_raw(data: bytes, delimiter: str) -> ParsedRecords:
     """Parse lines without quotes."""
-    records = Records()
+    records = ParsedRecords()
     for line in _decode(data).removesuffix("\n").split("\n"):
         bare = line.removesuffix("\r")
         if not bare.strip("\r"):
@@ -166,7 +166,7 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _parse_until_wrong(stream: io.BytesIO, delimiter: str, records: Records) -> int | None:
+def _parse_until_wrong(stream: io.BytesIO, delimiter: str, records: ParsedRecords) -> int | None:
     """Add the records up to one that is wrong; return the number of the line where it fails."""
     start, end = stream.tell(), 0
     reader = csv.reader(map(_decode, stream), delimiter=delimiter, strict=True)
@@ -203,7 +203,7 @@ def _why(line: str) -> BadLine:
     return _QUOTE
 
 
-def _without_invalid(records: Records, data: bytes) -> Records:
+def _without_invalid(records: ParsedRecords, data: bytes) -> ParsedRecords:
     try:
         data.decode()
     except UnicodeDecodeError:

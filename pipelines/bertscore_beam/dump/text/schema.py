@@ -37,7 +37,7 @@ def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
     return pa.schema(_fields(whole))
 
 
-def in_words(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """Name the kind of a value without showing it."""
     kind = kind_of(value)
     return {"object": "an object", "list": "a list", "bool": "a boolean", "str": "a string"}.get(

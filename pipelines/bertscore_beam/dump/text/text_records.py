@@ -11,7 +11,7 @@ import numpy as np
 from bertscore_beam.dump.inputs import Format
 from bertscore_beam.dump.lines import BadLine
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.dump.text.parsers import Records, parse_csv, parse_json, parse_raw
+from bertscore_beam.dump.text.parsers import ParsedRecords, parse_csv, parse_json, parse_raw
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Size of the largest record that is read. A larger one is a rejected row."""
@@ -24,7 +24,7 @@ _NEWLINE = ord("\n")
 
 def read_records(
     blocks: Iterator[bytes], kind: Format, piece_bytes: int | None = None
-) -> Iterator[Records]:
+) -> Iterator[ParsedRecords]:
     """Yield all records of a file that are not blank, some at a time.
 
     A record may be larger than a piece.
@@ -42,7 +42,7 @@ def read_records(
         if is_last and not data:
             return
         is_full = want >= MAX_RECORD_BYTES
-        records = _parse(data, kind, is_last=is_last, is_full=is_full) if data else Records()
+        records = _parse(data, kind, is_last=is_last, is_full=is_full) if data else ParsedRecords()
         if not records.taken and not is_full:
             want *= 2
             continue
@@ -50,7 +50,7 @@ def read_records(
         yield _placed(records, data, window) if records.taken else _too_long(window)
 
 
-def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> Records:
+def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> ParsedRecords:
     if kind is Format.JSONL:
         return parse_json(data)
     if not kind.is_quoted:
@@ -58,7 +58,7 @@ def _parse(data: bytes, kind: Format, *, is_last: bool, is_full: bool) -> Record
     return parse_csv(data, kind.delimiter, is_last=is_last, is_full=is_full)
 
 
-def _placed(records: Records, data: bytes, window: "_Window") -> Records:
+def _placed(records: ParsedRecords, data: bytes, window: "_Window") -> ParsedRecords:
     newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE)
     starts = np.concatenate([np.zeros(1, np.int64), newlines + 1])
     stop = int(starts[records.taken]) if records.taken < len(starts) else len(data)
@@ -70,9 +70,9 @@ def _placed(records: Records, data: bytes, window: "_Window") -> Records:
     return records
 
 
-def _too_long(window: "_Window") -> Records:
+def _too_long(window: "_Window") -> ParsedRecords:
     message = f"expected at most {MAX_RECORD_BYTES} bytes"
-    records = Records(data=window.view(1))
+    records = ParsedRecords(data=window.view(1))
     records.add(BadLine(reason=Reason.LINE_TOO_LONG, message=message))
     records.offsets = np.array([window.offset], dtype=np.int64)
     records.numbers = np.array([window.line], dtype=np.int64)

@@ -41,7 +41,9 @@ GROUP_BYTES = 32 * 1024 * 1024
 """About the most bytes of a row group, before compression."""
 
 
-def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | None = None) -> None:
+def write_rows(
+    text: TextFile, sink: BinaryIO, on_progress: Callable[[int], None] | None = None
+) -> None:
     """Write all rows of a text file as Parquet.
 
     The file is read once; if values behind its first megabyte do not fit the types that were found
@@ -51,22 +53,25 @@ def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | Non
         text: The file.
         sink: Where the Parquet file goes, a stream that can be cut. After an error what it holds
             must be thrown away: readers may take it for a whole file.
-        told: Called now and then with the number of stored bytes that have been read; None for
-            nothing.
+        on_progress: Called now and then with the number of stored bytes that have been read;
+            None for nothing.
 
     Raises:
         InputError: It is damaged, not of its format, or has changed since it was found.
         OSError: It cannot be reached.
     """
-    schema = _write_rows(text, sink, None, told)
+    schema = _write_rows(text, sink, None, on_progress)
     while schema is not None:
         sink.seek(0)
         sink.truncate()
-        schema = _write_rows(text, sink, schema, told)
+        schema = _write_rows(text, sink, schema, on_progress)
 
 
 def _write_rows(
-    text: TextFile, sink: BinaryIO, schema: pa.Schema | None, told: Callable[[int], None] | None
+    text: TextFile,
+    sink: BinaryIO,
+    schema: pa.Schema | None,
+    on_progress: Callable[[int], None] | None,
 ) -> pa.Schema | None:
     """Write the rows in some types; return wider ones if these do not take all values."""
     drifts: Drifts = {}
@@ -82,8 +87,8 @@ def _write_rows(
             for group in _groups(tables):
                 if not drifts:
                     writer.write_table(group, row_group_size=_ROWS)
-                if told is not None:
-                    told(stream.count)
+                if on_progress is not None:
+                    on_progress(stream.count)
     return widened(schema, drifts) if drifts else None
 
 
@@ -112,12 +117,12 @@ def _drained(sample: deque[bytes]) -> Iterator[bytes]:
         yield sample.popleft()
 
 
-def _first_records(text: TextFile, blocks: Iterator[bytes]) -> parsers.Records | None:
+def _first_records(text: TextFile, blocks: Iterator[bytes]) -> parsers.ParsedRecords | None:
     pieces = read_records(blocks, text.kind, SAMPLE_BYTES)
     return next((piece for piece in pieces if piece.rows), None)
 
 
-def _columns(text: TextFile, first: parsers.Records | None) -> pa.Schema:
+def _columns(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Schema:
     if text.kind.has_header:
         schema = _header_schema(text, first)
     elif first is not None:
@@ -133,8 +138,8 @@ def _columns(text: TextFile, first: parsers.Records | None) -> pa.Schema:
     return schema
 
 
-def _header_schema(text: TextFile, first: parsers.Records | None) -> pa.Schema:
-    header = first if first is not None and first.numbers[0] == 1 else parsers.Records()
+def _header_schema(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Schema:
+    header = first if first is not None and first.numbers[0] == 1 else parsers.ParsedRecords()
     names = header.cells[: header.rows[0] or 0] if header.rows else []
     shown = mask_credentials(text.path)
     if not names:
@@ -154,7 +159,7 @@ def _header_schema(text: TextFile, first: parsers.Records | None) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def _json_schema(text: TextFile, first: parsers.Records) -> pa.Schema:
+def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     rows = [row for row in first.rows if row is not None]
     start = first.data.lstrip()[:2]
     if rows and start not in (b"[\n", b"[\r"):  # an array with an object a line
@@ -212,7 +217,7 @@ def _with_line_column(schema: pa.Schema) -> pa.Schema:
 
 
 def to_table(
-    records: parsers.Records, schema: pa.Schema, text: TextFile, drifts: Drifts
+    records: parsers.ParsedRecords, schema: pa.Schema, text: TextFile, drifts: Drifts
 ) -> pa.Table:
     """Return a row for each record, with `LINE_COLUMN`; add to what does not fit the columns."""
     if text.kind is Format.JSONL:
@@ -226,7 +231,7 @@ def to_table(
 
 
 def _line_array(
-    records: parsers.Records, bad: dict[int, BadLine], dropped: dict[int, set[str]]
+    records: parsers.ParsedRecords, bad: dict[int, BadLine], dropped: dict[int, set[str]]
 ) -> pa.Array:
     count = len(records.rows)
     reasons, messages, names = (pa.nulls(count, LINE_TYPE.field(part).type) for part in (2, 3, 4))
