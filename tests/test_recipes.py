@@ -74,6 +74,37 @@ print(json.dumps([[run.data.metrics, run.data.params, run.info.run_name] for run
     assert all(math.isclose(metrics[key], value) for key, value in numbers.items())
 
 
+INSPECT_LOG = """
+import json, sys
+from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
+from inspect_ai.model import ModelOutput
+samples = [
+    EvalSample(id=text, epoch=1, input="?", target=gold, output=ModelOutput.from_content("m", text))
+    for text, gold in json.load(sys.stdin)
+]
+of = dict(created="2026-11-20T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m")
+log = EvalLog(status="success", eval=EvalSpec(**of, config=EvalConfig()), samples=samples)
+write_eval_log(log, "logs/night.eval")
+"""
+
+
+def test_the_samples_of_inspects_logs_are_scored(tmp_path):
+    code, _ = recipe("inputs.md", "inspect_ai", tmp_path)
+    (tmp_path / "logs").mkdir()
+    pairs = [(sentence(number), sentence(number + 1)) for number in range(5)]
+    written = run(INSPECT_LOG, tmp_path, input=json.dumps(pairs))
+    assert written.returncode == 0, written.stderr
+    show = (
+        'import json\nprint(json.dumps(dict(zip(scored["id"], scored["bertscore_f1"].tolist()))))'
+    )
+    done = run(f"{code}{show}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    scored = json.loads(done.stdout.splitlines()[-1])
+    texts, references = map(list, zip(*pairs, strict=True))
+    expected = BertScorer(ScorerConfig(device="cpu")).score(texts, references).f1
+    np.testing.assert_allclose([scored[text] for text in texts], expected, atol=PARITY_ATOL)
+
+
 MBRS = """
 import json, sys
 from mbrs.metrics.bertscore import MetricBERTScore
