@@ -117,6 +117,7 @@ class Dataflow:
         store: Where jobs and their pipelines are staged.
         folder: For the files of jobs.
         attempts: How often a job is tried.
+        processes: Processes of a job that share its work.
         start: Seconds until the machines of a job have started.
         stop: Seconds until those of a job that is cancelled have stopped.
         jobs: All jobs, by id.
@@ -127,6 +128,7 @@ class Dataflow:
     store: CloudStorage
     folder: Path
     attempts: int = 4
+    processes: int = 1
     start: float = 0.0
     stop: float = 0.0
     jobs: dict[str, ServedJob] = field(default_factory=dict)
@@ -258,11 +260,12 @@ class Dataflow:
     def _work(self, served: ServedJob, log: Path) -> int:
         """Let a new process work for a job, and return its exit status."""
         module = "tests.support.dataflow_worker"
+        files = (served.folder / "pipeline", _counters(served))
         with log.open("wb") as sink, self._lock:
             worker = subprocess.Popen(
-                [sys.executable, "-m", module, served.folder / "pipeline", _counters(served)],
+                [sys.executable, "-m", module, *files, str(self.processes)],
                 cwd=served.folder,  # a path that is only right on the launcher's side is found out
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env=_environment(),
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,
@@ -276,6 +279,14 @@ class Dataflow:
 def _last_traceback(log: str) -> str:
     before, line, after = log.rpartition("Traceback (most recent call last):")
     return line + after if line else before + after
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of a worker: no threads are set, as in the image."""
+    unset = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "GOMP_SPINCOUNT")
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
+    path = f"{Path(sys.executable).parent}:{kept['PATH']}"  # Beam's worker pool calls `python`
+    return {**kept, "PYTHONPATH": str(ROOT), "PATH": path}
 
 
 def _counters(served: ServedJob) -> Path:

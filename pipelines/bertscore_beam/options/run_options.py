@@ -154,6 +154,9 @@ class RunOptions(Options):
         restarts: How many deaths of worker processes of this machine a run survives. After each one
             a new process tries again what the dead one was working on. By default 1. Most other
             runners replace their workers themselves.
+        threads: Threads of each worker process. By default the workers of this machine share its
+            cores. Those of Dataflow have one, as there is a process for each core; with the
+            experiment no_use_multiple_sdk_containers they have all, like those of other runners.
         overwrite: Replace results that were made with other settings.
         dry_run: Check everything, print the plan and stop.
         print_job: Print the job as it would be submitted, as JSON, and stop; input, output and
@@ -167,6 +170,7 @@ class RunOptions(Options):
     output: str = dataclasses.field(metadata={"metavar": "PATH", "short": "-o"})
     workers: int | Literal["auto"] = "auto"
     restarts: int | None = None
+    threads: int | None = None
     overwrite: bool = False
     dry_run: bool = False
     print_job: bool = False
@@ -182,7 +186,7 @@ class RunOptions(Options):
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
-        self._check_least(workers=1, restarts=0)
+        self._check_least(workers=1, restarts=0, threads=1)
 
     def check_input(self) -> None:
         """Refuse a local path that is not there now: before Beam and the model take their seconds.

@@ -392,7 +392,7 @@ class RescaleOptions(RunOptions):
         super().__post_init__()
         self._check_texts("run", "baseline", "language")
         unused = {"workers": ("auto", 1), "restarts": (None,), "print_job": (False,), "beam": ((),)}
-        unused["keep_job"] = (False,)
+        unused |= {"keep_job": (False,), "threads": (None,)}
         for name, defaults in unused.items():
             self._check(
                 name,

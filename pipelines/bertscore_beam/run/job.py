@@ -41,7 +41,7 @@ from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
 from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
-from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
+from bertscore_beam.run.run_step import RunStep, Spread, prepare_workers
 from bertscore_beam.run.runner import Runner, check_needs, check_service, new_pipeline
 from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError, escape_text
@@ -241,9 +241,10 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
     pipeline = runner.pipeline()
     stage.build(pipeline)
     _reach_service(runner)
-    if runner.detached:
-        let_workers_keep(folder.lock, pipeline)
     job = RemoteJob(runner, folder) if runner.has_service else None
+    if job is not None:
+        lock = folder.lock if runner.detached else None
+        prepare_workers(pipeline, lock=lock, threads=runner.threads_elsewhere)
     started = time.time() if stage.started is None else stage.started
     with ExitStack() as stack:
         if runner != usual:

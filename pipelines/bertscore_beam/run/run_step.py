@@ -69,6 +69,8 @@ class RunStep(beam.DoFn):
         self._shared = Shared()
         self.lock: RunLock | None = None
         """The lock of a detached job, which its workers keep."""
+        self.threads: int | None = None
+        """Threads of the process, if a service runs the job; None for all cores."""
 
     def setup(self) -> None:
         """Open the step, unless a pool does that, or another thread has done so."""
@@ -77,6 +79,8 @@ class RunStep(beam.DoFn):
             return
         if self.lock is not None:
             _keep(self.lock)
+        if self.threads is not None:
+            _compute_with(self.threads)
         step = self._step
         # Beam keeps only the last shared object alive: what loads nothing must not replace a model.
         loads_nothing = isinstance(step, Each)
@@ -121,14 +125,35 @@ def _keep(lock: RunLock) -> None:
     lock.keep()
 
 
-def let_workers_keep(lock: RunLock | None, pipeline: beam.Pipeline) -> None:
-    """Let every process that runs a step of a pipeline keep the lock of its detached job."""
+@cache
+def _compute_with(threads: int) -> None:
+    """Let this process compute with so many threads, unless its environment says otherwise.
+
+    Of Rayon, which tokenizes and reads its variable once, and of torch, of which OpenVINO takes the
+    number. Torch is not imported here: not every step needs it.
+    """
+    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+
+def prepare_workers(
+    pipeline: beam.Pipeline, *, lock: RunLock | None = None, threads: int | None = None
+) -> None:
+    """Tell every process of a service that runs a step of a pipeline what it needs to know.
+
+    Args:
+        pipeline: The pipeline.
+        lock: The lock of a detached job, which they keep.
+        threads: How many threads each of them has; None for all cores.
+    """
 
     class Steps(PipelineVisitor):
         def visit_transform(self, transform_node: AppliedPTransform) -> None:
             step = getattr(transform_node.transform, "fn", None)
             if isinstance(step, RunStep):
-                step.lock = lock
+                step.lock, step.threads = lock, threads
 
     pipeline.visit(Steps())
 

@@ -43,6 +43,9 @@ _BUCKETS = ("temp_location", "staging_location")
 _PLACES = ("input", "output", "idf", "reuse", "wet", "documents", "sentences")
 """Options that name paths for the workers to open."""
 
+_NO_PLACES = (*IDF_WORDS, "both", "True", "False")
+"""What they may say in the place of a path: of `idf`, and that of `tune` and of `baseline`."""
+
 
 def check_needs(options: RunOptions, chosen: of_beam.PipelineOptions) -> None:
     """Check the options alone, without a look at files or the network."""
@@ -95,7 +98,7 @@ def _check_reachable(options: RunOptions) -> None:
         for value in values if isinstance(values, list) else [values]:
             has_language = name in ("documents", "sentences")
             path = str(value).partition("=")[2] if has_language else str(value)
-            if "://" not in path and path not in IDF_WORDS:
+            if "://" not in path and path not in _NO_PLACES:
                 raise ConfigError(
                     f"{name} is on this machine: got {value!r}; expected a path that Dataflow's "
                     "workers can reach. Copy it to a gs:// path."
@@ -213,6 +216,7 @@ class Runner:
         at_once: How many elements a worker process of this machine works on at the same time: a few
             for a GPU, which computes for one while others are read and written.
         keep_job: Whether a job of a service is never cancelled.
+        asked_threads: Threads of each worker process, if the options say it.
         gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
             options name one.
     """
@@ -226,6 +230,7 @@ class Runner:
     at_once: int = 1
     gpus: tuple[str, ...] = ()
     keep_job: bool = False
+    asked_threads: int | None = None
 
     @classmethod
     def of(cls, options: RunOptions) -> "Runner":
@@ -263,6 +268,7 @@ class Runner:
             at_once=given.number_of_worker_harness_threads or (_AT_ONCE_ON_GPU if on_gpu else 1),
             gpus=gpus,
             keep_job=options.keep_job,
+            asked_threads=options.threads,
         )
 
     @property
@@ -305,7 +311,19 @@ class Runner:
 
         The workers share the cores: twice as many threads as cores halve the throughput.
         """
-        return max(usable_cores() // self.workers, 1) if self.is_local else None
+        if not self.is_local:
+            return None
+        return self.asked_threads or max(usable_cores() // self.workers, 1)
+
+    @property
+    def threads_elsewhere(self) -> int | None:
+        """Threads of each worker process if a service runs the job; None for all cores.
+
+        Dataflow starts a process for each core, unless an experiment asks for one a machine.
+        """
+        experiments = self.beam_options.view_as(of_beam.DebugOptions)
+        is_alone = experiments.lookup_experiment("no_use_multiple_sdk_containers", False)
+        return self.asked_threads or (1 if self.is_dataflow and not is_alone else None)
 
     @property
     def workers_of_a_device(self) -> int | None:

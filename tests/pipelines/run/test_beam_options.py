@@ -92,6 +92,19 @@ def test_texts_of_a_baseline_on_this_machine_are_named(source, capsys, no_networ
 
 
 @pytest.mark.job
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tune", "--judgements", "gs://b/in", "--score-column", "s", "--models", "m"),
+        ("baseline", "--sentences", "en=gs://b/x", "--models", "m", "--idf"),
+        ("baseline", "--sentences", "en=gs://b/x", "--models", "m", "--no-idf"),
+    ],
+)
+def test_idf_of_tune_and_baseline_is_no_path(words, capsys, no_network):
+    assert main([*words, "--output", "gs://b/out", "--print-job", "--", *DATAFLOW_FLAGS]) == 0
+
+
+@pytest.mark.job
 @pytest.mark.parametrize("idf", ["none", "corpus"])
 @pytest.mark.parametrize("remote", [False, True])
 def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):

@@ -21,14 +21,18 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client as MetricsClient
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.options.values import load_yaml
 from bertscore_beam.run.lock import JOB_FILE, LOCK_FILE
 from bertscore_core.idf import IdfTable
+from tests.support.crawls import baseline, make_crawl, run_baseline
 from tests.support.dataflow import google_cloud
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule
+from tests.support.judgements import write_judgements
 from tests.support.processes import kill_session
 from tests.support.text_files import to_jsonl
 from tests.support.waiting import wait_until
+from tests.support.web import web_server
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -372,3 +376,36 @@ def test_a_job_that_fails_is_one_line(cloud, model, tmp_path, monkeypatch, fault
     console = "https://console.cloud.google.com/dataflow/jobs/us-central1"
     assert f"see {console}/{job}?project=a-project" in line
     assert ("Traceback" in said) == ("ERROR" in said) == bool(debug)
+
+
+def test_baselines_of_a_crawl_are_those_of_this_machine(cloud, model, tmp_path):
+    """A job after the other, until there are sentences enough; the crawl comes from the web."""
+    crawl = make_crawl(tmp_path / "crawl")
+    with web_server(crawl) as web:
+        asked = baseline(f"{web.url}/", "gs://bucket/baselines", model[1], "--languages", "en")
+        asked += ["--contact", "mailto:me@example.org"]
+        words = command(cloud, tmp_path, *asked)
+        jobs = len(cloud.dataflow.jobs)
+        assert cli.main(words) == cli.DONE
+    ran = list(cloud.dataflow.jobs.values())[jobs:]
+    assert {job.state for job in ran} == {"DONE"}
+    assert len(ran) >= 4
+    assert run_baseline(crawl, tmp_path / "own", model[1], "--languages", "en") == cli.DONE
+    for kind in ("tsv", "json", "png"):
+        own = (tmp_path / "own" / "en" / f"bert.{kind}").read_bytes()
+        assert cloud.storage.read(f"gs://bucket/baselines/en/bert.{kind}") == own, kind
+
+
+def test_tune_scores_on_dataflow_and_finds_what_this_machine_finds(cloud, model, tmp_path):
+    judged = write_judgements(tmp_path / "judged.parquet")
+    cloud.storage.put("bucket", "judged.parquet", judged.read_bytes())
+    words = ["--models", model[1], "--score-column", "human", "--by", "language"]
+    words += ["--device", "cpu"]
+    where = ["--judgements", "gs://bucket/judged.parquet", "--output", "gs://bucket/tuned"]
+    beam = command(cloud, tmp_path, "score")[3:]
+    flags = load_yaml(str(tmp_path / "score.yaml"))["beam"]
+    assert cli.main(["tune", *where, *words, beam[0], *flags, *beam[1:]]) == cli.DONE
+    where = ["--judgements", str(judged), "--output", str(tmp_path / "own")]
+    assert cli.main(["tune", *where, *words]) == cli.DONE
+    own = (tmp_path / "own" / "agreement.csv").read_bytes()
+    assert cloud.storage.read("gs://bucket/tuned/agreement.csv") == own

@@ -97,6 +97,22 @@ def test_a_job_may_last_for_years_unless_a_limit_is_asked_for(flags, seconds):
     assert chosen.view_as(PortableOptions).job_server_timeout == seconds
 
 
+@pytest.mark.parametrize(
+    ("flags", "given", "threads"),
+    [
+        (("--runner=DataflowRunner",), {}, 1),
+        (("--runner=DataflowRunner",), {"threads": 3}, 3),
+        (("--runner=DataflowRunner", "--experiments=no_use_multiple_sdk_containers"), {}, None),
+        (("--runner=FlinkRunner",), {}, None),
+        (("--runner=FlinkRunner",), {"threads": 2}, 2),
+    ],
+)
+def test_threads_of_workers_elsewhere_follow_from_how_many_processes_a_machine_has(
+    flags, given, threads
+):
+    assert Runner.of(options(*flags, **given)).threads_elsewhere == threads
+
+
 @pytest.mark.parametrize("runner", [(), ("--runner=DataflowRunner",)])
 def test_unknown_beam_option_names_the_nearest(runner):
     with pytest.raises(ConfigError, match=r"'--direct_num_wrkers=2'.*mean --direct_num_workers\?"):

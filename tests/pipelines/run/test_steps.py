@@ -1,5 +1,6 @@
 """The steps of all jobs cross to processes that know no Beam."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -69,3 +70,36 @@ def test_a_process_takes_all_steps_without_beam(steps):
     data = pickle.dumps(list(steps.values()))
     done = subprocess.run([sys.executable, "-c", words], input=data, capture_output=True)
     assert done.stdout.decode().split() == [str(len(steps)), "False"], done.stderr
+
+
+WORKER = """
+import functools, os, sys
+import apache_beam as beam
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.run_step import RunStep, prepare_workers
+
+def counted(element):
+    import torch
+    return [(os.environ["RAYON_NUM_THREADS"], torch.get_num_threads())]
+
+if "early" in sys.argv:
+    import torch
+with beam.Pipeline(runner="FnApiRunner") as root:
+    step = RunStep(Each(counted, str))
+    root | beam.Create([0]) | beam.ParDo(step) | beam.Map(lambda found: print(*found))
+    prepare_workers(root, threads=1)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("has_torch", ["early", "late"])
+@pytest.mark.parametrize(("variable", "threads"), [(None, "1"), ("2", "2")])
+def test_a_worker_of_a_service_computes_with_the_threads_it_is_told(has_torch, variable, threads):
+    """Unless its environment says otherwise, and whether torch is imported already or not."""
+    unset = {"OMP_NUM_THREADS", "RAYON_NUM_THREADS"}
+    own = {name: value for name, value in os.environ.items() if name not in unset}
+    if variable is not None:
+        own |= dict.fromkeys(unset, variable)
+    words = [sys.executable, "-c", WORKER, has_torch]
+    done = subprocess.run(words, env=own, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [threads, threads]
