@@ -17,6 +17,7 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.dumps import sentence
+from tests.support.text_files import read_texts
 from tests.support.tolerances import PARITY_ATOL
 
 pytestmark = [pytest.mark.process, pytest.mark.model, pytest.mark.long]
@@ -103,6 +104,61 @@ def test_the_samples_of_inspects_logs_are_scored(tmp_path):
     texts, references = map(list, zip(*pairs, strict=True))
     expected = BertScorer(ScorerConfig(device="cpu")).score(texts, references).f1
     np.testing.assert_allclose([scored[text] for text in texts], expected, atol=PARITY_ATOL)
+
+
+LM_EVAL = """
+import json
+from lm_eval import simple_evaluate
+from lm_eval.loggers import EvaluationTracker
+rows = [{"q": "q1", "a": "gold 1"}, {"q": "q2", "a": "gold 2"}]
+with open("t.jsonl", "w") as file:
+    file.writelines(json.dumps(row) + chr(10) for row in rows)
+task = dict(task="mine", dataset_path="json", test_split="test", output_type="generate_until")
+task |= dict(dataset_kwargs={"data_files": {"test": "t.jsonl"}}, repeats=2)
+task |= dict(doc_to_text="{{q}}", doc_to_target="{{a}}", metric_list=[{"metric": "exact_match"}])
+found = simple_evaluate(model="dummy", tasks=[task], log_samples=True, bootstrap_iters=0)
+samples = found.pop("samples")
+tracker = EvaluationTracker(output_path="out")
+tracker.save_results_aggregated(results=found, samples=samples)
+tracker.save_results_samples("mine", samples["mine"])
+"""
+
+
+def test_the_samples_that_lm_eval_writes_are_read_as_they_are(tmp_path):
+    need("lm_eval", tmp_path)
+    made = run(LM_EVAL, tmp_path, HF_DATASETS_OFFLINE="1", HF_HUB_OFFLINE="1")
+    assert made.returncode == 0, made.stderr
+    (path,) = tmp_path.glob("out/*/samples_mine_*.jsonl")
+    for name in ("filtered_resps[0]", "resps[0][0]"):
+        assert read_texts(path, name, "target") == [
+            ("lol", None, [gold], None) for gold in ("gold 1", "gold 2")
+        ]
+    assert [row[1] for row in read_texts(path, "resps[0]", "target")] == ["0", "1"] * 2
+
+
+OPENAI = """
+from openai.types.chat import ChatCompletion, ChatCompletionMessage as Message
+from openai.types.chat.chat_completion import Choice
+for number, texts in enumerate((["a", "b"], [None, "c"])):
+    choices = [
+        Choice(index=n, finish_reason="stop", message=Message(role="assistant", content=text))
+        for n, text in enumerate(texts)
+    ]
+    body = ChatCompletion(
+        id="c", created=1, model="m", object="chat.completion", choices=choices
+    ).model_dump()
+    print(json.dumps({"custom_id": number, "response": {"body": body}, "ref": "r"}))
+"""
+
+
+def test_the_answers_of_openais_package_are_read_as_they_are(tmp_path):
+    need("openai", tmp_path)
+    made = run(f"import json{OPENAI}", tmp_path)
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "batch.jsonl").write_text(made.stdout)
+    path = "response.body.choices.message.content"
+    found = [row[:2] for row in read_texts(tmp_path / "batch.jsonl", path)]
+    assert found == [("a", "0"), ("b", "1"), (None, "0"), ("c", "1")]
 
 
 MBRS = """

@@ -11,8 +11,11 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
+from bertscore_beam.dump.candidates import explode_candidates
+from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.plan import Imports, Plan, Resources
 from bertscore_beam.dump.read_rows import SplitReader
+from bertscore_beam.dump.texts import Rows, texts_from_column
 from tests.support.jobs import import_here, own
 from tests.support.tables import plan_pairs
 
@@ -60,3 +63,20 @@ def read_plan(plan: Plan) -> tuple[pa.Table, list[tuple[int, str | None]]]:
         for row, offset in enumerate(rows.lines.offsets.tolist())
     ]
     return pa.concat_tables([rows.table for rows in read]), places
+
+
+def read_texts(path: Path, candidate: str, reference: str = "ref") -> list[tuple[Any, ...]]:
+    """Return the candidate, where it is from, the references and the reason of each row."""
+    fields = TableFields(candidate_column=candidate, reference_column=reference)
+    plan = plan_text(path, path.parent / "out", fields=fields)
+    assert plan.about_rows >= plan.num_rows
+    found = []
+    for split in plan.splits:
+        one = SplitReader([split]).read(split)
+        rows = explode_candidates(Rows(one.table, fields, one.lines))
+        texts, references = texts_from_column(rows.candidates), rows.reference_texts
+        bad = [rows.unreadable.get(number) for number in range(len(rows))]
+        found += zip(texts, rows.origins, references, bad, strict=True)
+        if plan.about_rows == plan.num_rows:  # so the job expects
+            assert len(rows) == len(one.table)
+    return found

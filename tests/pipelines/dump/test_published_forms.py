@@ -9,27 +9,10 @@ import pytest
 
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.columns import CANDIDATE, CANDIDATE_FROM, TableFields
-from bertscore_beam.dump.read_rows import SplitReader, read_split
-from bertscore_beam.dump.texts import Rows, texts_from_column
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.texts import Rows
 from bertscore_core.errors import InputError
-from tests.support.text_files import plan_text, to_jsonl, write_text
-
-
-def read(path, candidate, reference="ref"):
-    """Return the candidate, where it is from, the references and the reason of each row."""
-    fields = TableFields(candidate_column=candidate, reference_column=reference)
-    plan = plan_text(path, path.parent / "out", fields=fields)
-    assert plan.about_rows >= plan.num_rows
-    found = []
-    for split in plan.splits:
-        one = SplitReader([split]).read(split)
-        rows = explode_candidates(Rows(one.table, fields, one.lines))
-        texts, references = texts_from_column(rows.candidates), rows.reference_texts
-        bad = [rows.unreadable.get(number) for number in range(len(rows))]
-        found += zip(texts, rows.origins, references, bad, strict=True)
-        if plan.about_rows == plan.num_rows:  # so the job expects
-            assert len(rows) == len(one.table)
-    return found
+from tests.support.text_files import plan_text, read_texts, to_jsonl, write_text
 
 
 def both_formats(folder, rows):
@@ -75,9 +58,9 @@ BATCH = [
 
 def test_batch_files_are_read_by_the_first_choice_or_by_all(tmp_path):
     for path in both_formats(tmp_path, BATCH):
-        first = read(path, "response.body.choices[0].message.content")
+        first = read_texts(path, "response.body.choices[0].message.content")
         assert [row[:2] for row in first] == [("one", None), (None, None), (None, None)]
-        every = read(path, "response.body.choices.message.content")
+        every = read_texts(path, "response.body.choices.message.content")
         assert every == [
             ("one", "0", ["r"], None),
             ("uno", "1", ["r"], None),
@@ -126,17 +109,17 @@ def test_the_last_message_of_a_chat_is_read_in_parts_or_not_in_any_order(tmp_pat
     for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         folder = tmp_path / "-".join(map(str, order))
         path = write_text(folder / "a.jsonl", to_jsonl([rows[place] for place in order]))
-        found = read(path, "messages[-1].content")
+        found = read_texts(path, "messages[-1].content")
         assert [row[0] for row in found] == [texts[place] for place in order]
         assert [row[3] for row in found] == [None] * 3
-    asked = read(path, "messages[-1].content", "messages[1].content")
+    asked = read_texts(path, "messages[-1].content", "messages[1].content")
     assert [references for _, _, references, _ in asked] == [[""], ["hi"], ["a"]]
 
 
 def test_late_parts_are_read_and_other_values_reject_their_row_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("bertscore_beam.dump.text.to_parquet.SAMPLE_BYTES", 100)
     rows = [*[chat("hi", "plain")] * 3, chat("hi", parts("late")), chat("hi", 5), chat("hi", [7])]
-    found = read(write_text(tmp_path / "a.jsonl", to_jsonl(rows)), "messages[-1].content")
+    found = read_texts(write_text(tmp_path / "a.jsonl", to_jsonl(rows)), "messages[-1].content")
     assert [row[0] for row in found] == ["plain"] * 3 + ["late", None, None]
     assert [row[3] for row in found] == [None] * 4 + ["type_drift"] * 2
 
@@ -172,7 +155,7 @@ def test_answers_in_parts_are_read_from_batches_of_other_interfaces(tmp_path):
     ):
         (tmp_path / str(number)).mkdir()
         for file in both_formats(tmp_path / str(number), rows):
-            assert [row[0] for row in read(file, path)] == texts
+            assert [row[0] for row in read_texts(file, path)] == texts
 
 
 SAMPLE = {
@@ -194,12 +177,12 @@ SAMPLE = {
 def test_samples_of_lm_eval_are_read_by_response_or_by_all(tmp_path):
     for path in both_formats(tmp_path, [SAMPLE]):
         for name in ("filtered_resps[0]", "resps[0][0]", "resps.0.0"):
-            assert read(path, name, "target") == [("s1", None, ["gold"], None)]
+            assert read_texts(path, name, "target") == [("s1", None, ["gold"], None)]
         every = [("s1", "0", ["gold"], None), ("s2", "1", ["gold"], None)]
-        assert read(path, "resps[0]", "target") == every
-        assert read(path, "filtered_resps", "target") == every[:1]
+        assert read_texts(path, "resps[0]", "target") == every
+        assert read_texts(path, "filtered_resps", "target") == every[:1]
         with pytest.raises(InputError, match=r"'resps' holds no texts.*Did you mean 'resps\[0\]'"):
-            read(path, "resps", "target")
+            read_texts(path, "resps", "target")
 
 
 ANSWERS = [{"text": "a", "answer_start": 1}, {"text": "b", "answer_start": 5}]
@@ -224,7 +207,7 @@ def test_answers_of_squad_are_references_in_both_published_forms(tmp_path):
         rows.to_parquet(folder / "a.parquet")
         rows.to_json(folder / "a.jsonl")
         for suffix in ("parquet", "jsonl"):
-            found = read(folder / f"a.{suffix}", "guess", "answers.text")
+            found = read_texts(folder / f"a.{suffix}", "guess", "answers.text")
             assert found == [("g", None, ["a", "b"], None)]
 
 
