@@ -345,7 +345,8 @@ class Runner:
         if self.detached and not may_detach:
             raise ConfigError(
                 "this command cannot run detached: got --no_wait_until_finish or "
-                "--template_location; expected neither. Only `score` can be submitted that way."
+                "--template_location; expected neither: it has work between its jobs or after "
+                "them. Only `score` can be submitted that way."
             )
         if options.restarts and not self.is_local:
             raise ConfigError(

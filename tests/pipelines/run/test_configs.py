@@ -88,7 +88,7 @@ def test_every_config_is_built_without_network_input_or_model(path):
                 assert environment["address"] == "localhost:50000"
             if path in DATAFLOW:
                 assert environment["kind"] == "beam:env:docker:v1"
-                kind = "cpu" if verb == "idf" else "gpu"
+                kind = "gpu" if verb in SCORING and job["name"] == "score" else "cpu"
                 assert f"/bertscore-beam/{kind}:" in environment["image"]
             assert environment["staged"] == [] or path not in (*PORTABLE, *DATAFLOW)
     if verb in SCORING:
