@@ -29,6 +29,7 @@ CASES = {
     "million": "million",
     "roofline": "roofline",
     "season": "season",
+    "divided": "divided",
 }
 """The benchmarks, functions of these names, and the module of each."""
 

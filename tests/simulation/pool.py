@@ -94,7 +94,7 @@ class Pool:
             self._fail(error)
             return
         splits = list(plan_from_bytes(plan, PENDING_FILE).splits)
-        runs = split_runs(splits, 1)  # two, as a rule
+        runs = split_runs(splits, 2)  # two, as a rule
         self.tasks = [Task(self._scores(run)) for run in runs]
         self._step()
         for _ in range(2):

@@ -351,11 +351,10 @@ class Splits(Sequence[Split]):
 # Every run decodes the row group from its start. So one run a row group reads every byte once; more
 # of them let workers share a large row group.
 
-_RUNS_PER_WORKER = 2
 MOST_RUNS = 40
 """Most runs of a row group if the number of workers is not known."""
-_MANY_WORKERS = 500
-"""Workers that can share an input with many row groups if their number is not known."""
+_MANY_RUNS = 1000
+"""Runs of an input with many row groups if the number of workers is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,15 +381,19 @@ def row_group_of(split: Split) -> tuple[str, str, int, int]:
     return split.path, split.input_name, split.first_row_group, split.row_group_stop
 
 
-def split_runs(splits: Sequence[Split], workers: int | None) -> Iterator[SplitRun]:
+def split_runs(splits: Sequence[Split], runs: int | None) -> Iterator[SplitRun]:
     """Yield the runs of the splits of a plan, in its order, so that all workers have work.
 
     The splits of a row group become the fewest runs of about equal length that are no longer than
-    the share of a worker; a single split may be.
+    an equal share of all rows; a single split may be.
+
+    Args:
+        splits: The splits.
+        runs: How many runs share the rows; None if the number of workers is not known.
     """
-    runs = _RUNS_PER_WORKER * (workers or _MANY_WORKERS)
-    most_rows = max(math.ceil(sum(split.about_rows for split in splits) / runs), 1)
-    most_runs = MOST_RUNS if workers is None else runs
+    rows = sum(split.about_rows for split in splits)
+    most_rows = max(math.ceil(rows / (runs or _MANY_RUNS)), 1)
+    most_runs = runs or MOST_RUNS
     for _, row_group in itertools.groupby(splits, row_group_of):
         pieces = tuple(row_group)
         rows = sum(split.about_rows for split in pieces)
@@ -400,10 +403,10 @@ def split_runs(splits: Sequence[Split], workers: int | None) -> Iterator[SplitRu
             yield SplitRun(pieces[start:stop])
 
 
-def reading_note(splits: Sequence[Split], workers: int | None) -> str:
+def reading_note(splits: Sequence[Split], runs: int | None) -> str:
     """Say how many times the rows of splits are decoded, on average."""
     rows = decoded = most = 0
-    for run in split_runs(splits, workers):
+    for run in split_runs(splits, runs):
         last = run.splits[-1]
         end = last.skip_rows + last.rows_read  # from the start of the row group
         rows += sum(split.rows_read for split in run.splits)

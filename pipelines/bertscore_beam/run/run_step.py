@@ -225,20 +225,20 @@ class ReadPlan(beam.PTransform):
     step that takes long: otherwise it is fused with the reading, and runs on one worker.
 
     Attributes:
-        workers: How many runs are worked on at the same time; None if that is not known.
+        runs: How many runs share the work; None if the number of workers is not known.
     """
 
     path: str
-    workers: int | None
+    runs: int | None
 
     def expand(self, root: beam.Pipeline) -> beam.PCollection[SplitRun]:
         """Read the plan."""
         return (
             root
             | "PlanPath" >> beam.Create([self.path])
-            | "ReadSplits" >> beam.FlatMap(_read_runs, self.workers).with_output_types(SplitRun)
+            | "ReadSplits" >> beam.FlatMap(_read_runs, self.runs).with_output_types(SplitRun)
         )
 
 
-def _read_runs(path: str, workers: int | None) -> Iterator[SplitRun]:
-    return split_runs(plan_from_bytes(read_bytes(path), path).splits, workers)
+def _read_runs(path: str, runs: int | None) -> Iterator[SplitRun]:
+    return split_runs(plan_from_bytes(read_bytes(path), path).splits, runs)

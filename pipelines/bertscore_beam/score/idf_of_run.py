@@ -90,7 +90,7 @@ def idf_table(
     )
     return (
         root
-        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
+        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.runs_of_splits)
         | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
         | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)

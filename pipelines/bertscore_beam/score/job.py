@@ -269,7 +269,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource
         root
         # SplitRun: what to read, a few hundred bytes for each split.
         # ToScore: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.workers)
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.runs_of_splits)
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, KeptPart or FailedSplit: the result of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)

@@ -354,7 +354,7 @@ class ScoreSpec:
         group_by: Columns whose values are the groups of the summary; none for no groups.
         metrics: Metrics of other libraries to score rows with as well.
         index: Whether the run ends with an index of its rows for later runs.
-        workers: How many runs of splits are worked on at the same time; None if that is not known.
+        runs_of_splits: How many share the work; None if the number of workers is not known.
         record_generation: Generation of the packs that the run writes of its records.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
@@ -375,7 +375,7 @@ class ScoreSpec:
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     index: bool = True
-    workers: int | None = None
+    runs_of_splits: int | None = None
     record_generation: int = 1
     corpus: str = ""
     accelerator: str | None = None

@@ -423,7 +423,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             group_by=options.group_by,
             metrics=options.metrics,
             index=options.index,
-            workers=planned.runner.elements_at_once,
+            runs_of_splits=planned.runner.runs_of_splits,
             # The start of the run may write a generation itself.
             record_generation=found.latest + 2,
             corpus=plan.digest,

@@ -173,7 +173,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": rows_note(job.diff.pending),
         "rows to compare first": rows_note(job.diff.unsure),
-        "rows read": reading_note(job.diff.work, job.spec.workers),
+        "rows read": reading_note(job.diff.work, job.spec.runs_of_splits),
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimate_lines(job),
         "idf": _idf_words(job),

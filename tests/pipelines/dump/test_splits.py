@@ -156,39 +156,39 @@ def splits_of(*rows: int, target: int) -> list[Split]:
     return plan(groups(*rows), target)
 
 
-def runs_of(splits: list[Split], workers: int | None) -> list[tuple[Split, ...]]:
-    return [run.splits for run in split_runs(splits, workers)]
+def runs_of(splits: list[Split], number: int | None) -> list[tuple[Split, ...]]:
+    return [run.splits for run in split_runs(splits, number)]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 7, 100, None])
+@pytest.mark.parametrize("number", [2, 4, 14, 200, None])
 @pytest.mark.parametrize("groups", [(1000,), (1000, 5, 5, 300), (10,) * 50, (40, 400) * 10, (0,)])
-def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(workers, groups):
+def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(number, groups):
     splits = splits_of(*groups, target=20)
-    runs = runs_of(splits, workers)
+    runs = runs_of(splits, number)
     assert list(itertools.chain(*runs)) == splits
     for run in runs:
         assert len(run) == 1 or len({(one.first_row_group, one.row_group_stop) for one in run}) == 1
-    most = MOST_RUNS if workers is None else 2 * workers
+    most = MOST_RUNS if number is None else number
     for place in range(len(groups)):
         assert sum(run[0].first_row_group == place for run in runs) <= max(most, 1)
 
 
 def test_one_large_row_group_is_shared_and_many_are_read_once():
     one = splits_of(1_000_000, target=20_000)
-    assert [len(run) for run in runs_of(one, 2)] == [12, 13, 12, 13]
+    assert [len(run) for run in runs_of(one, 4)] == [12, 13, 12, 13]
     assert len(runs_of(one, None)) == MOST_RUNS
-    assert len(runs_of(one, 1000)) == 50
+    assert len(runs_of(one, 2000)) == 50
     many = splits_of(*[1_000_000] * 30, target=20_000)
-    assert [len(run) for run in runs_of(many, 2)] == [50] * 30
-    assert len(runs_of(many[:1] + many[49:51], 2)) == 3  # what is left of a resumed run
+    assert [len(run) for run in runs_of(many, 4)] == [50] * 30
+    assert len(runs_of(many[:1] + many[49:51], 4)) == 3  # what is left of a resumed run
     small = splits_of(*[20_000] * 30, target=20_000)
-    assert [len(run) for run in runs_of(small, 1)] == [1] * 30
+    assert [len(run) for run in runs_of(small, 2)] == [1] * 30
 
 
 def test_plan_says_how_often_rows_are_read():
-    assert reading_note(splits_of(*[20] * 9, target=20), 1) == "once"
-    assert reading_note([], 1) == "once"
-    words = reading_note(splits_of(1_000_000, target=20_000), 2)
+    assert reading_note(splits_of(*[20] * 9, target=20), 2) == "once"
+    assert reading_note([], 2) == "once"
+    words = reading_note(splits_of(1_000_000, target=20_000), 4)
     assert words.startswith("about 2.5 times over: workers share row groups of up to 1,000,000")
 
 

@@ -113,6 +113,27 @@ def test_threads_of_workers_elsewhere_follow_from_how_many_processes_a_machine_h
     assert Runner.of(options(*flags, **given)).threads_elsewhere == threads
 
 
+FOUR = ("--runner=DataflowRunner", "--max_num_workers=4")
+
+
+@pytest.mark.parametrize(
+    ("flags", "runs"),
+    [
+        ((), 6),
+        (("--number_of_worker_harness_threads=4",), 24),
+        (FOUR, 32),
+        (
+            ("--runner=DataflowRunner", "--num_workers=4", "--number_of_worker_harness_threads=4"),
+            32,
+        ),
+        (("--runner=FlinkRunner",), None),
+    ],
+)
+def test_machines_elsewhere_get_more_runs_each_than_workers_here(flags, runs):
+    """They start minutes apart; threads that share a GPU of theirs are one of them."""
+    assert Runner.of(options(*flags, workers=3)).runs_of_splits == runs
+
+
 @pytest.mark.parametrize("runner", [(), ("--runner=DataflowRunner",)])
 def test_unknown_beam_option_names_the_nearest(runner):
     with pytest.raises(ConfigError, match=r"'--direct_num_wrkers=2'.*mean --direct_num_workers\?"):
