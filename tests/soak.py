@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from bertscore_beam.records.records import IDF_FILE, PACKS_FOLDER
 from bertscore_beam.records.rejects import REJECTS_FOLDER
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
-from bertscore_beam.score.prepare import PLANS_FOLDER
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_core.baseline import Baseline, format_baseline
 from tests.support import processes
 from tests.support.dumps import pair_rows

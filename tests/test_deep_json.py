@@ -10,7 +10,7 @@ import pytest
 
 from bertscore_beam.baseline.table_difference import read_table
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.files.checked import with_digest
 from bertscore_beam.idf.counts import count_from_bytes
 from bertscore_beam.idf.idf_tables import IdfTables

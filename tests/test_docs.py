@@ -20,7 +20,7 @@ from bertscore_beam.crawl.languages import known_languages
 from bertscore_beam.dump.columns import METRIC_COLUMNS, OUTPUT_COLUMNS
 from bertscore_beam.dump.plan import FileReason
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.options import flags, run_options
+from bertscore_beam.options import flags, language_map
 from bertscore_beam.options.declare import declared
 from bertscore_beam.records.rejects import UNREADABLE_ROWS
 from bertscore_core import Signature
@@ -173,7 +173,7 @@ def test_the_tutorial_runs_as_it_stands(checkout, capsys):
 )
 def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
     monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
-    monkeypatch.setattr(run_options, "load_yaml", lambda *_, **__: {"en": {}})
+    monkeypatch.setattr(language_map, "load_yaml", lambda *_, **__: {"en": {}})
     verb = " ".join(command[:2]) if " ".join(command[:2]) in cli.COMMANDS else command[0]
     arguments = command[verb.count(" ") + 1 :]
     if "--config" in arguments:

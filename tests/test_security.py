@@ -25,7 +25,7 @@ from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.inputs import input_names
+from bertscore_beam.dump.input_names import input_names
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import join

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import Split, SplitRun, split_runs
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.record import PartRecord

@@ -5,8 +5,9 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from bertscore_beam.crawl.crawl_files import SUFFIXES, list_files_of
+from bertscore_beam.crawl.crawl_files import list_files_of
 from bertscore_beam.crawl.filters import PAGE_WORDS, WordLimits
+from bertscore_beam.crawl.given_files import SUFFIXES
 from bertscore_beam.crawl.languages import check_installed
 from bertscore_beam.files.paths import is_missing
 from bertscore_beam.options.declare import NAMES

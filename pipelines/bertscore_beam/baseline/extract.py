@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, Source, note_failed
-from bertscore_beam.crawl.crawl_files import read_documents, read_sentences
 from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched, is_http
+from bertscore_beam.crawl.given_files import read_documents, read_sentences
 from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
 from bertscore_beam.crawl.warc import read_pages
 from bertscore_beam.files.paths import TEMPORARY_PREFIX

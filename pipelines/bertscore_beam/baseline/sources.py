@@ -10,15 +10,9 @@ from itertools import chain
 from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
-from bertscore_beam.crawl.crawl_files import (
-    DOCUMENT_SUFFIXES,
-    SUFFIXES,
-    check_given,
-    list_crawl,
-    list_files_of,
-    seeded_order,
-)
+from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
 from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, is_http
+from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
 from bertscore_beam.files.find import file_version

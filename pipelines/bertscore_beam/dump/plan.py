@@ -14,20 +14,21 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertscore_beam.dump import columns, inputs
 from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
+from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
+from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
+from bertscore_beam.dump.partitions import partitions_of, with_partitions
 from bertscore_beam.dump.paths import place_of, root_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
-    SPLIT_COLUMNS,
     RowGroup,
     Split,
     Splits,
@@ -39,7 +40,6 @@ from bertscore_beam.dump.text.arrays import json_columns, shown
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import COARSE, null_lists_message
-from bertscore_beam.files.checked import with_digest, without_digest
 from bertscore_beam.files.paths import (
     FILES_IN_FLIGHT,
     is_utf8,
@@ -362,8 +362,8 @@ def plan_inputs(
         InputError: If no file can be scored; if a column cannot make groups, or no file has it.
         OSError: If none can be scored, and some could not be reached.
     """
-    root = inputs.common_folder([file.root for file in found])
-    names = inputs.input_names([file.path for file in found], root)
+    root = common_folder([file.root for file in found])
+    names = input_names([file.path for file in found], root)
     groups = GroupColumns(resources.group_by)
     choosing = fields.choosing if choosing is None else choosing
     named = fields.named((*choosing, *resources.group_by))
@@ -380,7 +380,7 @@ def plan_inputs(
                 file_rows=None,
                 file_size=file.size,
                 file_version=file.version,
-                partitions=inputs.partitions_of(file.path),
+                partitions=partitions_of(file.path),
                 references=references,
             )
             text = TextFile.of(file, wanted.named, fields.lists)
@@ -490,7 +490,7 @@ def _without(
 
 
 def _with_partitions(schema: pa.Schema, blank: Split) -> pa.Schema:
-    return inputs.with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
+    return with_partitions(pa.Table.from_batches([], schema), blank.partitions).schema
 
 
 def _check_dropped(drop: Sequence[str], found: Collection[str]) -> None:
@@ -552,7 +552,7 @@ def _named_layout(blank: Split, candidates: Sequence[str]) -> FileLayout:
         return read_layout(blank.path, blank.file_size, blank.file_version, candidates)
     except InputError as error:
         with open_source(blank.path) as source:
-            hint = inputs.not_parquet_hint(blank.path, bytes(source.read(inputs.HEAD_BYTES)))
+            hint = not_parquet_hint(blank.path, bytes(source.read(HEAD_BYTES)))
         if hint is None:
             raise
         raise InputError(hint) from error
@@ -658,60 +658,3 @@ def _digest(*parts: object) -> str:
 def _identity(split: Split) -> tuple[str | int | None, ...]:
     file = (split.input_name, split.file_size, split.file_version, split.file_rows)
     return (*file, split.file_reading) if split.file_reading else file
-
-
-# A plan as a file: saved beside the output, so that the job itself carries only its path.
-
-# Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 7
-_PLAN_KEY = b"bertscore.plan"
-
-
-def plan_to_bytes(plan: Plan) -> bytes:
-    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata.
-
-    Its digest is after it.
-    """
-    rest = {
-        "format": _PLAN_FORMAT,
-        "split_rows": plan.split_rows,
-        "digest": plan.digest,
-        "rejected_files": [asdict(file) for file in plan.rejected_files],
-        "census": asdict(plan.census),
-        "notes": plan.notes,
-    }
-    table = Splits.of(plan.splits).table
-    sink = pa.BufferOutputStream()
-    table = table.replace_schema_metadata({_PLAN_KEY: json.dumps(rest)})
-    pq.write_table(table, sink, compression="zstd")
-    return with_digest(bytes(sink.getvalue()))
-
-
-def plan_from_bytes(data: bytes, source: str) -> Plan:
-    """Read a plan. Its splits stay a table: few of them are objects at a time.
-
-    Raises:
-        InputError: If it is not a plan, or one of another format.
-    """
-    try:
-        file = pq.ParquetFile(pa.BufferReader(without_digest(data)))
-        rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
-        if rest["format"] != _PLAN_FORMAT:
-            raise ValueError(f"format {rest['format']}")
-        table = file.read(SPLIT_COLUMNS.names, use_threads=False)
-        return Plan(
-            splits=Splits(table.cast(SPLIT_COLUMNS)),
-            rejected_files=tuple(
-                RejectedFile(**file | {"reason": FileReason(file["reason"])})
-                for file in rest["rejected_files"]
-            ),
-            split_rows=int(rest["split_rows"]),
-            digest=str(rest["digest"]),
-            census=Census(**rest["census"]),
-            notes=tuple(map(str, rest["notes"])),
-        )
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{source!r} is not a plan of this version: got {error!r}; expected one that "
-            f"bertscore-beam wrote (format {_PLAN_FORMAT}). Delete it and run the job again."
-        ) from error

@@ -9,9 +9,10 @@ from itertools import takewhile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.inputs import of_one_version, with_partitions
+from bertscore_beam.dump.inputs import of_one_version
 from bertscore_beam.dump.lines import Lines, take_lines
 from bertscore_beam.dump.parquet import read_parquet
+from bertscore_beam.dump.partitions import with_partitions
 from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.reference_file import with_references

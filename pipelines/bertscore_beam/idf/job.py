@@ -26,9 +26,9 @@ from bertscore_beam.dump.plan import (
     few_rows_message,
     grouped,
     plan_inputs,
-    plan_to_bytes,
     rows_note,
 )
+from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.dump.text.text_source import TextFile, texts_among

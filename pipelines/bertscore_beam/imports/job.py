@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.inputs import above_partitions, common_folder, expand_inputs, input_names
+from bertscore_beam.dump.input_names import common_folder, input_names
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.partitions import above_partitions
 from bertscore_beam.dump.plan import (
     FileReason,
     Imports,

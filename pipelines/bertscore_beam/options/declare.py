@@ -302,7 +302,7 @@ def hint_for(word: str, options: type[Options], *, is_key: bool = False) -> str:
         return ""
     hint = f"Did you mean {near!r}?" if is_key else f"Did you mean --{dashed(near)}?"
     if near == meant and near.endswith("_column") and "input" in known:  # elsewhere it is a file
-        from bertscore_beam.dump.inputs import TWO_FILES  # here, since it takes time to import
+        from bertscore_beam.dump.formats import TWO_FILES  # here, since it takes time to import
 
         return f"{hint} It names a column of the dump. {TWO_FILES}"
     return hint

@@ -309,7 +309,7 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
     """Name the options for text files; without this only the output would be called missing."""
     if {"output", "input_format"} & values.keys():
         return
-    from bertscore_beam.dump.inputs import TWO_FILES  # here, since it takes time to import
+    from bertscore_beam.dump.formats import TWO_FILES  # here, since it takes time to import
 
     texts = [mask_credentials(path) for path in paths if path.endswith((".txt", ".txt.gz"))]
     check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)

@@ -19,7 +19,7 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import SplitRun, split_runs
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool

@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.dump.plan import Plan, plan_from_bytes
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf.counts import describe_tables

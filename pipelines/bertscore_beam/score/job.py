@@ -15,7 +15,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump.plan import plan_to_bytes
+from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.paths import mask_credentials
@@ -58,15 +58,9 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import delete_input, keep_imports, lacking, slow_words
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
+from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_warning
-from bertscore_beam.score.prepare import (
-    ScoreJob,
-    ScorePlan,
-    keep_plan,
-    plan_again,
-    plan_score,
-    resume_score,
-)
+from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
 from bertscore_beam.score.show_run import (
     gate_messages,
     run_warnings,

@@ -15,7 +15,7 @@ from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, language_name
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
-from bertscore_beam.options.run_options import OTHERS
+from bertscore_beam.options.language_map import OTHERS
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.earlier_run import EarlierSource
 from bertscore_beam.records.settings import (

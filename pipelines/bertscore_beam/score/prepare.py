@@ -5,31 +5,19 @@
 No model is loaded and nothing is written.
 """
 
-import hashlib
-import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from itertools import chain
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.dump.lines import PARSER
-from bertscore_beam.dump.plan import (
-    Imports,
-    Plan,
-    Resources,
-    check_all_reached,
-    plan_from_bytes,
-    plan_inputs,
-    plan_to_bytes,
-)
+from bertscore_beam.dump.plan import Imports, Plan, Resources, check_all_reached, plan_inputs
 from bertscore_beam.dump.reference_file import find_references
-from bertscore_beam.dump.splits import MOST_SPLIT_BYTES, Splits
+from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join, mask_credentials
@@ -75,6 +63,7 @@ from bertscore_beam.run.loading import unseen_device_words
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
+from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.plan_settings import (
     ModelMemory,
     ScoreSpec,
@@ -83,61 +72,7 @@ from bertscore_beam.score.plan_settings import (
     settle_named,
 )
 from bertscore_core.baseline import Baseline
-from bertscore_core.errors import ConfigError, InputError
-
-# The plan of a run, kept in its folder: if no input has changed, none is opened to plan again.
-#
-#     OUT/_manifest/plans/<digest>.pq    named by what the plan depends on
-#
-# The splits are a function of the files and of the options that cut them, and so is what the
-# columns of languages and groups hold. A file with the same path, size and version is the same
-# file. The plan holds no paths, which may contain credentials.
-
-PLANS_FOLDER = "_manifest/plans"
-
-
-def _kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
-    """Return the name of the plan of some files; None if one may change unnoticed."""
-    if not all(file.version and file.trouble is None for file in files):
-        return None
-    known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
-    text = json.dumps([version("bertscore-beam"), PARSER, settings, known], default=str)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    return f"{PLANS_FOLDER}/{digest}.pq"
-
-
-def _read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
-    """Return the plan that is kept of these files under a name; None without one."""
-    (data,) = (None,) if name is None else folder.read_if_there(name)
-    if data is None:
-        return None
-    try:
-        plan = plan_from_bytes(data, str(name))
-        paths = [files[int(split.path)].path for split in plan.splits]
-        made = [split.data and folder.path(split.data) for split in plan.splits]
-        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
-    except (InputError, ValueError, IndexError):  # damaged: it is planned again
-        return None
-
-
-def keep_plan(
-    folder: OutputFolder, name: str | None, plan: Plan, files: Sequence[InputFile]
-) -> None:
-    """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
-
-    A plan with rejected files, or with splits that could not be counted, is not kept: they may be
-    read later without a change that is seen.
-    """
-    earlier = [f"{PLANS_FOLDER}/{file}" for file in folder.files(PLANS_FOLDER)]
-    is_whole = not plan.rejected_files and not plan.census.unread
-    if name is not None and name not in earlier and is_whole:
-        places = {file.path: str(place) for place, file in enumerate(files)}
-        root = folder.path("").rstrip("/") + "/"
-        paths = [places[split.path] for split in plan.splits]
-        data = [split.data.removeprefix(root) for split in plan.splits]
-        splits = Splits.of(plan.splits).with_files(paths, data)
-        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
-    folder.delete(*(file for file in earlier if file != name))
+from bertscore_core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,8 +242,8 @@ def _plan_of(
     settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None and fields.references is None:
-        name = _kept_name(files, *settings, target_rows)
-        earlier = _read_kept(OutputFolder(output), name, files)
+        name = kept_name(files, *settings, target_rows)
+        earlier = read_kept(OutputFolder(output), name, files)
         if earlier is not None:
             return name, earlier
     plan = plan_inputs(
@@ -338,7 +273,7 @@ def _plan_of(
     census = replace(census, num_groups=groups)
     plan = replace(plan, census=census)
     # A kept plan holds no paths, not even that of references.
-    name = _kept_name(files, *settings, plan.split_rows) if fields.references is None else None
+    name = kept_name(files, *settings, plan.split_rows) if fields.references is None else None
     return name, plan
 
 

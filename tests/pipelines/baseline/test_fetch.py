@@ -75,7 +75,7 @@ def test_file_is_read_once_and_another_that_cannot_be_read_is_noted(folder):
 def test_sentences_come_in_pieces_and_the_same_file_in_two_languages_is_two(
     folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("bertscore_beam.crawl.crawl_files._BLOCK", 7)
+    monkeypatch.setattr("bertscore_beam.crawl.given_files._BLOCK", 7)
     texts = sentences("en", 20, 1)
     pq.write_table(pa.table({"text": texts}), tmp_path / "a")
     files = [

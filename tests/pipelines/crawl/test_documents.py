@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.crawl import crawl_files
-from bertscore_beam.crawl.crawl_files import check_given, read_documents
+from bertscore_beam.crawl import given_files
 from bertscore_beam.crawl.fetch import CrawlFileError
+from bertscore_beam.crawl.given_files import check_given, read_documents
 from bertscore_beam.crawl.warc import Page
 from bertscore_core import InputError
 from tests.support.text_files import to_jsonl, write_text
@@ -29,8 +29,8 @@ def read(path):
 
 
 def test_what_is_no_document_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(crawl_files, "MAX_PAGE_BYTES", 100)
-    monkeypatch.setattr(crawl_files, "MOST_BROKEN", 0.5)
+    monkeypatch.setattr(given_files, "MAX_PAGE_BYTES", 100)
+    monkeypatch.setattr(given_files, "MOST_BROKEN", 0.5)
     other = [{"text": None, "url": "x"}, {"text": "x", "url": 3}, {"text": "x"}, ["text", "url"]]
     long = [{"text": "x" * 101, "url": "x"}, {"text": "x" * 500, "url": "x"}]
     data = to_jsonl([*other, *long, *ROWS]) + b'\n \r\n{"text": "cut'

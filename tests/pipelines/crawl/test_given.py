@@ -8,17 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.crawl import crawl_files
-from bertscore_beam.crawl.crawl_files import MAX_LINE, read_sentences
+from bertscore_beam.crawl import given_files
 from bertscore_beam.crawl.fetch import CrawlFileError
 from bertscore_beam.crawl.filters import WordLimits
+from bertscore_beam.crawl.given_files import MAX_LINE, read_sentences
 from tests.support.text_files import write_text
 
 NO_LIMITS = WordLimits()
 COMMAND = """
 import sys
 from bertscore_beam.crawl.filters import WordLimits
-from bertscore_beam.crawl.crawl_files import read_sentences
+from bertscore_beam.crawl.given_files import read_sentences
 blocks = read_sentences(open(sys.argv[1], "rb"), "en", 0, WordLimits())
 print([text for block in blocks for text in block['text'].to_pylist()])
 """
@@ -71,7 +71,7 @@ def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(tmp_path, ki
 
 
 def test_long_lines_come_in_blocks_of_bounded_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(crawl_files, "_BLOCK_CHARACTERS", 1000)
+    monkeypatch.setattr(given_files, "_BLOCK_CHARACTERS", 1000)
     (tmp_path / "a.txt").write_text("".join(f"{number:0300}\n" for number in range(10)))
     assert [len(block) for block in read(tmp_path / "a.txt")] == [4, 4, 2]
 

@@ -17,7 +17,8 @@ from botocore.exceptions import ClientError, ResponseStreamingError
 
 from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY
 from bertscore_beam.dump.parquet import open_parquet
-from bertscore_beam.dump.plan import Imports, Plan, Resources, plan_from_bytes, plan_to_bytes
+from bertscore_beam.dump.plan import Imports, Plan, Resources
+from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.text.text_source import open_text
 from bertscore_beam.options.score_options import ScoreOptions

@@ -12,7 +12,7 @@ from bertscore_beam.dump.columns import (
     check_collisions,
     check_columns,
 )
-from bertscore_beam.dump.inputs import partitions_of, with_partitions
+from bertscore_beam.dump.partitions import partitions_of, with_partitions
 from bertscore_beam.dump.paths import column_of, root_of
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_core.errors import ConfigError, InputError

@@ -3,7 +3,7 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.inputs import common_folder, input_names
+from bertscore_beam.dump.input_names import common_folder, input_names
 
 # Names as hostile as file systems and object stores allow.
 COMPONENTS = st.text(

@@ -12,7 +12,8 @@ import pytest
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.parquet import write_part
-from bertscore_beam.dump.plan import FileReason, Plan, plan_from_bytes, plan_inputs, plan_to_bytes
+from bertscore_beam.dump.plan import FileReason, Plan, plan_inputs
+from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.write import write_atomically

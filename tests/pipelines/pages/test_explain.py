@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.main import perform
 from bertscore_beam.dump import columns
-from bertscore_beam.options.run_options import language_map
+from bertscore_beam.options.language_map import language_map
 from bertscore_beam.pages.explain_rows import extreme_rows, named_rows
 from bertscore_beam.records.finished import RowPlace, open_finished, read_rows
 from bertscore_core import BertScorer, ConfigError, IdfError, InputError, ScorerConfig

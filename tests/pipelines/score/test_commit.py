@@ -10,7 +10,7 @@ from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.plan import plan_from_bytes
+from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.write import create_exclusively, write_atomically
@@ -23,7 +23,7 @@ from bertscore_beam.run.folder import OutputFolder, runs_below
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.score.job import conclude_score, start_run, started_run
-from bertscore_beam.score.prepare import PLANS_FOLDER
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
 from tests.support.dumps import write_dump

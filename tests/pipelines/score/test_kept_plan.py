@@ -9,11 +9,13 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.census import Census
-from bertscore_beam.dump.plan import plan_from_bytes, plan_inputs
+from bertscore_beam.dump.plan import plan_inputs
+from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.files.read import open_source
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.job import begin_score
-from bertscore_beam.score.prepare import PLANS_FOLDER, plan_score
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.prepare import plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own
 from tests.support.mixed import LANGUAGES, language_options, mixed_table, write_mixed

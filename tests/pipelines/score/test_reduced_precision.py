@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertscore_beam.options.run_options import language_map
+from bertscore_beam.options.language_map import language_map
 from bertscore_beam.run.loading import scorer_config
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.plan_settings import settle_named

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertscore_beam.dump.inputs import Format
+from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.lines import BadLine
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.dump.text.parsers import ParsedRecords, parse_csv, parse_json, parse_raw

@@ -17,6 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bertscore_beam.dump import inputs
+from bertscore_beam.dump.formats import HEAD_BYTES, Codec, Format, check_head, format_of
 from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import reachable
 from bertscore_beam.files.listing import is_web
@@ -64,8 +65,8 @@ class TextFile:
     path: str
     size: int
     version: str
-    kind: inputs.Format
-    codec: inputs.Codec
+    kind: Format
+    codec: Codec
     columns: tuple[str, ...]
     lists: tuple[str, ...] = ()
     target: str = ""
@@ -76,8 +77,8 @@ class TextFile:
         cls, file: inputs.InputFile, columns: Sequence[str], lists: Sequence[str]
     ) -> Self | None:
         """Return a file of text; None for Parquet, and for what is not a file."""
-        kind, codec = inputs.format_of(file.path, file.input_format)
-        if kind is inputs.Format.PARQUET or file.trouble is not None:
+        kind, codec = format_of(file.path, file.input_format)
+        if kind is Format.PARQUET or file.trouble is not None:
             return None
         return cls(
             path=file.path,
@@ -173,14 +174,12 @@ class TextStream(io.RawIOBase):
         Zeros behind a member of a gzip file are padding.
         """
         text = self._text
-        stored = io.BufferedReader(self, max(BLOCK_BYTES, inputs.HEAD_BYTES))
-        inputs.check_head(
-            text.path, stored.peek(inputs.HEAD_BYTES)[: inputs.HEAD_BYTES], text.kind, text.codec
-        )
+        stored = io.BufferedReader(self, max(BLOCK_BYTES, HEAD_BYTES))
+        check_head(text.path, stored.peek(HEAD_BYTES)[:HEAD_BYTES], text.kind, text.codec)
         stream: Any = stored
-        if text.codec is inputs.Codec.GZIP:
+        if text.codec is Codec.GZIP:
             stream = gzip.GzipFile(fileobj=stored)
-        elif text.codec is inputs.Codec.ZSTD:
+        elif text.codec is Codec.ZSTD:
             stream = pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), text.codec.value)
         while True:
             try:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.inputs import Format, cut_name, format_of
+from bertscore_beam.dump.formats import Format, format_of
+from bertscore_beam.dump.input_names import cut_name
 from bertscore_beam.dump.lines import (
     LINE_COLUMN,
     LINE_TYPE,

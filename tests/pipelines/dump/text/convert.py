@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.inputs import Format, InputFile
+from bertscore_beam.dump.formats import Format
+from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.lines import PARSER, PARSER_KEY, Lines, take_lines
 from bertscore_beam.dump.text.text_records import read_records
 from bertscore_beam.dump.text.text_source import TextFile

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.inputs import Format
+from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.text import text_records
 from tests.pipelines.dump.text.convert import check, parse
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.inputs import Format
+from bertscore_beam.dump.formats import Format
 from bertscore_beam.dump.lines import BadLine
 from bertscore_beam.dump.text.parsers import MAX_NESTING, parse_refused
 from bertscore_beam.dump.text.schema import infer_schema

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertscore_beam.dump.inputs import TWO_FILES, Format, expand_inputs
+from bertscore_beam.dump.formats import TWO_FILES, Format
+from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.lines import LINE_COLUMN, LINE_TYPE, PARSER, PARSER_KEY, Lines, take_lines
 from bertscore_beam.dump.text import text_records, text_source, to_parquet
 from bertscore_beam.dump.text.text_source import TextFile

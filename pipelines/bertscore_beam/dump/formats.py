@@ -1,0 +1,163 @@
+"""The formats of input files: chosen by the file's name, checked by its first bytes."""
+
+import codecs
+from enum import StrEnum
+
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_core.errors import InputError
+
+AUTO = "auto"
+
+
+class Format(StrEnum):
+    """How the rows of a file are written."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    """One JSON object a line."""
+    CSV = "csv"
+    """Comma-separated, quoted as in RFC 4180, with a header line."""
+    TSV = "tsv"
+    """The same, separated by tabs."""
+    TSV_RAW = "tsv-raw"
+    """Separated by tabs, with a header line and without quoting: a quote is a character."""
+    LINES = "lines"
+    """A text a line: files of candidates and of references, which are not files of rows."""
+
+    @property
+    def delimiter(self) -> str:
+        """The character between two fields of a CSV or TSV file."""
+        return "," if self is Format.CSV else "\t"
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether a quoted field may hold a line break, so that not each line is a record."""
+        return self in (Format.CSV, Format.TSV)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first record names the columns."""
+        return self not in (Format.PARQUET, Format.JSONL)
+
+
+class Codec(StrEnum):
+    """How a file of text is compressed, as Arrow calls it."""
+
+    NONE = ""
+    GZIP = "gzip"
+    ZSTD = "zstd"
+
+
+_FORMATS = {
+    ".parquet": Format.PARQUET,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".csv": Format.CSV,
+    ".tsv": Format.TSV,
+}
+_CODECS = {".gz": Codec.GZIP, ".zst": Codec.ZSTD}
+# Of a folder of Parquet files, README-like files such as dataset_infos.json are not rows.
+_ONLY_BY_NAME = ".json"
+_SAME_SUFFIX = {Format.TSV_RAW: Format.TSV}
+
+_PARQUET = b"PAR1"
+_MAGIC = {Codec.GZIP: b"\x1f\x8b", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+HEAD_BYTES = 64
+"""First bytes of a file that tell what it is."""
+TWO_FILES = (
+    "`score` takes files with a text a line: --candidates HYP.txt --references REF.txt. For other "
+    r"commands make one: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) > dump.tsv; then "
+    "give --input dump.tsv --input-format tsv-raw."
+)
+"""What to do with candidates in one file and references in another."""
+
+
+def suffixes(input_format: str) -> tuple[str, ...]:
+    """Return the suffixes of the files that a folder stands for.
+
+    That is never `.json` with `auto`: it is seldom a file of rows.
+    """
+    only = None if input_format == AUTO else Format(input_format)
+    plain = [
+        suffix
+        for suffix, kind in _FORMATS.items()
+        if (suffix != _ONLY_BY_NAME if only is None else kind is _SAME_SUFFIX.get(only, only))
+    ]
+    texts = [suffix for suffix in plain if _FORMATS[suffix] is not Format.PARQUET]
+    return (*plain, *(f"{suffix}{codec}" for suffix in texts for codec in _CODECS))
+
+
+def format_of(path: str, input_format: str) -> tuple[Format, Codec]:
+    """Return the format and the compression of a file by its name.
+
+    A name without a known suffix is that of a Parquet file, unless the format is given.
+
+    Args:
+        path: Path or URL of the file.
+        input_format: A `Format` for every file, or `auto`.
+    """
+    name = path.lower()
+    if name.startswith(("http://", "https://")):
+        name = name.partition("?")[0]
+    codec = next((codec for suffix, codec in _CODECS.items() if name.endswith(suffix)), Codec.NONE)
+    stem = name.rpartition(".")[0] if codec else name
+    named = next((kind for suffix, kind in _FORMATS.items() if stem.endswith(suffix)), None)
+    kind = named or Format.PARQUET if input_format == AUTO else Format(input_format)
+    return kind, Codec.NONE if kind is Format.PARQUET else codec
+
+
+def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
+    """Check that a file of text is what its name says."""
+    got = _looks_like(head)
+    magic = _MAGIC.get(codec)
+    if magic is not None and not head:
+        raise InputError(
+            f"{mask_credentials(path)!r} is empty: got 0 bytes; expected {codec} "
+            "compression, which has some bytes even without text. Write it again."
+        )
+    if magic is not None and not head.startswith(magic):
+        raise _misnamed(path, got or "a file without compression", f"{codec} compression")
+    if magic is None and got is not None:
+        raise _misnamed(path, got, f"{kind} in UTF-8")
+
+
+def not_parquet_hint(path: str, head: bytes) -> str | None:
+    """Return what a file is that is read as Parquet and is none; None if nobody knows."""
+    got = _looks_like(head)
+    if got is None and head.lstrip()[:1] == b"{":
+        got = "lines of JSON"
+    if got is None and _is_text(head) and not path.lower().endswith(".parquet"):
+        return (
+            f"{mask_credentials(path)!r} names no columns: got lines of text; expected a "
+            f"file of rows that is named by its format, such as dump.tsv. {TWO_FILES} For CSV, TSV "
+            "or JSON lines of another name give --input-format."
+        )
+    if got is None or head.startswith(_PARQUET):
+        return None
+    return str(_misnamed(path, got, "Parquet"))
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its end may be cut
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and all(character.isprintable() or character.isspace() for character in text)
+
+
+def _looks_like(head: bytes) -> str | None:
+    if head.startswith(_PARQUET):
+        return "a Parquet file"
+    if head.startswith(_WIDE):
+        return "a file in UTF-16"
+    packed = [codec for codec, magic in _MAGIC.items() if head.startswith(magic)]
+    return f"{packed[0]} compression" if packed else None
+
+
+def _misnamed(path: str, got: str, expected: str) -> InputError:
+    return InputError(
+        f"{mask_credentials(path)!r} is not what its name says: got {got}; expected "
+        f"{expected}. Rename or convert it, or give the right --input-format."
+    )

@@ -1,0 +1,133 @@
+"""The mapping of languages: what each one is scored with."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertscore_beam.dump.languages import is_code
+from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.options.declare import Options
+from bertscore_beam.options.values import check_value, load_yaml, to_json_value
+from bertscore_core.errors import ConfigError
+
+OTHERS = "*"
+"""Name of the entry for every language that is not named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageOptions(Options):
+    """What one language is scored with.
+
+    Attributes:
+        model: Hub id, local folder or registry name.
+        num_layers: Layer whose embeddings are compared.
+        revision: Revision of a model on the hub.
+        max_length: Number of tokens after which a text is cut, or `unlimited`.
+        baseline: Table to rescale with, or a folder of tables.
+    """
+
+    model: str | None = None
+    num_layers: int | None = None
+    revision: str | None = None
+    max_length: int | Literal["unlimited"] | None = None
+    baseline: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check_texts("model", "revision", "baseline")
+        self._check_least(num_layers=0, max_length=1)
+
+    def given(self) -> dict[str, Any]:
+        """Return what the entry says, by the name of the option."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageMap:
+    """The entries of a mapping of languages.
+
+    Attributes:
+        entries: Language code in lower case, or `*`, and its entry, in the order given.
+    """
+
+    entries: tuple[tuple[str, LanguageOptions], ...]
+
+    def __str__(self) -> str:
+        return ", ".join(name for name, _ in self.entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.entries if name != OTHERS)
+
+    def find(self, language: str) -> LanguageOptions | None:
+        """Return the entry of a language: its own, else that of `*`, else None."""
+        entries = dict(self.entries)
+        return entries.get(language, entries.get(OTHERS))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the mapping as plain values, without credentials."""
+        return {
+            name: {key: to_json_value(value) for key, value in entry.given().items()}
+            for name, entry in self.entries
+        }
+
+
+def language_map(value: object, source: str) -> LanguageMap:
+    """Read a mapping of languages: itself, or the path of a YAML file that holds it.
+
+    Args:
+        value: The mapping, or the path.
+        source: Where it comes from, for the error messages.
+
+    Raises:
+        ConfigError: The file cannot be read, a language is named twice, a key is not known, or a
+            value does not fit.
+    """
+    if isinstance(value, str):
+        source, content = mask_credentials(value), load_yaml(value, option="languages")
+        # The file may be a whole config, of which only the mapping is read.
+        value = content.get("languages", content)
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigError(
+            f"'languages' in {source} does not fit: got {type(value).__name__}; expected a mapping "
+            "of language codes, such as {en: {model: roberta-large}}, or the path of a YAML file "
+            "with one."
+        )
+    entries: dict[str, LanguageOptions] = {}
+    for key, entry in value.items():
+        name = _language(key, source)
+        if name in entries:
+            raise ConfigError(
+                f"language {name!r} is named twice in {source}: got {key!r} as well; expected it "
+                "once. Upper and lower case are the same."
+            )
+        entries[name] = _entry(name, entry, f"language {name!r} in {source}")
+    return LanguageMap(entries=tuple(entries.items()))
+
+
+def _language(key: object, source: str) -> str:
+    if key is False:  # YAML reads a bare `no` as false
+        raise ConfigError(
+            f"a language in {source} is read as false: got the key no; expected a text. Write "
+            '"no" with quotes for Norwegian.'
+        )
+    name = str(key).lower()
+    check_value(
+        f"languages in {source}",
+        key,
+        fine=isinstance(key, str) and (name == OTHERS or is_code(name)),
+        expected="language codes such as en or zh-cn, or '*' for every other language",
+        cure="Correct this key.",
+    )
+    return name
+
+
+def _entry(name: str, value: object, source: str) -> LanguageOptions:
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigError(
+            f"{source} does not fit: got {type(value).__name__}; expected a mapping such as "
+            f"{{model: roberta-large}}. Write {name}: {{model: ...}}."
+        )
+    try:
+        return LanguageOptions.from_mapping(value or {}, source)
+    except ConfigError as error:
+        said = str(error)
+        raise ConfigError(said if source in said else f"{source}: {said}") from error

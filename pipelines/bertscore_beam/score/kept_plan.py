@@ -1,0 +1,61 @@
+"""The plan of a run, kept in its folder: if no input has changed, none is opened to plan again."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+
+from bertscore_beam.dump.inputs import InputFile
+from bertscore_beam.dump.lines import PARSER
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
+from bertscore_beam.dump.splits import Splits
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.errors import InputError
+
+PLANS_FOLDER = "_manifest/plans"
+
+
+def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
+    """Return the name of the plan of some files; None if one may change unnoticed."""
+    if not all(file.version and file.trouble is None for file in files):
+        return None
+    known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
+    text = json.dumps([version("bertscore-beam"), PARSER, settings, known], default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return f"{PLANS_FOLDER}/{digest}.pq"
+
+
+def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
+    """Return the plan that is kept of these files under a name; None without one."""
+    (data,) = (None,) if name is None else folder.read_if_there(name)
+    if data is None:
+        return None
+    try:
+        plan = plan_from_bytes(data, str(name))
+        paths = [files[int(split.path)].path for split in plan.splits]
+        made = [split.data and folder.path(split.data) for split in plan.splits]
+        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
+    except (InputError, ValueError, IndexError):  # damaged: it is planned again
+        return None
+
+
+def keep_plan(
+    folder: OutputFolder, name: str | None, plan: Plan, files: Sequence[InputFile]
+) -> None:
+    """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
+
+    A plan with rejected files, or with splits that could not be counted, is not kept: they may be
+    read later without a change that is seen.
+    """
+    earlier = [f"{PLANS_FOLDER}/{file}" for file in folder.files(PLANS_FOLDER)]
+    is_whole = not plan.rejected_files and not plan.census.unread
+    if name is not None and name not in earlier and is_whole:
+        places = {file.path: str(place) for place, file in enumerate(files)}
+        root = folder.path("").rstrip("/") + "/"
+        paths = [places[split.path] for split in plan.splits]
+        data = [split.data.removeprefix(root) for split in plan.splits]
+        splits = Splits.of(plan.splits).with_files(paths, data)
+        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
+    folder.delete(*(file for file in earlier if file != name))
