@@ -15,7 +15,7 @@ from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.lock import LOCK_FILE, Holder, RunLock
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import import_text, lacking
+from bertscore_beam.run.text_import import import_text, missing_imports
 from bertscore_beam.score.job import build_score_pipeline, start_run, texts_to_import
 from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
 
@@ -93,7 +93,7 @@ def run_options(
     job = start(resume_score(planned, OutputFolder(planned.output)))
     folder = job.spec.folder
     try:
-        import_here(lacking(planned.texts, job.diff.work, job.imports), folder)
+        import_here(missing_imports(planned.texts, job.diff.work, job.imports), folder)
         return run_prepared(job, runner, flags)
     finally:
         if folder.holds_lock():

@@ -130,7 +130,7 @@ def local_error(_: Work, rest: str) -> Iterator[Any]:
 
 
 def wait(_: Work, rest: str) -> Iterator[Any]:
-    with at_work.doing(f"wait {rest}", lambda: 0.25):
+    with at_work.report_fraction(f"wait {rest}", lambda: 0.25):
         time.sleep(600)
     yield rest
 

@@ -22,7 +22,7 @@ from bertscore_beam.run.folder import (
     read_same_command,
 )
 from bertscore_beam.run.job import Say
-from bertscore_beam.run.loading import settle_workers, unseen_device_words, with_scoring
+from bertscore_beam.run.loading import describe_unknown_device, settle_workers, with_scoring
 from bertscore_beam.run.runner import Runner
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
 from bertscore_core.config import Settings
@@ -75,7 +75,7 @@ class BaselinePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return unseen_device_words(self.options, self.scoring.threads, self.models[0].config)
+        return describe_unknown_device(self.options, self.scoring.threads, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:

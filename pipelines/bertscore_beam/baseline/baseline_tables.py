@@ -20,7 +20,7 @@ from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRec
 from bertscore_beam.crawl.sampling import describe_overlap
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.output import Shown, escape_line
+from bertscore_beam.run.output import TextTable, escape_line
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
 from bertscore_core.errors import load_json
 from bertscore_core.idf import IdfTable
@@ -307,7 +307,7 @@ LARGE_ERROR = 0.005
 of more where few hosts have most of the sentences."""
 
 
-def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
+def show_plan(plan: BaselinePlan) -> tuple[TextTable, ...]:
     """Show what a run would do."""
     options = plan.options
     numbers = [f"{code} {len(plan.files[code].names):,}" for code in plan.source.languages]
@@ -323,7 +323,7 @@ def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
     }
     if plan.device_words is not None:
         rows["backend"] = plan.device_words
-    return (Shown("Plan", ("", ""), list(rows.items())),)
+    return (TextTable("Plan", ("", ""), list(rows.items())),)
 
 
 def _show_model(plan: BaselinePlan, model: BaselineModel) -> str:
@@ -332,7 +332,7 @@ def _show_model(plan: BaselinePlan, model: BaselineModel) -> str:
     return shown if len(codes) == len(plan.source.languages) else f"{shown} for {', '.join(codes)}"
 
 
-def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
+def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> TextTable:
     """Show the tables that a run made."""
     rows: list[tuple[str, ...]] = [
         (
@@ -343,7 +343,7 @@ def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
         )
         for table in summary["tables"]
     ]
-    return Shown("Baselines", ("", ""), rows)
+    return TextTable("Baselines", ("", ""), rows)
 
 
 def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:

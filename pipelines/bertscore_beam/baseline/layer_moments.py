@@ -113,7 +113,9 @@ def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> I
         table = pq.read_table(source)
     idf = None if part.idf is None else _read_idf(folder, part.idf)
     work = Work()
-    with at_work.doing(part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share):
+    with at_work.report_fraction(
+        part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share
+    ):
         moments = sum_scores(scorer, table, work, idf)
     folder.write(part.moments, moments.to_bytes())
     yield part.moments

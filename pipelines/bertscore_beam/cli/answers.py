@@ -23,7 +23,7 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     successful_run,
 )
-from bertscore_beam.run.output import BROKEN, DONE, WORSE, Outcome, Shown
+from bertscore_beam.run.output import BROKEN, DONE, WORSE, Outcome, TextTable
 from bertscore_core.errors import ConfigError
 
 
@@ -104,7 +104,7 @@ def write_report(options: ReportOptions) -> int:
     return report(
         Outcome(
             status=WORSE if failures else DONE,
-            shown=(Shown("Report", ("", ""), rows),),
+            shown=(TextTable("Report", ("", ""), rows),),
             document=document,
             warnings=failures,
             is_answer=not failures,
@@ -140,5 +140,5 @@ def check(options: CheckOptions) -> int:
             names = ", ".join(map(str, gates))
             why = f"it ended without passing {names}; see its {SUMMARY_FILE}."
         return print_error(f"the run in {shown!r} is not done: {why}", BROKEN)
-    done = Shown("Check", ("",), [(f"{shown} is done",)])
+    done = TextTable("Check", ("",), [(f"{shown} is done",)])
     return report(Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

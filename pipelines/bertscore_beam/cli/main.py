@@ -33,7 +33,7 @@ from bertscore_beam.run.output import (
     EscapedRecord,
     EscapingFormatter,
     JobFailedError,
-    forgive_output,
+    ignore_broken_output,
     interrupted,
     last_error,
 )
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     if arguments is None and sys.flags.optimize > 1:
         _begin_again()
-    forgive_output()
+    ignore_broken_output()
     gc.set_threshold(_ALLOCATIONS)
     if "OMP_WAIT_POLICY" not in os.environ:  # before torch, and for all processes to come
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)

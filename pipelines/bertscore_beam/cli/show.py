@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscore_beam.options.flags import split_arguments
-from bertscore_beam.run.folder import plain
-from bertscore_beam.run.output import Outcome, Shown, escape_json, escape_line, printed
+from bertscore_beam.run.folder import nan_to_null
+from bertscore_beam.run.output import Outcome, TextTable, escape_json, escape_line, printed
 from bertscore_core.errors import escape_text
 
 # How a command prints: `--json`, `--quiet` and `--debug`, which every command takes.
@@ -91,7 +91,7 @@ def warn(words: str) -> None:
 
 def _print_json(document: Any) -> None:
     """Print plain values as JSON on one line. NaN and infinities, which JSON lacks, are null."""
-    print(escape_json(json.dumps(plain(document), ensure_ascii=False, allow_nan=False)))
+    print(escape_json(json.dumps(nan_to_null(document), ensure_ascii=False, allow_nan=False)))
 
 
 def print_error(words: str, status: int) -> int:
@@ -102,7 +102,7 @@ def print_error(words: str, status: int) -> int:
     return status
 
 
-def _tables(tables: Sequence[Shown]) -> dict[str, Any]:
+def _tables(tables: Sequence[TextTable]) -> dict[str, Any]:
     """Return tables as plain values: by title, with the cells as they are shown."""
     return {
         shown.title.lower(): [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
@@ -128,7 +128,7 @@ def say(words: str) -> None:
     console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
 
 
-def show(shown: Shown) -> None:
+def show(shown: TextTable) -> None:
     """Print a table on a terminal; elsewhere plain lines, the heading first if there is one.
 
     Cells are printed literally, except control characters: rich would read brackets in a path as

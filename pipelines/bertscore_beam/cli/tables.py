@@ -7,7 +7,7 @@ from typing import Any
 from bertscore_beam.baseline.table_difference import compare_sides, open_side
 from bertscore_beam.cli.show import report
 from bertscore_beam.options.answer_options import ModelsOptions, TablesOptions
-from bertscore_beam.run.output import Outcome, Shown
+from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_core.baseline import published_baselines
 from bertscore_core.registry import EMBEDDED_MODEL, known_languages, known_models
 
@@ -22,7 +22,7 @@ def compare_tables(options: TablesOptions) -> int:
     return report(Outcome(document=found, shown=shown, is_answer=True))
 
 
-def _shown(comparison: dict[str, Any]) -> list[Shown]:
+def _shown(comparison: dict[str, Any]) -> list[TextTable]:
     """Return what to show: the two sides, the layers, the result."""
     columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
     layers = [
@@ -47,9 +47,9 @@ def _shown(comparison: dict[str, Any]) -> list[Shown]:
         ("verdict", comparison["verdict"]),
     ]
     return [
-        Shown(comparison["title"], ("", ""), sides),
-        Shown("Layers", columns, layers),
-        Shown("Result", ("", ""), result),
+        TextTable(comparison["title"], ("", ""), sides),
+        TextTable("Layers", columns, layers),
+        TextTable("Result", ("", ""), result),
     ]
 
 
@@ -96,8 +96,8 @@ def print_models(_options: ModelsOptions) -> int:
     columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
     others = ("name of a model without a tuned layer", "give --num-layers", "note")
     shown = (
-        Shown("Models", columns, tuned),
-        Shown("Models without a tuned layer", others, untuned),
+        TextTable("Models", columns, tuned),
+        TextTable("Models without a tuned layer", others, untuned),
     )
     document = {"models": models, "languages": dict(known_languages())}
     return report(Outcome(document=document, shown=shown, is_answer=True))

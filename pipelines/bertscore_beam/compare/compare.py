@@ -52,9 +52,9 @@ def _warnings_of(
         (
             settings.moving,
             "The scores were made with other settings, so that their difference is not that of "
-            f"the texts alone: {results.in_words(settings.moving)}.",
+            f"the texts alone: {results.describe_differences(settings.moving)}.",
         ),
-        (not counts.pairs, f"There is no difference: {unpaired_words(counts)}"),
+        (not counts.pairs, f"There is no difference: {unpaired_warning(counts)}"),
         (
             counts.missing,
             f"{counts.missing:,} rows that the other side has scored have no score here "
@@ -87,7 +87,7 @@ def _warnings_of(
     return tuple(sentence for applies, sentence in sentences if applies)
 
 
-def unpaired_words(counts: results.PairCounts) -> str:
+def unpaired_warning(counts: results.PairCounts) -> str:
     """Say that two sides have no pair, and what became of their rows."""
     both = counts.lost + counts.gained + counts.unscored
     return (
@@ -337,7 +337,7 @@ def check_paired(compared: results.Compared) -> None:
         if not counts.pairs:
             raise ConfigError(
                 f"{comparison.run!r} and {comparison.against!r} cannot be compared: "
-                f"{unpaired_words(counts)}"
+                f"{unpaired_warning(counts)}"
             )
 
 

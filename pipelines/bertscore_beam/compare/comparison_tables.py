@@ -8,7 +8,7 @@ from typing import Any
 
 from bertscore_beam.compare import results
 from bertscore_beam.records.groups import group_name
-from bertscore_beam.run.output import Shown
+from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import caveat_cells
 from bertscore_core.stats.paired import POWER
 
@@ -18,7 +18,7 @@ _SHOWN_ROWS = 10
 """Most rows that moved which are printed; the document has more."""
 
 
-def tables_of(compared: results.Compared) -> tuple[Shown, ...]:
+def tables_of(compared: results.Compared) -> tuple[TextTable, ...]:
     """Return the tables of all comparisons, the answer first; of a ranking, only that."""
     if compared.rankings:
         first = compared.comparisons[0]
@@ -29,7 +29,7 @@ def tables_of(compared: results.Compared) -> tuple[Shown, ...]:
         return tuple(table for one in rankings for table in _ranking_tables(one, first))
     measures = len({comparison.measure for comparison in compared.comparisons})
     return (
-        Shown("Answer", ("", ""), list(answer_of(compared))),
+        TextTable("Answer", ("", ""), list(answer_of(compared))),
         *chain.from_iterable(_comparison_tables(one, measures) for one in compared.comparisons),
         *_next_step(compared.comparisons),
     )
@@ -110,12 +110,12 @@ def _sides(comparison: results.Comparison) -> tuple[str, str]:
     return ("run", "against") if comparison.system is None else (comparison.run, comparison.against)
 
 
-def _next_step(comparisons: Sequence[results.Comparison]) -> Iterator[Shown]:
+def _next_step(comparisons: Sequence[results.Comparison]) -> Iterator[TextTable]:
     fallen = [one for one in comparisons if one.explain is not None]
     if fallen:
         worst = min(fallen, key=lambda one: min(row.change for row in one.moved))
         words = "Next, token by token, the row with the largest loss:"
-        yield Shown("Next step", ("",), [(words,), (str(worst.explain),)])
+        yield TextTable("Next step", ("",), [(words,), (str(worst.explain),)])
 
 
 def document_of(compared: results.Compared) -> dict[str, Any]:
@@ -173,19 +173,19 @@ def _plain_comparison(comparison: results.Comparison) -> dict[str, Any]:
     return plain
 
 
-def _table(title: str, rows: Sequence[Sequence[tuple[str, str]]]) -> Shown:
+def _table(title: str, rows: Sequence[Sequence[tuple[str, str]]]) -> TextTable:
     names = tuple(name for name, _ in rows[0]) if rows else ()
-    return Shown(title, names, [tuple(cell for _, cell in row) for row in rows])
+    return TextTable(title, names, [tuple(cell for _, cell in row) for row in rows])
 
 
-def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterator[Shown]:
+def _comparison_tables(comparison: results.Comparison, measures: int) -> Iterator[TextTable]:
     if comparison.languages:
         by = ("language", *comparison.by)[: len(comparison.languages[0].group)]
         by_language = replace(
             comparison, by=by, groups=comparison.languages, languages=(), drop=None
         )
         yield _scores_table("Scores by language", by_language, comparison.languages, measures)
-    yield Shown("Comparison", ("", ""), list(_about(comparison, measures)))
+    yield TextTable("Comparison", ("", ""), list(_about(comparison, measures)))
     changed = [group for group in comparison.by_change if not group.is_unchanged]
     both = [[comparison.whole], changed]
     ordered = chain(*(both if comparison.num_languages < 2 else reversed(both)))
@@ -198,7 +198,7 @@ def _scores_table(
     comparison: results.Comparison,
     shown: Sequence[results.GroupComparison],
     measures: int,
-) -> Shown:
+) -> TextTable:
     run, against = _sides(comparison)
     by = comparison.by or ("rows",)
     is_corrected = bool(comparison.groups) or measures > 1
@@ -232,7 +232,7 @@ def _scores_table(
     return _table(title, rows)
 
 
-def _moved_table(comparison: results.Comparison) -> Iterator[Shown]:
+def _moved_table(comparison: results.Comparison) -> Iterator[TextTable]:
     run, against = _sides(comparison)
     if comparison.moved:
         moved = [
@@ -309,7 +309,7 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
     yield f"differ by more than {noise}", f"{moved:,} ({counts.up:,} up, {counts.down:,} down)"
 
 
-def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterator[Shown]:
+def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterator[TextTable]:
     where = f" of {_named(ranking.group, one.by)}" if ranking.group != results.WHOLE else ""
     where += f" over {one.num_languages} languages" if one.num_languages > 1 else ""
     systems = [

@@ -462,12 +462,12 @@ def check_comparable(settings: SettingsDifference, run: str, against: str) -> No
     if settings.moving:
         raise ConfigError(
             f"the scores of {run!r} and {against!r} cannot be compared: they were made with other "
-            f"settings. {in_words(settings.moving)}. Score one of them again with the settings of "
-            "the other, or use --force to compare them all the same."
+            f"settings. {describe_differences(settings.moving)}. Score one of them again with the "
+            "settings of the other, or use --force to compare them all the same."
         )
 
 
-def in_words(differences: tuple[FieldDifference, ...]) -> str:
+def describe_differences(differences: tuple[FieldDifference, ...]) -> str:
     """Return fields with both values."""
     return "; ".join(
         f"{field.name}: got {field.run!r}; expected {field.against!r}, as in the other"

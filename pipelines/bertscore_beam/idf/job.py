@@ -54,12 +54,24 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.job import JobKind, Say, import_stage, worker_errors
 from bertscore_beam.run.loading import scorer_config, tokenizer_facts
 from bertscore_beam.run.lock import FolderLostError, is_of_lock
-from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, Shown, escape_line
+from bertscore_beam.run.output import (
+    BROKEN,
+    DONE,
+    TOO_MANY_REJECTS,
+    Outcome,
+    TextTable,
+    escape_line,
+)
 from bertscore_beam.run.pool import ask
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_beam.run.run_step import ReadPlan, Spread
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import imports_among, keep_imports, lacking, slow_words
+from bertscore_beam.run.text_import import (
+    delete_other_imports,
+    imports_among,
+    missing_imports,
+    slow_text_warning,
+)
 from bertscore_core.errors import BertScoreError, ConfigError, UnknownLanguageError
 
 # A look at some rows of the plan: do references repeat much, although every row would count?
@@ -252,7 +264,7 @@ def _work_folder(table: str) -> str:
     return f"{folder}/.{name}.run"
 
 
-def _show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
+def _show_idf(planned: IdfPlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     options, plan = planned.options, planned.plan
     rows = {
@@ -268,11 +280,11 @@ def _show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
-    found: list[str | None] = [slow_words(planned.texts)]
+    found: list[str | None] = [slow_text_warning(planned.texts)]
     if not plan.sketched:
         found.append(repeats_in_sample(plan.splits, table_fields(options)))
     warned = [("warning", words) for words in found if words]
-    return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
+    return (TextTable("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
 def _refuse_idf(planned: IdfPlan) -> Outcome | None:
@@ -295,7 +307,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
     imports = imports_among(folder.files())
-    keep_imports(folder, planned.texts, imports)
+    delete_other_imports(folder, planned.texts, imports)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
     folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
     folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
@@ -316,7 +328,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
         planned=planned,
         folder=folder,
         counting=counting,
-        texts=lacking(planned.texts, to_read, imports),
+        texts=missing_imports(planned.texts, to_read, imports),
     )
 
 

@@ -40,10 +40,17 @@ from bertscore_beam.run.folder import (
     read_same_command,
 )
 from bertscore_beam.run.job import JobKind, Say, import_stage
-from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, Shown, escape_line
+from bertscore_beam.run.output import (
+    BROKEN,
+    DONE,
+    TOO_MANY_REJECTS,
+    Outcome,
+    TextTable,
+    escape_line,
+)
 from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import delete_input, slow_words
+from bertscore_beam.run.text_import import delete_input, slow_text_warning
 from bertscore_core.errors import ConfigError, InputError
 
 _IDENTITY = {"command": "import"}
@@ -137,16 +144,16 @@ def _check_is_ours(output: str, names: Iterable[str]) -> None:
         )
 
 
-def _show_import(plan: ImportPlan) -> tuple[Shown, ...]:
+def _show_import(plan: ImportPlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     rows: list[tuple[str, ...]] = [
         ("files of text", f"{len(plan.texts):,}"),
         ("bytes", f"{sum(text.size for text in plan.texts):,}"),
         *[("file rejected", line) for line in _rejected_lines(plan.rejected)],
-        *[("warning", words) for words in [slow_words(plan.texts)] if words],
+        *[("warning", words) for words in [slow_text_warning(plan.texts)] if words],
         ("output", mask_credentials(plan.output)),
     ]
-    return (Shown("Plan", ("", ""), rows),)
+    return (TextTable("Plan", ("", ""), rows),)
 
 
 def _begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
@@ -177,7 +184,7 @@ def _begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob
     delete_input(folder)  # of another command that was refused here
     for line in _rejected_lines(plan.rejected):
         say(f"rejected {escape_line(line)}")
-    if words := slow_words(plan.texts):
+    if words := slow_text_warning(plan.texts):
         say(words)
     if done:
         say(f"{len(done):,} files have not changed since they were imported.")

@@ -428,7 +428,7 @@ def _rejected_files(run: FinishedRun) -> tuple[tuple[str, str], ...]:
 def _notices(
     run: FinishedRun, comparison: Comparison | None, nights: Sequence[Night]
 ) -> tuple[str, ...]:
-    from bertscore_beam.compare.compare import unpaired_words  # here, since it takes time
+    from bertscore_beam.compare.compare import unpaired_warning  # here, since it takes time
 
     summary, notices = run.summary, []
     rejected, rows = summary.rejected, run.rows
@@ -454,7 +454,7 @@ def _notices(
     if comparison is not None and not comparison.whole.counts.pairs:
         notices.append(
             f"The run cannot be compared with {comparison.against}: "
-            f"{unpaired_words(comparison.whole.counts)}"
+            f"{unpaired_warning(comparison.whole.counts)}"
         )
     if not all(item.comparable for item in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")

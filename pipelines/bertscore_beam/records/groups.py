@@ -39,7 +39,7 @@ from bertscore_beam.records.finished import (
 )
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.output import Shown
+from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import (
     Caveat,
     CaveatKind,
@@ -568,7 +568,7 @@ def show_groups(
     number: int,
     confidence: float = CONFIDENCE,
     num_languages: int = 1,
-) -> Shown:
+) -> TextTable:
     """Return the first groups as a table: F1 with its interval, and what stands out.
 
     Of several languages the row of all, which is given first, comes last and is called so.
@@ -600,7 +600,7 @@ def show_groups(
         *metrics.values(),
         *(["caveats"] if has_caveats else ()),
     )
-    return Shown(title, titles, rows)
+    return TextTable(title, titles, rows)
 
 
 def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
@@ -613,7 +613,7 @@ def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def show_groups_scored(summary: Mapping[str, Any]) -> list[Shown]:
+def show_groups_scored(summary: Mapping[str, Any]) -> list[TextTable]:
     """Return the groups in the summary of a run, if it has any."""
     groups = summary.get("groups")
     return [show_groups(groups["shown"], groups["by"], groups["number"])] if groups else []

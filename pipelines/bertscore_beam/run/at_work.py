@@ -1,8 +1,8 @@
 """What this machine's processes are at work on, for the progress of a run.
 
-A step says how far it is with `doing`, `counted` and `saying`. A child of the pool sends that to
-the launcher, which adds it up. Workers elsewhere do not send it: only the files that they write
-show progress.
+A step says how far it is with `report_fraction`, `counted` and `report_status`. A child of the pool
+sends that to the launcher, which adds it up. Workers elsewhere do not send it: only the files that
+they write show progress.
 """
 
 import threading
@@ -35,7 +35,7 @@ _children: dict[int, AtWork] = {}
 
 
 @contextmanager
-def doing(name: str, share: Callable[[], float]) -> Iterator[None]:
+def report_fraction(name: str, share: Callable[[], float]) -> Iterator[None]:
     """Say, while the body runs, how much of an element is done.
 
     Args:
@@ -50,7 +50,7 @@ def doing(name: str, share: Callable[[], float]) -> Iterator[None]:
 
 
 @contextmanager
-def saying(words: str) -> Iterator[None]:
+def report_status(words: str) -> Iterator[None]:
     """Say in words, while the body runs, what is done before there is anything to count."""
     _words.append(words)
     try:
@@ -71,12 +71,12 @@ def of_child(process: int, state: AtWork) -> None:
     _children[process] = state
 
 
-def of_lost_child(process: int) -> None:
+def drop_child(process: int) -> None:
     """Take note that a child has died: what it had in hand is not being worked on."""
     _children[process] = AtWork(counted=_children.get(process, AtWork()).counted)
 
 
-def now() -> AtWork:
+def snapshot() -> AtWork:
     """Return what this process and its children are at work on."""
     counted, said, done = _counted, _words[-1:], {}
     for name, share in list(_doing.items()):

@@ -112,7 +112,7 @@ class _Child:
     def _say_often(self) -> None:
         while True:
             time.sleep(_SECONDS)
-            self._say(Said(state=at_work.now()))
+            self._say(Said(state=at_work.snapshot()))
 
     def _say(self, *said: Answer | Said) -> None:
         for data in [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in said]:
@@ -126,8 +126,8 @@ class _Child:
                 # What was counted for results that are not sent again is counted twice. So may
                 # be, if there are several threads, what is counted for other elements.
                 answer = Answer(number, together, counters.collect(), is_last=False)
-                self._say(Said(state=at_work.now()), answer)
-            self._say(Said(state=at_work.now()), Answer(number, counted=counters.collect()))
+                self._say(Said(state=at_work.snapshot()), answer)
+            self._say(Said(state=at_work.snapshot()), Answer(number, counted=counters.collect()))
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
             words = str(error.__cause__ or error).partition("\n")[0]
@@ -136,7 +136,7 @@ class _Child:
             while True:  # until that is sent
                 time.sleep(_SECONDS)
         except BaseException as error:
-            self._say(Said(state=at_work.now()), Answer(number, error=_portable(error)))
+            self._say(Said(state=at_work.snapshot()), Answer(number, error=_portable(error)))
 
     def _function(self, step: bytes) -> Callable[[Any], Iterable[Any]]:
         with self._opening:

@@ -42,14 +42,14 @@ from bertscore_core.errors import ConfigError, SignatureError
 # Values as JSON knows them.
 
 
-def plain(value: Any) -> Any:
+def nan_to_null(value: Any) -> Any:
     """Return values with those that JSON does not know, NaN and infinities, as null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): nan_to_null(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [nan_to_null(item) for item in value]
     return value
 
 
@@ -151,7 +151,7 @@ class OutputFolder:
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write an object as indented JSON with its digest. NaN and infinities are null."""
-        self.write(name, to_json(plain(content), indent=2))
+        self.write(name, to_json(nan_to_null(content), indent=2))
 
     def delete(self, *names: str) -> None:
         """Delete files at the same time, in no particular order; a missing file is not an error."""

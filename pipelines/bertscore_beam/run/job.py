@@ -86,7 +86,7 @@ class JobKind(Generic[Options, Plan, Job]):
 
     prepare: Callable[[Options, Runner], Plan]
     sketch: Callable[[Options, Runner], Iterable[Stage]]
-    show: Callable[[Plan], tuple[output.Shown, ...]]
+    show: Callable[[Plan], tuple[output.TextTable, ...]]
     begin: Callable[[Plan, OutputFolder, Say], Job]
     stages: Callable[[Job], Iterable[Stage]]
     conclude: Callable[[Job], output.Outcome]

@@ -43,7 +43,7 @@ def load_scorer(
     from bertscore_core.scorer import BertScorer  # here, since it takes time
 
     started = time.monotonic()
-    with at_work.saying("loading the model"):
+    with at_work.report_status("loading the model"):
         scorer = BertScorer(config, queue=queue)  # imports torch: it takes seconds
     own_backend = scorer.settings.backend_version
     if own_backend != backend:
@@ -65,7 +65,7 @@ def load_scorer(
 
 
 @cache
-def spare_the_collector() -> None:
+def freeze_gc() -> None:
     """Take what is loaded by now out of the sight of the garbage collector, once a process.
 
     The libraries of a worker are 600,000 objects. Now and then the collector would look at all of
@@ -165,7 +165,7 @@ def settle_workers(config: ScorerConfig, threads: int | None) -> tuple[ScorerCon
     return replace(config, backend=settings.backend, dtype=settings.config.dtype), settings
 
 
-def unseen_device_words(
+def describe_unknown_device(
     options: ScoringOptions, threads: int | None, config: ScorerConfig
 ) -> str | None:
     """Say which backend was taken since the workers' device is not known, and what `cpu` changes.

@@ -162,7 +162,7 @@ def event(name: str, **fields: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TextTable:
     """A table of text under a title. Columns named "" have no heading."""
 
     title: str
@@ -184,7 +184,7 @@ class Outcome:
 
     status: int = DONE
     text: str | None = None
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[TextTable, ...] = ()
     document: Any = None
     warnings: tuple[str, ...] = ()
     is_answer: bool = False
@@ -212,13 +212,13 @@ class _Forgiving(io.FileIO):
             return len(memoryview(data))
 
 
-def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
+def tolerant_stream(descriptor: int, encoding: str = "utf-8") -> TextIO:
     """Return a text stream to a descriptor that stays open, to which writing never fails."""
     buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
     return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=True)
 
 
-def forgive_output() -> None:
+def ignore_broken_output() -> None:
     """Make printing in this process never fail, unless its streams have been replaced.
 
     A standard descriptor that is closed leads to nothing from then on. Else a file or a pipe of
@@ -232,7 +232,7 @@ def forgive_output() -> None:
         if descriptor == 0 or stream is not getattr(sys, f"__{name}__"):
             continue
         encoding = "utf-8" if stream is None else stream.encoding
-        setattr(sys, name, forgiving(descriptor, encoding))
+        setattr(sys, name, tolerant_stream(descriptor, encoding))
 
 
 def printed() -> int:

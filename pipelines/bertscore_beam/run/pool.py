@@ -480,7 +480,7 @@ class _Child(threading.Thread):
         self._child = None
         self._sent.clear()
         pipe.close()
-        at_work.of_lost_child(process.pid)
+        at_work.drop_child(process.pid)
         return code
 
 

@@ -126,7 +126,7 @@ class RunProgress:
     def look(self) -> None:
         """Look at the files and the reports."""
         began = time.monotonic()
-        state = at_work.now()
+        state = at_work.snapshot()
         done = self._stage.amounts.done((name for name, _ in each_file(self._folder)), state.doing)
         self.look_seconds = time.monotonic() - began
         self._words = state.words

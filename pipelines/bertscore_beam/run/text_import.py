@@ -51,7 +51,9 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
         nonlocal place
         place = stored
 
-    share = at_work.doing(os.path.basename(text.footer), lambda: place / max(text.size, place, 1))
+    share = at_work.report_fraction(
+        os.path.basename(text.footer), lambda: place / max(text.size, place, 1)
+    )
     # Files without a name: nothing of the texts is left if the process is killed.
     with share, tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as footer:
         try:
@@ -88,7 +90,7 @@ def _rejection(text: TextFile, error: InputError | OSError) -> bytes:
     return rejection_to_json(reason, mask_credentials(str(error)))
 
 
-def slow_words(texts: Iterable[TextFile]) -> str:
+def slow_text_warning(texts: Iterable[TextFile]) -> str:
     """Warn of files that take long, since a file is read by one process; "" for none."""
     slow = [text for text in texts if text.about_bytes > _SLOW_BYTES]
     if not slow:
@@ -105,7 +107,7 @@ def imports_among(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in names if name.startswith(_FOLDERS))
 
 
-def lacking(
+def missing_imports(
     texts: Iterable[TextFile], splits: Iterable[Split], imports: Set[str]
 ) -> tuple[TextFile, ...]:
     """Return the files of text that some splits need, and whose imports are not whole."""
@@ -115,7 +117,9 @@ def lacking(
     )
 
 
-def keep_imports(folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]) -> None:
+def delete_other_imports(
+    folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]
+) -> None:
     """Delete the imports of all other files, and of other versions of these."""
     names = {name for text in texts for name in (text.data, text.footer, text.rejection)}
     folder.delete(*(imports - names))

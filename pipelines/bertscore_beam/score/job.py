@@ -51,11 +51,16 @@ from bertscore_beam.run.folder import (
     OutputFolder,
 )
 from bertscore_beam.run.job import JobKind, Say, import_stage, worker_errors
-from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, Shown
+from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_beam.run.run_step import ReadPlan, RunOnDevice
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.text_import import delete_input, keep_imports, lacking, slow_words
+from bertscore_beam.run.text_import import (
+    delete_input,
+    delete_other_imports,
+    missing_imports,
+    slow_text_warning,
+)
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
@@ -74,14 +79,14 @@ from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
 
 
-def _show_score(planned: ScorePlan) -> tuple[Shown, ...]:
+def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
     words = None
     if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_warning(planned.plan, planned.settings)
-    found = (words, missing, slow_words(planned.texts), *planned.plan.notes)
+    found = (words, missing, slow_text_warning(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
@@ -127,7 +132,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     if words := without_setting_warning(planned.plan, planned.settings):
         say(words)
     start_run(job)
-    keep_imports(folder, planned.texts, job.imports)
+    delete_other_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
@@ -153,7 +158,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return started_run(job, lacking(planned.texts, job.diff.work, job.imports))
+    return started_run(job, missing_imports(planned.texts, job.diff.work, job.imports))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:

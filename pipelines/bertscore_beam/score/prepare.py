@@ -59,7 +59,7 @@ from bertscore_beam.run.folder import (
     identity_digest,
     read_same_command,
 )
-from bertscore_beam.run.loading import unseen_device_words
+from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
@@ -110,7 +110,7 @@ class ScorePlan:
         setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
             return None
-        return unseen_device_words(self.options, self.runner.threads, setting.config)
+        return describe_unknown_device(self.options, self.runner.threads, setting.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

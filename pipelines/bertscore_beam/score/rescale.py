@@ -58,7 +58,7 @@ from bertscore_beam.run.folder import (
 )
 from bertscore_beam.run.job import JobKind, Say, worker_errors
 from bertscore_beam.run.loading import read_baseline
-from bertscore_beam.run.output import Outcome, Shown
+from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
@@ -182,7 +182,7 @@ def _sole_signature(finished: FinishedRun) -> Signature:
     )
 
 
-def _show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
+def _show_rescale(planned: RescalePlan) -> tuple[TextTable, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
         ("run", planned.finished.folder.shown),
@@ -192,7 +192,7 @@ def _show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
         ("output", mask_credentials(planned.output)),
         ("signature", planned.signature.format()),
     ]
-    return (Shown("Plan", ("", ""), rows),)
+    return (TextTable("Plan", ("", ""), rows),)
 
 
 def _begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:

@@ -18,7 +18,7 @@ from bertscore_beam.records.groups import (
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.settings import RowSetting, RunSettings
 from bertscore_beam.records.summary import scored_languages
-from bertscore_beam.run.output import Shown, duration_words
+from bertscore_beam.run.output import TextTable, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
 from bertscore_core.signature import Signature
@@ -48,7 +48,9 @@ def estimate_lines(job: ScoreJob) -> str:
 # Tables of the languages of a run.
 
 
-def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) -> tuple[Shown, ...]:
+def show_languages_planned(
+    settings: RunSettings, numbers: Mapping[str, int]
+) -> tuple[TextTable, ...]:
     """Return the table of the languages of a plan; none if all rows are scored alike."""
     if not settings.by_column:
         return ()
@@ -63,10 +65,10 @@ def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) ->
         made = setting.signature
         rows.append((language, number, made.model, made.num_layers, made.baseline, made.max_length))
     columns = ("language", "rows", "model", "layer", "baseline", "maximum length")
-    return (Shown("Languages", columns, rows),)
+    return (TextTable("Languages", columns, rows),)
 
 
-def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
+def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[TextTable, ...]:
     """Return the table of the languages of a summary; none if all rows are scored alike."""
     if "languages" not in summary:
         return ()
@@ -84,7 +86,7 @@ def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
         )
         for language, sums in summary["languages"].items()
     ]
-    return (Shown("Languages", columns, rows),)
+    return (TextTable("Languages", columns, rows),)
 
 
 def _mean(value: float | None) -> str:
@@ -154,7 +156,7 @@ def _unused_columns_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str 
 _SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
+def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
     plan, reuse, backend = job.planned.plan, job.planned.reuse, job.planned.device_words
     by = ", ".join(job.spec.group_by)
@@ -184,7 +186,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     warned = [("warning", words) for words in warnings]
-    return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
+    return TextTable("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
 
 def _model_rows(setting: RowSetting | None) -> dict[str, str]:
@@ -200,7 +202,7 @@ def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, .
     return [("file rejected", line) for line in lines]
 
 
-def show_scores(summary: Mapping[str, Any], output: str) -> tuple[Shown, ...]:
+def show_scores(summary: Mapping[str, Any], output: str) -> tuple[TextTable, ...]:
     """Return the tables of a run: where there are several languages, each by itself first."""
     first = (show_summary(summary, output),)
     others = (*_show_languages_scored(summary), *show_groups_scored(summary))
@@ -216,7 +218,7 @@ _DAMAGE = {
 """What of earlier runs could not be used, as the summary and its table call it."""
 
 
-def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
+def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     """Return the table of the summary."""
     rows: list[tuple[str, ...]] = []
     number = len(scored_languages(summary))
@@ -263,7 +265,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))
     rows += [(f"signature of {n}", format_signatures(of["signature"])) for n, of in metrics.items()]
-    return Shown("BERTScore", ("", ""), rows)
+    return TextTable("BERTScore", ("", ""), rows)
 
 
 def _unknown_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -34,7 +34,7 @@ from bertscore_beam.records.resume import UnreadablePartError, keep_part, may_be
 from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
 from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult
 from bertscore_beam.run import at_work, counters
-from bertscore_beam.run.loading import spare_the_collector
+from bertscore_beam.run.loading import freeze_gc
 from bertscore_beam.run.output import event
 from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
 from bertscore_beam.score.rows import RowProgress, score_table
@@ -63,7 +63,7 @@ class ScoreSplits:
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
-        spare_the_collector()  # before models are loaded, which may be dropped later
+        freeze_gc()  # before models are loaded, which may be dropped later
         spec, sole = self.spec, self.spec.settings.sole
         scorers, metrics = LoadedScorers(spec.model_memory), None
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
@@ -115,7 +115,7 @@ class SplitScorer:
             if record.is_current(split):
                 return _kept(KeptPart(record=record, rewritten=False))
         try:
-            with at_work.doing(record_name(split.part_name), lambda: 0.0):
+            with at_work.report_fraction(record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
                 whole = Rows(read.table, spec.fields, read.lines)
                 rows = explode_candidates(whole)
@@ -148,7 +148,7 @@ class SplitScorer:
         if reuse is not None:
             earlier = open_earlier(reuse.root, reuse.run)
             find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
-        with at_work.doing(record_name(split.part_name), lambda: progress.share):
+        with at_work.report_fraction(record_name(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
                 rows,

@@ -86,7 +86,7 @@ class ScoreParts:
             table = pq.read_table(source)
         idf = [_read_idf(self.folder, path) for path in self.idf]
         work, path = Work(), self.name(part)
-        with at_work.doing(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
+        with at_work.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
             scores = _score_part(scorer, table, idf, self.weightings, work)
         counters.count(counters.PAIRS_SCORED, len(table))
         counters.count_work(work)

@@ -7,14 +7,14 @@ from typing import Any
 
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.output import Shown
+from bertscore_beam.run.output import TextTable
 from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
 from bertscore_beam.tune.tune_results import MEAN
 
 _MARK = "*"
 
 
-def show_plan(plan: TunePlan) -> tuple[Shown, ...]:
+def show_plan(plan: TunePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     judgements = plan.judgements
     rows: list[tuple[str, ...]] = [
@@ -30,10 +30,10 @@ def show_plan(plan: TunePlan) -> tuple[Shown, ...]:
     ]
     if plan.device_words is not None:
         rows.append(("backend", plan.device_words))
-    return (Shown("Plan", ("", ""), rows),)
+    return (TextTable("Plan", ("", ""), rows),)
 
 
-def show_results(summary: Mapping[str, Any], folder: OutputFolder) -> tuple[Shown, ...]:
+def show_results(summary: Mapping[str, Any], folder: OutputFolder) -> tuple[TextTable, ...]:
     """Return the tables of a finished run: agreement by layer, by group, and what to take."""
     statistic = summary["statistic"]
     rows = [row for row in summary["agreement"] if row["statistic"] == statistic]
@@ -52,7 +52,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _by_layer(rows: list[dict[str, Any]], summary: Mapping[str, Any]) -> Shown:
+def _by_layer(rows: list[dict[str, Any]], summary: Mapping[str, Any]) -> TextTable:
     table: list[tuple[str, ...]] = []
     marked = {
         (row["model"], "greedy", row["idf"], layer)
@@ -77,10 +77,12 @@ def _by_layer(rows: list[dict[str, Any]], summary: Mapping[str, Any]) -> Shown:
         f"({_MARK} F1 not significantly below that of the model's best layer)"
     )
     columns = ("model", "idf", "layer", "P", "R", "F1", "95% interval of F1")
-    return Shown(title, columns, table)
+    return TextTable(title, columns, table)
 
 
-def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: list[str]) -> Shown:
+def _by_group(
+    summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: list[str]
+) -> TextTable:
     chosen = {
         f"{row['model']} layer {row['layer']}": (row["model"], row["layer"], row["idf"])
         for row in summary["recommended"]
@@ -96,10 +98,10 @@ def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: li
         (group, sizes[group], *(values.get((group, *key), "") for key in chosen.values()))
         for group in groups
     ]
-    return Shown(f"By group: {summary['statistic']} of F1", ("group", "rows", *chosen), table)
+    return TextTable(f"By group: {summary['statistic']} of F1", ("group", "rows", *chosen), table)
 
 
-def _recommended(row: Mapping[str, Any]) -> Shown:
+def _recommended(row: Mapping[str, Any]) -> TextTable:
     held_out = _number(row["held_out_value"]) or "not defined"
     interval = f"{_number(row['low'])} to {_number(row['high'])}"
     mark = ", the registry's" if row["layer"] == row["default"] else ""
@@ -122,10 +124,10 @@ def _recommended(row: Mapping[str, Any]) -> Shown:
     if row["idf_difference"] is not None:
         rows.append(("with idf", f"{row['idf_difference']:+.4f}, p {_number(row['p_idf'])}"))
     rows.append(("pairs a second, all its settings", _speed(row)))
-    return Shown(f"Recommended for {row['model']}", ("", ""), rows)
+    return TextTable(f"Recommended for {row['model']}", ("", ""), rows)
 
 
-def _models(summary: Mapping[str, Any]) -> Shown:
+def _models(summary: Mapping[str, Any]) -> TextTable:
     rows = [
         {
             "model": row["model"],
@@ -139,7 +141,7 @@ def _models(summary: Mapping[str, Any]) -> Shown:
         }
         for row in summary["recommended"]
     ]
-    return Shown("Models", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    return TextTable("Models", tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
 def _speed(row: Mapping[str, Any]) -> str:
@@ -147,7 +149,7 @@ def _speed(row: Mapping[str, Any]) -> str:
     return "not measured" if speed is None else f"{speed:,.0f}"
 
 
-def _end(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
+def _end(summary: Mapping[str, Any], folder: OutputFolder) -> TextTable:
     rows: list[tuple[str, ...]] = [
         ("judgements", f"{summary['rows']:,}"),
         ("seconds", f"{summary['seconds']:,}"),
@@ -155,4 +157,4 @@ def _end(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
     ]
     if summary["registry"] is not None:
         rows.append(("layers for score --registry", summary["registry"]))
-    return Shown("Run", ("", ""), rows)
+    return TextTable("Run", ("", ""), rows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.job import Say
-from bertscore_beam.run.loading import unseen_device_words
+from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import Part
@@ -80,7 +80,7 @@ class TunePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        return unseen_device_words(self.options, self.runner.threads, self.models[0].config)
+        return describe_unknown_device(self.options, self.runner.threads, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import show
-from bertscore_beam.run.output import UNUSABLE, WORSE, Shown
+from bertscore_beam.run.output import UNUSABLE, WORSE, TextTable
 from tests.support.made_runs import made_run, many_rows, scored, two_nights
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -73,7 +73,7 @@ def test_a_command_to_paste_is_not_broken_on_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(Console, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "40")
     command = "bertscore-beam explain " + "long" * 40
-    show(Shown("Next step", ("",), [(command,)]))
+    show(TextTable("Next step", ("",), [(command,)]))
     assert capsys.readouterr().out == command + "\n"
 
 

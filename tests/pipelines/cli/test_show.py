@@ -5,9 +5,9 @@ import json
 import pytest
 
 from bertscore_beam.cli.show import OutputMode, printing, report, say, show
-from bertscore_beam.run.output import Outcome, Shown
+from bertscore_beam.run.output import Outcome, TextTable
 
-HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
+HEADED = TextTable("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
 CELLS = ["data/[red]/x", "[/]", "[bold]", "a\\[b]", ":x:.parquet", "[link=file:///a]b[/link]"]
 
 
@@ -18,7 +18,7 @@ def terminal(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
+PLAN = TextTable("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file re
     [
         (HEADED, "name\trows\na\t1\nb\t2\n"),
         (PLAN, "rows: 2\nfile rejected: a\nfile rejected: b\n"),
-        (Shown("Layers", ("layer", "F1", "error"), []), "layer\tF1\terror\n"),
+        (TextTable("Layers", ("layer", "F1", "error"), []), "layer\tF1\terror\n"),
     ],
 )
 def test_without_a_terminal_cells_have_tabs_between_and_names_a_colon(shown, printed, capsys):
@@ -36,7 +36,7 @@ def test_without_a_terminal_cells_have_tabs_between_and_names_a_colon(shown, pri
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_on_a_terminal_brackets_and_colons_are_shown_as_they_are(terminal, capsys, cell):
-    show(Shown(cell, ("", ""), [("path", cell), (cell, "")]))
+    show(TextTable(cell, ("", ""), [("path", cell), (cell, "")]))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].strip() == cell
     assert sum(cell in line for line in lines) == 3
@@ -47,7 +47,7 @@ def test_on_a_terminal_brackets_and_colons_are_shown_as_they_are(terminal, capsy
 def test_a_long_path_is_folded_and_not_cut(terminal, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     path = "".join(f"{n:02}/" for n in range(30))
-    show(Shown("Plan", ("", ""), [("output", path)]))
+    show(TextTable("Plan", ("", ""), [("output", path)]))
     lines = [line for line in capsys.readouterr().out.splitlines() if "/" in line]
     assert "".join(line.split("\u2502")[2].strip() for line in lines) == path
 

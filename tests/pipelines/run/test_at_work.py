@@ -12,13 +12,16 @@ def test_shares_are_asked_for_while_the_work_goes_on():
     shares = iter([0.25, 0.5])
     at_work.counted(30)
     at_work.counted(12)
-    with at_work.doing("part", lambda: next(shares)):
-        assert at_work.now() == AtWork(counted=42, doing={"part": 0.25})
-        assert at_work.now() == AtWork(counted=42, doing={"part": 0.5})
-    assert at_work.now() == AtWork(counted=42)
+    with at_work.report_fraction("part", lambda: next(shares)):
+        assert at_work.snapshot() == AtWork(counted=42, doing={"part": 0.25})
+        assert at_work.snapshot() == AtWork(counted=42, doing={"part": 0.5})
+    assert at_work.snapshot() == AtWork(counted=42)
     # One that cannot be told does not hide the others.
-    with at_work.doing("bad", lambda: 1 / 0), at_work.doing("good", lambda: 0.5):
-        assert at_work.now().doing == {"good": 0.5}
+    with (
+        at_work.report_fraction("bad", lambda: 1 / 0),
+        at_work.report_fraction("good", lambda: 0.5),
+    ):
+        assert at_work.snapshot().doing == {"good": 0.5}
 
 
 def test_children_are_added_and_what_a_lost_one_had_in_hand_is_forgotten():
@@ -27,10 +30,10 @@ def test_children_are_added_and_what_a_lost_one_had_in_hand_is_forgotten():
     at_work.of_child(8, AtWork(counted=100, doing={"b": 0.25}))
     at_work.of_child(8, AtWork(counted=200, doing={"b": 0.75}))  # in the place of the one before
     both = AtWork(counted=211, doing={"a": 0.5, "b": 0.75}, words="loading")
-    assert at_work.now() == both
-    with at_work.saying("compiling"):
-        assert at_work.now().words == "compiling"
-    at_work.of_lost_child(7)
-    assert at_work.now() == AtWork(counted=211, doing={"b": 0.75})
+    assert at_work.snapshot() == both
+    with at_work.report_status("compiling"):
+        assert at_work.snapshot().words == "compiling"
+    at_work.drop_child(7)
+    assert at_work.snapshot() == AtWork(counted=211, doing={"b": 0.75})
     at_work.forget()
-    assert at_work.now() == AtWork()
+    assert at_work.snapshot() == AtWork()

@@ -10,7 +10,7 @@ import pytest
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run.job import JobKind, run_job
-from bertscore_beam.run.output import TOO_MANY_REJECTS, Outcome, Shown
+from bertscore_beam.run.output import TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_core import ConfigError
 
@@ -49,7 +49,9 @@ def stages(job):
 
 def conclude(job):
     names = sorted(job.folder.files("numbers"))
-    return Outcome(status=TOO_MANY_REJECTS, shown=(Shown("Written", ("", ""), [("is", *names)]),))
+    return Outcome(
+        status=TOO_MANY_REJECTS, shown=(TextTable("Written", ("", ""), [("is", *names)]),)
+    )
 
 
 def sketch(options, runner):
@@ -57,7 +59,7 @@ def sketch(options, runner):
 
 
 def show(planned):
-    return Shown("Plan", ("", ""), [])
+    return TextTable("Plan", ("", ""), [])
 
 
 KIND = JobKind(

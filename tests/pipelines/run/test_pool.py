@@ -294,9 +294,9 @@ def test_progress_of_children_is_added_up(tmp_path):
     made = Pool(2, restarts=0)
     with pool.opening(made):
         submitted(made, tmp_path, "wait a", "wait b")
-        wait_until(lambda: at_work.now().doing == {"wait a": 0.25, "wait b": 0.25}, 60)
+        wait_until(lambda: at_work.snapshot().doing == {"wait a": 0.25, "wait b": 0.25}, 60)
         made.begin_stage()
-        assert at_work.now().doing == {}
+        assert at_work.snapshot().doing == {}
 
 
 IGNORING = """

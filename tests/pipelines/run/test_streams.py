@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.run.output import BROKEN, DONE, forgiving
+from bertscore_beam.run.output import BROKEN, DONE, tolerant_stream
 from tests.support.dumps import write_dump
 
 pytestmark = pytest.mark.process
@@ -77,7 +77,7 @@ def test_what_is_only_printed_is_missed_when_the_disk_is_full(tmp_path, full, mo
 
 def test_a_stream_that_forgives_writes_what_can_be_written(tmp_path):
     descriptor = os.open(tmp_path / "words", os.O_WRONLY | os.O_CREAT)
-    stream = forgiving(descriptor)
+    stream = tolerant_stream(descriptor)
     stream.write("a name: \udcff\n")
     stream.close()
     os.close(descriptor)
