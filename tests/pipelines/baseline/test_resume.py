@@ -166,7 +166,7 @@ def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
 def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, capsys):
     output = tmp_path / "out"
     assert run_baseline(tmp_path / "nowhere", output, model) == UNUSABLE
-    assert (output / "_run.json").exists()
+    assert not output.exists()
     assert run_baseline(crawl, output, model, "--seed", 4, "--dry-run") == DONE
 
 
