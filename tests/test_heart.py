@@ -1,7 +1,7 @@
 """The heart of the job on one page does what the job does."""
 
+import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,17 +9,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli.main import main
+from bertscore_beam.run.output import DONE
 from tests.support.dumps import read_output
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
 
 ROOT = Path(__file__).parents[1]
-SAMPLE = "configs/demo/sample/news-*.parquet"
+SAMPLE = str(ROOT / "configs" / "demo" / "sample" / "news-*.parquet")
 
 
-def run(*command: object) -> None:
-    subprocess.run([sys.executable, *map(str, command)], cwd=ROOT, check=True)
+@pytest.fixture
+def heart(monkeypatch):
+    """Return a function that runs the program in this process."""
+    spec = importlib.util.spec_from_file_location("heart", ROOT / "docs" / "heart.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "heart", module)
+    spec.loader.exec_module(module)
+
+    def run(output: Path) -> None:
+        monkeypatch.setattr(sys, "argv", ["heart.py", SAMPLE, str(output)])
+        module.main()
+
+    return run
 
 
 def in_order(rows: pa.Table) -> list[dict[str, object]]:
@@ -27,12 +40,13 @@ def in_order(rows: pa.Table) -> list[dict[str, object]]:
     return sorted(rows.to_pylist(), key=lambda row: repr((row["id"], row["system"])))
 
 
-def test_heart_scores_as_the_job_does_and_resumes(tmp_path):
-    heart, job = tmp_path / "heart", tmp_path / "job"
-    run("docs/heart.py", SAMPLE, heart)
-    run("-m", "bertscore_beam", "score", "--input", SAMPLE, "--output", job, "--idf", "corpus",
-        "--model", "all-MiniLM-L6-v2", "--max-unknown-fraction", "1")  # fmt: skip
-    parts = sorted(heart.glob("part-*.parquet"))
+def test_heart_scores_as_the_job_does_and_resumes(heart, tmp_path):
+    output, job = tmp_path / "heart", tmp_path / "job"
+    heart(output)
+    words = ["score", "--input", SAMPLE, "--output", str(job), "--idf", "corpus"]
+    words += ["--model", "all-MiniLM-L6-v2", "--max-unknown-fraction", "1"]
+    assert main(words) == DONE
+    parts = sorted(output.glob("part-*.parquet"))
     found = in_order(pa.concat_tables([pq.read_table(part) for part in parts]))
     expected = in_order(read_output(job))
     assert len(found) == len(expected) > 500
@@ -44,13 +58,13 @@ def test_heart_scores_as_the_job_does_and_resumes(tmp_path):
             wanted = None if score is None else pytest.approx(score, abs=INVARIANCE_ATOL)
             assert ours[f"bertscore_{measure}"] == wanted
     summary = json.loads((job / "_summary.json").read_text())
-    means = json.loads((heart / "_SUCCESS").read_text())
+    means = json.loads((output / "_SUCCESS").read_text())
     assert means["f1"] == pytest.approx(summary["f1"], abs=INVARIANCE_ATOL)
     # A part that is lost is made again, and no other.
     before = {part: part.stat().st_mtime_ns for part in parts}
     whole = parts[0].read_bytes()
     parts[0].unlink()
-    run("docs/heart.py", SAMPLE, heart)
+    heart(output)
     assert parts[0].read_bytes() == whole
     assert [part for part in parts if part.stat().st_mtime_ns != before[part]] == parts[:1]
-    assert json.loads((heart / "_SUCCESS").read_text()) == means
+    assert json.loads((output / "_SUCCESS").read_text()) == means

@@ -185,6 +185,7 @@ def packages_of_a_machine():
     return found
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_kit_has_all_that_a_job_imports_and_the_machine_lacks(tmp_path, monkeypatch):
     """In each of the job's processes."""
