@@ -104,14 +104,16 @@ def test_requests_of_a_split_and_of_a_finished_run_in_cloud_storage(tmp_path, ti
         fresh = requests(*score)
         split = ("write part", "write record", "write scores", "read scores", "delete record")
         assert [fresh[kind] for kind in split] == [FILES] * 5
-        # To plan a file and to read its rows; gcsfs asks before for the file, and for a folder.
+        # To plan a file and to read its rows; gcsfs asks before for the file, and for a folder, and
+        # for a few of them again, by how its threads meet (5 of 30 were seen).
+        again = FILES // 3
         for what in ("read", "stat", "list"):
-            assert 2 * FILES <= fresh[f"{what} input"] <= 2 * FILES + 2
+            assert 2 * FILES <= fresh[f"{what} input"] <= 2 * FILES + again
         timed = sum(count for kind, count in fresh.items() if kind.endswith(" lock"))
-        assert fresh.total() - timed - 3 * FILES <= 8 * FILES + OF_A_RUN
-        again = requests(*score)
-        assert {kind.split()[1] for kind in again} <= {"run", "lock", "input"}
-        assert again.total() <= OF_A_RUN + 10
+        assert fresh.total() - timed - 3 * FILES <= 8 * FILES + OF_A_RUN + 3 * again
+        finished = requests(*score)
+        assert {kind.split()[1] for kind in finished} <= {"run", "lock", "input"}
+        assert finished.total() <= OF_A_RUN + 10
 
 
 def test_records_that_are_not_there_take_no_request_each():
