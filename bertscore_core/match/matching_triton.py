@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core.match.matching import PairScores, combine
+from bertscore_core.model.device import AMPERE
 from bertscore_core.model.triton_jit import jit, launching_on, tl
 
 # Texts of at most 32 tokens, the common case, fit one tile. The sizes are the same for every call:
@@ -84,7 +85,7 @@ def greedy_match_ragged(
 
 def _precision_on(device: torch.device) -> str:
     # Plain "tf32", Triton's default, would keep 11 bits.
-    ampere = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    ampere = device.type == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE
     return "tf32x3" if ampere else "ieee"
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bertscore_core.model.device import AMPERE
 from bertscore_core.tokens import IntArray
 
 ATTENTION = "bertscore_packed"
@@ -26,10 +27,6 @@ No function that makes masks is registered with that name, so transformers makes
 
 TILES = (16, 32, 64, 128)
 """Tokens of the longest text of each class of short texts, which have a kernel of their own."""
-
-# Compute capability (Ampere) from which torch has flash attention. Below it Triton multiplies
-# float16 number by number: its code for sm75 has no product of the tensor cores.
-_AMPERE = (8, 0)
 
 # Numbers of a head that the kernel of short texts takes.
 _HEAD_SIZES = (16, 32, 64, 128)
@@ -161,7 +158,9 @@ def ways_of(device: torch.device, dtype: torch.dtype) -> tuple[Way, ...]:
     if device.type != "cuda":
         return (Way("torch's attention", attend_by_lengths),)
     efficient = Way("torch's memory-efficient attention", attend_efficiently)
-    if dtype == torch.float32 or torch.cuda.get_device_capability(device) < _AMPERE:
+    # Before Ampere torch has no flash attention, and Triton multiplies float16 number by number:
+    # its code for sm75 has no product of the tensor cores.
+    if dtype == torch.float32 or torch.cuda.get_device_capability(device) < AMPERE:
         return (efficient,)
     flash = _flash()
     torchs = (efficient,) if flash is None else (Way("flash attention", flash), efficient)

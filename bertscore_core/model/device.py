@@ -26,6 +26,9 @@ from bertscore_core.tokens import FloatArray, Work
 
 Result = TypeVar("Result")
 
+AMPERE = (8, 0)
+"""Compute capability of the first NVIDIA GPUs that multiply in bfloat16 and TF32."""
+
 # Words of a RuntimeError that means too little memory: from torch on Linux, on Windows, on MPS and
 # CUDA, from CUDA's libraries (the first product of a thread on a full GPU cannot be set up, which
 # is CUBLAS_STATUS_NOT_INITIALIZED), and from OpenVINO.

@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.model import openvino_runtime
 from bertscore_core.model.architectures import has_local_layers, own_code_error, read_architecture
+from bertscore_core.model.device import AMPERE
 from bertscore_core.model.kept_encoders import cache_key
 from bertscore_core.model.layers import EveryLayer, LastLayer, cut, find_final_norm
 from bertscore_core.model.packing import Forward, PackedBatch, Packing, pack
@@ -402,10 +403,6 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """Formats by name."""
 
-# NVIDIA GPUs that multiply in bfloat16 have at least this compute capability. Older ones are slower
-# in it than in float32.
-_BFLOAT16_CAPABILITY = (8, 0)
-
 # Architectures whose layers end in a norm, so that their numbers stay small: float16 holds them,
 # and is eight times as exact as bfloat16.
 _ENDS_IN_NORM = {
@@ -427,7 +424,8 @@ def choose_dtype(model_type: str, device: str) -> str:
     if not torch.cuda.is_available():
         return "bfloat16"
     here = resolve_device("cuda" if device == "auto" else device)
-    capable = torch.cuda.get_device_capability(here) >= _BFLOAT16_CAPABILITY
+    # Older ones are slower in it than in float32.
+    capable = torch.cuda.get_device_capability(here) >= AMPERE
     return "bfloat16" if capable else "float32"
 
 
@@ -440,7 +438,7 @@ def check_processor(dtype: str, device: torch.device) -> None:
     if device.type != "cuda" or dtype != "bfloat16":
         return
     capability = torch.cuda.get_device_capability(device)
-    if capability < _BFLOAT16_CAPABILITY:
+    if capability < AMPERE:
         name, version = torch.cuda.get_device_name(device), ".".join(map(str, capability))
         raise ConfigError(
             f"dtype {dtype} cannot be computed on {name}: got compute capability {version}, which "

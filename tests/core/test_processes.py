@@ -74,7 +74,9 @@ assert ask(without) == 2 == torch.get_num_threads()
 @pytest.mark.parametrize("backend", ["torch", "openvino"])
 def test_a_fork_of_a_process_that_has_scored_answers_with_a_scorer_of_its_own(backend):
     """Torch has its threads in the parent alone: with more than one, the fork waited for ever."""
-    subprocess.run([sys.executable, "-c", FORKS, backend], check=True, timeout=300)
+    asked = [sys.executable, "-c", FORKS, backend]
+    done = subprocess.run(asked, timeout=300, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_fork_of_a_process_that_has_used_cuda_is_told_to_spawn(monkeypatch):

@@ -3,8 +3,10 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests.support.waiting import wait_until
@@ -74,6 +76,23 @@ def kill_session(leader: int, seconds: float = 30) -> None:
         return not [send(process, signal.SIGKILL) for process in session_members(leader)]
 
     wait_until(are_gone, seconds)
+
+
+@contextlib.contextmanager
+def launched(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command in a session of its own, with what it says at the end of a file."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bertscore_beam", *words],
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        kill_session(process.pid)
+        process.wait()
 
 
 def wait_until_gone(leader: int, seconds: float) -> list[int]:

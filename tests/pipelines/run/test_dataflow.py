@@ -8,9 +8,6 @@ import io
 import json
 import shutil
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +26,7 @@ from tests.support.dataflow import google_cloud
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule
 from tests.support.judgements import write_judgements
-from tests.support.processes import kill_session
+from tests.support.processes import launched
 from tests.support.text_files import to_jsonl
 from tests.support.waiting import wait_until
 from tests.support.web import web_server
@@ -254,23 +251,6 @@ def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
     assert 0 < len(before) < MANY // SPLIT_ROWS
     assert scored(cloud, "detached")["id"].to_pylist() == list(range(MANY))
     assert LOCK_FILE not in objects(cloud, "detached/")
-
-
-@contextmanager
-def launched(words: list[str], log: Path):
-    """Start a command in a process of its own, with what it says in a file."""
-    with log.open("ab") as sink:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bertscore_beam", *words],
-            stdout=sink,
-            stderr=sink,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        kill_session(process.pid)
-        process.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from bertscore_beam.records.record import record_path
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
-from tests.support.processes import kill_session, session_members, workers_among
+from tests.support.processes import launched, session_members, workers_among
 from tests.support.waiting import wait_until
 from tests.support.workers import Server, find_prism, job_server, start_pool
 
@@ -58,24 +57,14 @@ def pool() -> Iterator[Server]:
         started.kill()
 
 
-@contextlib.contextmanager
-def launcher(night: Path, out: Path, pool: Server, *beam: str) -> Iterator[subprocess.Popen]:
-    """Start a scoring command in a session of its own, with what it says in a file beside OUT."""
+def launcher(
+    night: Path, out: Path, pool: Server, *beam: str
+) -> contextlib.AbstractContextManager[subprocess.Popen]:
+    """Start a scoring command, with what it says in a file beside OUT."""
     words = ["score", "--input", str(night / "dump"), "--output", str(out), "--device", "cpu"]
     words += ["--backend", "torch", "--split-rows", str(SPLIT_ROWS), "--", *beam]
     words += ["--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
-    with said(out).open("a") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bertscore_beam", *words],
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        kill_session(process.pid)
-        process.wait()
+    return launched(words, said(out))
 
 
 def said(out: Path) -> Path:
