@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bertscore_beam.compare.comparison_tables import verdict
-from bertscore_beam.compare.results import GroupComparison
+from bertscore_beam.compare.results import Comparison, GroupComparison
 from bertscore_beam.pages import charts, words
 from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.records.groups import shown_metrics
@@ -31,6 +31,9 @@ MOST_CHARACTERS = 2000
 
 _MOST_NAMED = 10
 """Most groups of each kind that the answer names."""
+
+_TITLES = {"f1": "F1", "precision": "Precision", "recall": "Recall"}
+"""What measures are called that are not called by their names."""
 
 _TEMPLATES = Path(__file__).parent / "template"
 
@@ -57,7 +60,7 @@ def render(data: ReportData) -> str:
         raw_measure=raw_measure,
         most_rows=MOST_ROWS,
         most_named=_MOST_NAMED,
-        standing=_standing(data),
+        standing=_standing,
         verdict=verdict,
         settings=_settings(data.signatures),
         trend_groups=charts.trend_groups(data),
@@ -78,6 +81,7 @@ def _environment() -> Environment:
         "caveats": caveat_cells,
         "cut_text": _cut_text,
         "line": escape_line,
+        "measure": lambda name: _TITLES.get(name, name),
         "seconds": lambda value: words.NOT_KNOWN if value is None else duration_words(value),
         "value": words.shown_value,
     }
@@ -127,11 +131,10 @@ def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
     return {"shared": shared, "own": own}
 
 
-def _standing(data: ReportData) -> dict[str, list[GroupComparison]]:
+def _standing(against: Comparison) -> dict[str, list[GroupComparison]]:
     standing: dict[str, list[GroupComparison]] = {}
-    if data.against is not None:
-        for group in data.against.by_change:
-            standing.setdefault(verdict(group, data.against), []).append(group)
+    for group in against.by_change:
+        standing.setdefault(verdict(group, against), []).append(group)
     return standing
 
 

@@ -10,6 +10,9 @@ from bertscore_beam.options.declare import COLUMN, COLUMNS, RUN, RUNS, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
+MEASURE = "f1"
+"""The measure that a page is about."""
+
 _MOST_ROWS = 1000
 """Most rows of each kind on a page."""
 
@@ -34,16 +37,16 @@ class ReportOptions(Options):
         rows: Single rows of each kind, such as those with the lowest F1.
         confidence: Of the intervals.
         force: Compare runs that were scored with other settings.
-        scoring: Options of the gate of `compare` that were given, by field.
+        scoring: Options of `compare` that were given, by field.
     """
 
     example = "bertscore-beam report scores/today --against scores/before --by system -o page.html"
     daily: ClassVar = {
         "the page": "run output against",
         "what it shows": "by key cluster system with_texts rows",
-        "the gate": "fail_if_drop",
+        "the gate": "fail_if_drop measure",
     }
-    borrowed = (CompareOptions, "fail_if_drop max_missing_fraction")
+    borrowed = (CompareOptions, "fail_if_drop max_missing_fraction measure")
 
     run: str = field(metadata=RUN)
     output: str = field(default="report.html", metadata={"metavar": "FILE.html", "short": "-o"})
@@ -102,7 +105,12 @@ class ReportOptions(Options):
                 "the systems have answered, such as a segment."
             )
         if self.against:
-            self.comparison(self.run, self.against)
+            measures = self.comparison(self.run, self.against).measure
+            if MEASURE not in measures:
+                raise ConfigError(
+                    f"--measure cannot be used: got {' '.join(measures)!r}; expected f1 among "
+                    "them, whose rows the page shows. Add it."
+                )
         elif self.scoring:
             flags = ", ".join("--" + name.replace("_", "-") for name in self.scoring)
             raise ConfigError(

@@ -32,7 +32,7 @@ from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_col
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather
-from bertscore_beam.pages.report_options import ReportOptions
+from bertscore_beam.pages.report_options import MEASURE, ReportOptions
 from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.records.earlier_run import damaged_runs_note, scoring_runs
 from bertscore_beam.records.finished import (
@@ -129,7 +129,7 @@ class ReportData:
             the longer text.
         rejected_files: Files that were rejected, with the reason.
         worst: Rows with the lowest F1; the best have the highest.
-        comparisons: With each other run.
+        comparisons: With each other run, by each measure.
         fallen: Rows whose F1 fell most since the run it is compared with; others have risen.
         nights: The runs of a series, the oldest first.
         signatures: How the scores were made, by language; under None if all were made alike.
@@ -162,9 +162,21 @@ class ReportData:
     notices: tuple[str, ...] = ()
 
     @property
+    def changes(self) -> tuple[Comparison, ...]:
+        """The comparisons that are shown, with one other run: of F1, then of other measures."""
+        number = _num_others(self.comparisons)
+        own = self.comparisons[_telling(self.comparisons) :: number] if number else ()
+        return tuple(sorted(own, key=lambda one: one.measure != MEASURE))
+
+    @property
     def against(self) -> Comparison | None:
-        """The comparison that is shown; None without another run."""
-        return self.comparisons[_telling(self.comparisons)] if self.comparisons else None
+        """That of F1; None without another run."""
+        return next(iter(self.changes), None)
+
+    @property
+    def failures(self) -> tuple[tuple[str, Group, str], ...]:
+        """Why the gate is not passed: measure, group and words."""
+        return tuple((one.measure, *failure) for one in self.changes for failure in one.failures)
 
     @property
     def scored_languages(self) -> tuple[GroupRow, ...]:
@@ -308,9 +320,18 @@ MOST_BARS = 64
 """Most bars of a histogram."""
 
 
+def _num_others(comparisons: Sequence[Comparison]) -> int:
+    """Return with how many other runs the run is compared, by each measure."""
+    return sum(one.measure == comparisons[0].measure for one in comparisons)
+
+
 def _telling(comparisons: Sequence[Comparison]) -> int:
-    """Return the place of the comparison that a page shows: the first that failed, or the first."""
-    return next((at for at, one in enumerate(comparisons) if one.failures), 0)
+    """Return the place of the other run that is shown: the first whose gate fails, or the first.
+
+    The comparisons of a measure follow each other, in the order of the runs.
+    """
+    failed = (at for at, one in enumerate(comparisons) if one.failures)
+    return min((at % _num_others(comparisons) for at in failed), default=0)
 
 
 def collect(options: ReportOptions) -> ReportData:
@@ -335,7 +356,8 @@ def collect(options: ReportOptions) -> ReportData:
         folders = tuple(other.folder.root for other in others)
         comparisons = compare_runs(options.comparison(run.folder.root, folders)).comparisons
         shown = _telling(comparisons)
-        comparison = comparisons[shown]
+        of_f1 = [one for one in comparisons if one.measure == MEASURE]
+        comparison = of_f1[shown]
         rows = _moved_rows(options, run, others[shown], comparison.moved)
         moved = list(zip(comparison.moved, rows, strict=True))
         fallen = tuple(row for move, row in moved if move.change < 0)

@@ -83,9 +83,45 @@ def test_of_several_runs_the_page_shows_the_one_that_the_run_is_worse_than(runs,
     assert [one["passed"] for one in (json.loads(printed), json.loads(both))] == [False, False]
 
 
+def test_every_measure_has_a_change_and_its_place_in_the_verdict(tmp_path, ran):
+    """As in `compare`: the gate looks at all, and corrects for all."""
+    noise = np.random.default_rng(6).normal(0, 0.01, 60)
+    for name, f1, precision in (("before", F1, F1), ("now", F1 + noise, F1 + noise - 0.05)):
+        rows = scored(f1, precision=precision, system=["a"] * 30 + ["b"] * 30)
+        made_run(tmp_path / name, {"a.parquet": rows})
+    words = [str(tmp_path / "now"), str(tmp_path / "before"), "--by", "system"]
+    limits = ["--fail-if-drop", "0.01", "--measure", "precision", "f1", "recall", "--json"]
+    compared = json.loads(ran(["compare", *words, *limits], WORSE).out)
+    page = tmp_path / "page.html"
+    command = ["report", words[0], "--against", *words[1:], *limits, "-o", str(page)]
+    result, said = ran(command, WORSE)
+    assert said.count("did not pass the gate") == 3
+    assert set(json.loads(result)["warnings"]) == {
+        words for words in compared["warnings"] if "gate" in words
+    }
+    text = page.read_text()
+    answer = text.partition('aria-label="Answer"')[2].partition("</section>")[0]
+    assert "<li>Precision of all rows: it is lower" in answer
+    assert '<li>Precision of <bdi class="name">a</bdi>: it is lower' in answer
+    assert answer.index("Change of F1") < answer.index("Change of Precision")
+    assert "2 worse: " in answer.partition("Change of Precision")[2].partition("</dd>")[0]
+    for one in compared["comparisons"]:
+        title = one["measure"].capitalize()
+        p_value = one["whole"]["p_adjusted"]
+        shown = "< 0.0001" if p_value < 1e-4 else f"{p_value:.4f}"
+        assert one["whole"]["p_adjusted"] >= one["whole"]["p_value"]
+        line = answer.partition(f"<dt>Change of {title}</dt>")[2].partition("</dd>")[0]
+        assert f"any difference: corrected p {shown}".replace("<", "&lt;") in line
+        assert f"{one['whole']['result']['difference']:+.5f}" in line
+        assert f'<th scope="col">{title} before</th>' in text
+    assert "corrected for the number of measures" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["one", "--against", "two", "--measure", "recall"], "expected f1 among them"),
+        (["one", "--measure", "f1"], "--measure needs --against"),
         (["one", "-o", "report.txt"], "expected a name that ends in .html"),
         (["one", "-o", "{runs}/one/report.html"], "--output is inside the run"),
         (["{runs}/o*", "-o", "{runs}/one/pages/report.html"], "--output is inside the run"),
