@@ -137,12 +137,14 @@ def unknown_key(key: str, known: list[str], source: str) -> ConfigError:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known name that a word probably stands for; None if no name is near.
 
-    First a name with as many words, where each word begins with the other or the other way round
-    (--ref-col); then a name with a similar spelling; then the longest name all of whose words occur
-    in the given one. Never an option that destroys something.
+    First a name that is one slip away; then one with as many words, where each word begins with the
+    other or the other way round (--ref-col); then one with a similar spelling; then the longest
+    name all of whose words occur in the given one. Never an option that destroys something.
     """
     names = {_bare(name): name for name in known if _bare(name) not in _DESTROYS}
     asked = _bare(word)
+    if slip := next((name for name in names if _is_slip(asked, name)), None):
+        return names[slip]
     words = asked.split("_")
     begun = [name for name in names if _begin_alike(words, name.split("_"))]
     alike = difflib.get_close_matches(asked, names, n=1, cutoff=_ALIKE)
@@ -155,6 +157,14 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def _bare(name: str) -> str:
     return name.strip("-").replace("-", "_")
+
+
+def _is_slip(word: str, name: str) -> bool:
+    """Tell whether a letter was left out, added or changed, or two neighbours swapped."""
+    pairs = enumerate(zip(word, name, strict=False))
+    same = next((place for place, (a, b) in pairs if a != b), min(len(word), len(name)))
+    left, right = word[same:], name[same:]
+    return right in (left[1:], left[1::-1] + left[2:]) or right[1:] in (left, left[1:])
 
 
 def _begin_alike(first: Sequence[str], second: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import named
 from bertscore_beam.options.declare import declared
 from bertscore_beam.options.flags import StrictParser
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, nearest
 
 EARLIER = {
     command: words.split()
@@ -133,6 +133,23 @@ RUNS = {"run": "r/now", "against": ("r/before",), "key": ("id", "system"), "by":
 def test_each_word_is_taken_once_wherever_it_stands(command, words, expected):
     options = read(command, words)
     assert {name: getattr(options, name) for name in expected} == expected
+
+
+def slips(word):
+    """Yield a word with a letter left out, doubled or changed, or with two swapped."""
+    for place, letter in enumerate(word):
+        before, after = word[:place], word[place + 1 :]
+        yield from (before + more + after for more in ("", 2 * letter, "q"))
+        yield before + after[:1] + letter + after[1:]
+
+
+@pytest.mark.parametrize("command", [*cli.COMMANDS])
+def test_a_slip_in_the_name_of_an_option_is_understood(command):
+    names = [one.name for one in declared(options_of(command))]
+    for name in (name for name in names if len(name) > 3 and name != "overwrite"):
+        others = [other for other in names if other not in name and name not in other]
+        for slip in {*slips(name)} - {name}:
+            assert nearest(slip, [*others, name]) == name, slip
 
 
 @pytest.mark.parametrize(
