@@ -154,4 +154,4 @@ def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for
         assert set(requests.reads.values()) == {1}
         assert len(requests.reads) == files
         # However many files; two look for the log of a table beside the folder.
-        assert requests.others.total() <= 5
+        assert requests.others.total() == 5
