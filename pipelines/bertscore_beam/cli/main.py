@@ -112,6 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _begin_again()
     ignore_broken_output()
     gc.set_threshold(_ALLOCATIONS)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+        from bertscore_beam.cli.complete import complete
+
+        complete(COMMANDS)
     if "OMP_WAIT_POLICY" not in os.environ:  # before torch, and for all processes to come
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     given = list(sys.argv[1:] if arguments is None else arguments)
