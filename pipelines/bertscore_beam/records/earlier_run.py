@@ -46,6 +46,16 @@ class EarlierSource:
         """Its folder without credentials, for messages."""
         return mask_credentials(self.root)
 
+    @property
+    def no_index_note(self) -> str:
+        """What cannot be found without an index and how to make one, after a space; "" with one."""
+        if self.is_indexed:
+            return ""
+        return (
+            " It has no index: rows are only found near their place in a file of the same name. To "
+            "find moved rows too, first run its own command again, without --no-index."
+        )
+
     def describe(self) -> dict[str, str]:
         """Return which run it is, for `_run.json`."""
         return {"folder": self.shown, "run": self.run}
@@ -123,7 +133,8 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
     if others := differences(source, now):
         return Reuse(source=None, words=_other_settings(source, others))
     state = "" if source.is_done else " It is not done: what it has written is taken."
-    words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}{why}"
+    words = f"Rows that {source.shown} has scored with the same texts take its scores."
+    words += f"{state}{source.no_index_note}{why}"
     return Reuse(source=source, words=words)
 
 

@@ -106,7 +106,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     warnings = (
         _truncation_warning(summary, length),
-        _unused_columns_warning(spec, summary),
+        _nothing_reused_warning(spec, summary),
         _script_warning(summary, settings.script_language),
         no_groups_warning(summary, spec.group_by),
         *caveat_messages_in(summary),
@@ -136,7 +136,7 @@ def _script_warning(summary: Mapping[str, Any], language: str) -> str | None:
     )
 
 
-def _unused_columns_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
+def _nothing_reused_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
     source = spec.reuse
     if source is None or summary["reused"] or not summary["scored"]:
         return None
@@ -148,9 +148,8 @@ def _unused_columns_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str 
             "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
             "every run with --idf PATH."
         )
-    return (
-        f"no row took its scores from {source.shown}: it has none of the same texts and settings."
-    )
+    why = source.no_index_note or " It has none of the same texts and settings."
+    return f"no row took its scores from {source.shown}.{why}"
 
 
 _SHOWN_FILES = 10

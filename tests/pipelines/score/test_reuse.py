@@ -240,7 +240,8 @@ def test_run_without_an_index_is_reused_by_the_names_of_its_files(first, tmp_pat
     unpack(tmp_path / "broken")  # its records are as a killed run leaves them
     more = ["--reuse", tmp_path / "broken"]
     assert score(first / "one", tmp_path / "out", *more) == cli.DONE
-    assert "It is not done: what it has written is taken." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "It is not done: what it has written is taken. It has no index: rows are only" in said
     assert summary_of(tmp_path / "out")["reused"] == 68
     assert parts_of(tmp_path / "out") == parts_of(first / "n1")
     # The same command goes on with or without the option.

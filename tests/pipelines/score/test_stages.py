@@ -1,5 +1,6 @@
 """What flows between the stages and steps of the scoring pipeline, and who builds its index."""
 
+import shutil
 from dataclasses import replace
 
 import apache_beam as beam
@@ -116,18 +117,28 @@ def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder,
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
 
 
-def test_no_index_leaves_none_and_files_of_one_name_are_reused(tmp_path, dump, tiny_folder):
-    words = ["score", "--input", dump, "--device", "cpu", "--model", tiny_folder("bert")]
-    words += ["--num-layers", 2, "--quiet", "--output"]
+def test_rows_of_other_files_are_reused_once_the_earlier_command_has_made_an_index(
+    tmp_path, dump, tiny_folder, capsys
+):
+    words = ["score", "--device", "cpu", "--model", tiny_folder("bert"), "--num-layers", 2]
+    words += ["--quiet", "--reuse", tmp_path / "a"]
+    renamed = shutil.copytree(dump, tmp_path / "renamed")
+    for file in renamed.iterdir():
+        file.rename(file.with_stem(f"{file.stem}-of-today"))
 
-    def score(*more):
-        return cli.main([*map(str, (*words, *more))])
+    def score(output, given=dump, *more):
+        kept = words if output != "a" else words[:-2]
+        full = [*kept, "--input", given, "--output", tmp_path / output, *more]
+        assert cli.main([*map(str, full)]) == cli.DONE
+        reused = OutputFolder(str(tmp_path / output)).read_json(SUMMARY_FILE)["reused"]
+        return reused, "It has no index: rows are only found" in capsys.readouterr().err
 
-    assert score(tmp_path / "a") == cli.DONE
+    score("a")
     assert len(index_of(tmp_path / "a")) == 3
-    assert score(tmp_path / "a", "--no-index") == cli.DONE
+    score("a", dump, "--no-index")
     assert index_of(tmp_path / "a") == {}
-    assert score(tmp_path / "b", "--reuse", tmp_path / "a") == cli.DONE
-    assert OutputFolder(str(tmp_path / "b")).read_json(SUMMARY_FILE)["reused"] == 27
-    assert score(tmp_path / "a") == cli.DONE  # without the option it is written again
+    assert score("b") == (27, False)
+    assert score("c", renamed) == (0, True)
+    score("a")  # scores nothing, and makes an index
     assert index_of(tmp_path / "a") == index_of(tmp_path / "b")
+    assert score("d", renamed) == (27, False)
