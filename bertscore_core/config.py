@@ -54,6 +54,11 @@ class Settings:
     packs: bool
 
     @property
+    def portable_config(self) -> ScorerConfig:
+        """The configuration for other processes: what `auto` stands for, the baseline's values."""
+        return replace(self.config, backend=self.backend, baseline=self.baseline)
+
+    @property
     def encoder_options(self) -> EncoderOptions:
         """How the encoder is to be loaded."""
         asked = {f.name: getattr(self.config, f.name, None) for f in fields(EncoderOptions)}

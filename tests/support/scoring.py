@@ -5,7 +5,7 @@ import pyarrow as pa
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import IdfTables
-from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.records.settings import EVERY_LANGUAGE, LanguageSettings, RunSettings
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_core import BertScorer, IdfTable
@@ -15,11 +15,9 @@ def score_all_rows(
     scorer: BertScorer, table: pa.Table, fields: TableFields, idf: IdfTable | None = None
 ) -> ScoredTable:
     """Score every row of a table with a scorer."""
-    setting = RowSetting(
-        config=scorer.config, signature=scorer.signature(), max_length=scorer.tokenizer.max_length
-    )
+    by_language = {EVERY_LANGUAGE: LanguageSettings.of(scorer.settings)}
     tables = None if idf is None else IdfTables.of(idf)
-    settings = RunSettings.of_all_rows(setting)
+    settings = RunSettings(by_language=by_language, rescaled=scorer.config.rescale)
     return score_table(_One(scorer), Rows(table, fields), settings=settings, idf=tables)
 
 
@@ -29,8 +27,8 @@ class _One:
     def __init__(self, scorer: BertScorer) -> None:
         self._scorer = scorer
 
-    def __call__(self, setting: RowSetting) -> BertScorer:
+    def __call__(self, setting: LanguageSettings) -> BertScorer:
         return self._scorer
 
-    def has(self, setting: RowSetting) -> bool:
+    def has(self, setting: LanguageSettings) -> bool:
         return True

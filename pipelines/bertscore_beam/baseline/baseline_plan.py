@@ -42,9 +42,13 @@ class BaselineModel:
 
     name: str
     languages: frozenset[str]
-    config: ScorerConfig
     settings: Settings
     signature: Signature
+
+    @property
+    def config(self) -> ScorerConfig:
+        """The configuration for workers."""
+        return self.settings.portable_config
 
     @property
     def digest(self) -> str:
@@ -258,14 +262,11 @@ def _model(
     asked = ScorerConfig(
         model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
     )
-    config, settings = settle_workers(
-        with_scoring(asked, options, scoring.threads), scoring.threads
-    )
+    settings = settle_workers(with_scoring(asked, options, scoring.threads), scoring.threads)
     table = baseline_path("xx", settings.files.name, idf=options.idf)
     return BaselineModel(
         name=table.removeprefix("xx/").removesuffix(TABLE_SUFFIX),
         languages=frozenset(languages),
-        config=config,
         settings=settings,
         signature=settings.signature(),
     )

@@ -88,7 +88,7 @@ class ScoreBatches:
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
-        self._settings = settle_named(chosen, threads=None).settings(chosen)
+        self._settings = settle_named(chosen, threads=None)
         if self._idf is not None:
             check_groups(self._idf, chosen.idf_group)
             check_given_idf(self._idf, self._settings)

@@ -11,9 +11,14 @@ from typing import TypeAlias
 
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
-from bertscore_beam.records.settings import EVERY_LANGUAGE, RunSettings, check_own_baselines
+from bertscore_beam.records.settings import (
+    EVERY_LANGUAGE,
+    LanguageSettings,
+    RunSettings,
+    check_own_baselines,
+)
 from bertscore_beam.run.loading import for_unseen_workers
-from bertscore_beam.score.plan_settings import ModelMemory, row_setting, settle_sharing
+from bertscore_beam.score.plan_settings import ModelMemory, settle_sharing
 from bertscore_core.config import Settings
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.idf import IdfTable
@@ -56,13 +61,11 @@ class PairSettings:
         configs: The configuration of each language; the sole one is under `EVERY_LANGUAGE`.
         backends: The backend of each, with its version, which the workers must have.
         idf: The idf tables, or the path of a file of them; None without idf.
-        by_field: Whether a field says the language of each pair.
     """
 
     configs: Mapping[str, ScorerConfig]
     backends: Mapping[str, str]
     idf: IdfTables | str | None
-    by_field: bool
 
     @property
     def rescaled(self) -> bool:
@@ -82,13 +85,11 @@ class PairSettings:
         settled = _settled(self.configs)
         by_language = {}
         for language, settings in settled.items():
-            made = row_setting(self.configs[language], settings)
+            made = LanguageSettings.of(settings)
             signature = replace(made.signature, backend=self.backends[language])
             by_language[language] = replace(made, signature=signature)
         idf = load_idf(self.idf) if isinstance(self.idf, str) else self.idf
         _check_idf(idf, settled)
-        if not self.by_field:
-            return RunSettings.of_all_rows(by_language[EVERY_LANGUAGE]), idf
         return RunSettings(by_language=by_language, rescaled=self.rescaled), idf
 
 
@@ -111,19 +112,13 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
         )
     settled = _settled(configs)
     if by_language and not by_language.allow_shared_baseline:
-        check_own_baselines({name: settings.baseline for name, settings in settled.items()})
+        check_own_baselines({name: own.portable_config for name, own in settled.items()})
     tables = IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
     _check_idf(tables, settled)
     return PairSettings(
-        configs={
-            language: replace(
-                settings.config, backend=settings.backend, baseline=settings.baseline
-            )  # the baseline has been read, so workers need not reach its file
-            for language, settings in settled.items()
-        },
+        configs={language: settings.portable_config for language, settings in settled.items()},
         backends={language: settings.backend_version for language, settings in settled.items()},
         idf=tables,
-        by_field=by_language is not None,
     )
 
 

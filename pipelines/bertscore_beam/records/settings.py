@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.reasons import Reason
@@ -14,27 +15,46 @@ from bertscore_core.idf import IdfTable
 from bertscore_core.registry import known_languages
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import Signature
+from bertscore_core.tokens import FloatArray
+
+if TYPE_CHECKING:
+    from bertscore_core.config import Settings
 
 EVERY_LANGUAGE = ""
 """Stands for the language of all rows in a run without a column of languages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowSetting:
-    """How rows are scored.
+class LanguageSettings:
+    """How the rows of one language are scored, on any worker.
 
     Attributes:
+        config: The configuration, of which nothing is left to the machine.
         signature: How the scores are made, without the fingerprint of a counted idf table.
         max_length: Most tokens of a text; longer texts are cut. None for no limit.
-        baseline: Precision, recall and F1 that raw scores are rescaled with; None for none.
-        weight_bytes: Bytes of its model's weights when it is loaded; 0 where that is not needed.
+        weight_bytes: Bytes of its model's weights when it is loaded.
     """
 
     config: ScorerConfig
     signature: Signature
     max_length: int | None
-    baseline: tuple[float, float, float] | None = None
-    weight_bytes: int = 0
+    weight_bytes: int
+
+    @classmethod
+    def of(cls, settings: "Settings") -> "LanguageSettings":
+        """Return for workers what a launcher has settled. Reads the weight files."""
+        return cls(
+            config=settings.portable_config,
+            signature=settings.signature(),
+            max_length=settings.tokenizer.max_length,
+            weight_bytes=settings.files.loaded_bytes(),
+        )
+
+    @property
+    def baseline(self) -> FloatArray | None:
+        """Precision, recall and F1 that raw scores are rescaled with; None for none. Shape (3,)."""
+        table = self.config.baseline
+        return table.row(int(self.signature.num_layers)) if isinstance(table, Baseline) else None
 
     def final_signature(self, idf: IdfTable | IdfTables | None) -> Signature:
         """Return the signature with the fingerprint of the idf table, or tables, of its rows."""
@@ -50,35 +70,30 @@ class RowSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """The settings of a run, each for one language.
+    """How the rows of a run are scored.
 
     Attributes:
-        by_language: The setting of each language. A run without a column of languages has one
-            setting, under `EVERY_LANGUAGE`.
-        missing: Why other languages of the input have no setting: the reason of their rows.
-        rescaled: Whether the scores are rescaled, which is the same for all settings.
-        by_column: Whether a column says the language of each row.
-        script_language: Language of the baseline of a run that scores all rows alike: texts that
-            are plainly in another script are counted. "" to count none.
+        by_language: The settings of each language. A run without a column of languages has one,
+            under `EVERY_LANGUAGE`.
+        missing: Why other languages of the input have no settings: the reason of their rows.
+        rescaled: Whether the scores are rescaled, which is the same for all languages.
     """
 
-    by_language: Mapping[str, RowSetting]
+    by_language: Mapping[str, LanguageSettings] = field(default_factory=dict)
     missing: Mapping[str, Reason] = field(default_factory=dict)
     rescaled: bool = False
-    by_column: bool = True
-    script_language: str = ""
 
-    @classmethod
-    def of_all_rows(cls, setting: RowSetting) -> "RunSettings":
-        """Return the settings of a run that scores all rows alike."""
-        language = (setting.config.language or "").lower() if setting.config.rescale else ""
-        return cls(
-            by_language={EVERY_LANGUAGE: setting},
-            rescaled=setting.config.rescale,
-            by_column=False,
-            # Nothing is known about the scripts of other languages.
-            script_language=language if language in known_languages() else "",
-        )
+    @property
+    def by_column(self) -> bool:
+        """Whether a column says the language of each row."""
+        return EVERY_LANGUAGE not in self.by_language
+
+    @property
+    def script_language(self) -> str:
+        """Language of the baseline of all rows, if its scripts are known; otherwise ""."""
+        sole = self.sole if self.rescaled else None
+        language = "" if sole is None else (sole.config.language or "").lower()
+        return language if language in known_languages() else ""
 
     @property
     def windowed(self) -> bool:
@@ -86,9 +101,9 @@ class RunSettings:
         return any(setting.config.long_text == "windows" for setting in self.by_language.values())
 
     @property
-    def sole(self) -> RowSetting | None:
-        """The setting of all rows; None in a run with a column of languages."""
-        return None if self.by_column else self.by_language[EVERY_LANGUAGE]
+    def sole(self) -> LanguageSettings | None:
+        """The settings of all rows; None in a run with a column of languages."""
+        return self.by_language.get(EVERY_LANGUAGE)
 
     def signatures(self, idf: IdfTables | None) -> dict[str, str]:
         """Return the signature of each language, with the fingerprint of its idf table."""
@@ -99,12 +114,12 @@ class RunSettings:
         return made
 
     def reason(self, language: str) -> Reason | None:
-        """Return why the rows of a language are not scored; None if there is a setting."""
+        """Return why the rows of a language are not scored; None if they are."""
         if language in self.by_language:
             return None
         if language in (NO_LANGUAGE, NO_CODE):
             return Reason.NULL_LANGUAGE if language == NO_LANGUAGE else Reason.UNKNOWN_LANGUAGE
-        # A language that was not seen when the run was planned has no setting either.
+        # A language that was not seen when the run was planned has no settings either.
         return self.missing.get(language, Reason.LANGUAGE_WITHOUT_SETTING)
 
     def with_idf(self, label: str) -> "RunSettings":
@@ -119,22 +134,22 @@ class RunSettings:
 
     @property
     def labels(self) -> dict[str, str] | None:
-        """The label of each language's setting; None if all rows are scored alike."""
+        """The label of each language's settings; None if all rows are scored alike."""
         if not self.by_column:
             return None
         return {language: setting.label for language, setting in self.by_language.items()}
 
 
-def check_own_baselines(baselines: Mapping[str, Baseline | None]) -> None:
+def check_own_baselines(configs: Mapping[str, ScorerConfig]) -> None:
     """Check that no two languages are rescaled with the same table.
 
     Raises:
         ConfigError: Two are.
     """
     by_table: dict[str, list[str]] = {}
-    for language, baseline in baselines.items():
-        if baseline is not None:
-            by_table.setdefault(baseline.fingerprint, []).append(language)
+    for language, config in configs.items():
+        if isinstance(config.baseline, Baseline):
+            by_table.setdefault(config.baseline.fingerprint, []).append(language)
     for languages in by_table.values():
         if len(languages) > 1:
             raise ConfigError(

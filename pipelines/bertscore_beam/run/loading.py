@@ -150,8 +150,8 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
     return config
 
 
-def settle_workers(config: ScorerConfig, threads: int | None) -> tuple[ScorerConfig, "Settings"]:
-    """Settle a config on the launcher, so that all workers use the same backend and number format.
+def settle_workers(config: ScorerConfig, threads: int | None) -> "Settings":
+    """Settle a config on the launcher: all workers get `portable_config` of what it returns.
 
     Raises:
         BertScoreError: The model, the layer or the device cannot be used.
@@ -162,7 +162,7 @@ def settle_workers(config: ScorerConfig, threads: int | None) -> tuple[ScorerCon
     settings = settle(config)
     if threads is not None:
         resolve_device(config.device)
-    return replace(config, backend=settings.backend, dtype=settings.config.dtype), settings
+    return settings
 
 
 def describe_unknown_device(

@@ -6,7 +6,6 @@ plan --> splits --> CountDocumentFrequencies --> SaveIdf
 pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +39,7 @@ from bertscore_beam.records.rejects import (
     rows_path,
 )
 from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
-from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import RunGoal, RunTotals
 from bertscore_beam.run.folder import (
     PLAN_FILE,
@@ -74,9 +73,7 @@ from bertscore_beam.score.show_run import (
     show_scores,
 )
 from bertscore_beam.score.steps import ScoreSplits
-from bertscore_core.baseline import idf_mismatch
-from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.signature import Signature
+from bertscore_core.baseline import Baseline, idf_mismatch
 
 
 def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
@@ -163,8 +160,9 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
     weighted = planned.options.idf != "none"
-    baselines = [baseline for baseline in planned.baselines.values() if baseline is not None]
-    notices = (idf_mismatch(baseline, idf=weighted) for baseline in baselines)
+    baselines = (own.config.baseline for own in planned.settings.by_language.values())
+    tables = (table for table in baselines if isinstance(table, Baseline))
+    notices = (idf_mismatch(table, idf=weighted) for table in tables)
     return list(dict.fromkeys(words for words in notices if words is not None))
 
 
@@ -337,15 +335,10 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     folder = OutputFolder(options.output)
     counts = options.idf == "corpus"
     path = folder.path(IDF_FILE) if counts else options.idf
-    setting = RowSetting(
-        config=ScorerConfig(),
-        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
-        max_length=None,
-    )
     spec = ScoreSpec(
         run="",
         folder=folder,
-        settings=RunSettings.of_all_rows(setting),
+        settings=RunSettings(),
         identity={},
         fields=table_fields(options),
         digest="",

@@ -20,7 +20,7 @@ from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.earlier_run import EarlierSource
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
-    RowSetting,
+    LanguageSettings,
     RunSettings,
     check_own_baselines,
 )
@@ -28,7 +28,6 @@ from bertscore_beam.records.summary import RunGoal
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.loading import load_scorer, scorer_config, settle_workers
 from bertscore_beam.run.pool import ask
-from bertscore_core.baseline import Baseline
 from bertscore_core.errors import (
     BaselineNotFoundError,
     BertScoreError,
@@ -104,7 +103,7 @@ class LoadedScorers:
         self._queue: DeviceQueue | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, setting: RowSetting) -> "BertScorer":
+    def __call__(self, setting: LanguageSettings) -> "BertScorer":
         """Return the scorer of a setting."""
         model = model_part(setting.config)
         with self._lock:
@@ -119,11 +118,11 @@ class LoadedScorers:
                 loaded.by_label[setting.label] = loaded.scorer.sharing_model(setting.config)
             return loaded.by_label[setting.label]
 
-    def has(self, setting: RowSetting) -> bool:
+    def has(self, setting: LanguageSettings) -> bool:
         """Tell whether the model of a setting is loaded."""
         return model_part(setting.config) in self._loaded
 
-    def _make_room(self, setting: RowSetting) -> None:
+    def _make_room(self, setting: LanguageSettings) -> None:
         bound = self._memory.bound(setting.config.device)
         while self._loaded and self._size() + setting.weight_bytes > bound:
             self._loaded.popitem(last=False)
@@ -141,104 +140,80 @@ def _machine_memory() -> int:
         return total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettledLanguages:
-    """What some languages were settled to, to be sent from one process to another.
-
-    `missing` has the reason of each language whose error was made one.
-    """
-
-    by_language: dict[str, RowSetting] = field(default_factory=dict)
-    missing: dict[str, Reason] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
-    baselines: dict[str, Baseline | None] = field(default_factory=dict)
-
-    def with_others(self, others: "SettledLanguages") -> "SettledLanguages":
-        """Add other languages."""
-        return SettledLanguages(
-            by_language=self.by_language | others.by_language,
-            missing=self.missing | others.missing,
-            errors=self.errors + others.errors,
-            baselines=self.baselines | others.baselines,
-        )
-
-    def settings(self, options: ScoreOptions) -> RunSettings:
-        """Return the settings of a run."""
-        if options.language_column is None:
-            return RunSettings.of_all_rows(self.by_language[EVERY_LANGUAGE])
-        return RunSettings(
-            by_language=self.by_language, missing=self.missing, rescaled=options.rescale
-        )
-
-
-def settle_named(options: ScoreOptions, threads: int | None) -> SettledLanguages:
-    """Settle what does not depend on the input: the sole setting, or those of named languages.
+def settle_named(options: ScoreOptions, threads: int | None) -> RunSettings:
+    """Settle what does not depend on the input: all rows alike, or the languages that are named.
 
     Raises:
         BertScoreError: A setting cannot work.
     """
     alone = options.language_column is None
-    return _settled(options, threads, [EVERY_LANGUAGE] if alone else options.languages or ())
+    return _settled(options, threads, [EVERY_LANGUAGE] if alone else options.languages or ())[0]
 
 
 def settle_languages(
-    options: ScoreOptions, threads: int | None, named: SettledLanguages, rows: Mapping[str, int]
-) -> SettledLanguages:
+    options: ScoreOptions, threads: int | None, named: RunSettings, rows: Mapping[str, int]
+) -> RunSettings:
     """Settle the languages of the input, with their rows, that are not named; return all."""
     if options.language_column is None:
         return named
     # `RunSettings.reason` has that of the two that are not languages.
     known = {NO_LANGUAGE, NO_CODE, *named.by_language}
-    others = [language for language in by_name(rows) if language not in known]
-    settled = named.with_others(_settled(options, threads, others))
-    if rows and not settled.by_language.keys() & rows.keys():
-        raise _nothing_left(options, rows, settled.errors)
+    others, errors = _settled(
+        options, threads, [name for name in by_name(rows) if name not in known]
+    )
+    by_language = {**named.by_language, **others.by_language}
+    if rows and not by_language.keys() & rows.keys():
+        raise _nothing_left(options, rows, errors)
     if not options.allow_shared_baseline:
-        check_own_baselines(settled.baselines)
-    return settled
+        check_own_baselines({name: own.config for name, own in by_language.items()})
+    return replace(others, by_language=by_language)
 
 
 def _settled(
     options: ScoreOptions, threads: int | None, languages: Iterable[str]
-) -> SettledLanguages:
+) -> tuple[RunSettings, list[str]]:
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
-        return SettledLanguages()
+        return RunSettings(rescaled=options.rescale), []
     return ask(_settle_each, options, threads, chosen)
 
 
 def _settle_each(
     options: ScoreOptions, threads: int | None, languages: Sequence[str]
-) -> SettledLanguages:
+) -> tuple[RunSettings, list[str]]:
     """Settle languages, each model once. Another process may do it.
+
+    Returns:
+        The settings, and the errors of the languages whose rows get a reason instead.
 
     Raises:
         BertScoreError: A language is named, and its setting cannot work; or its model cannot be
             used.
     """
-    named, settled = frozenset(options.languages or ()), SettledLanguages()
+    alone, named = options.language_column is None, frozenset(options.languages or ())
     models: dict[ScorerConfig, Settings] = {}
+    by_language: dict[str, LanguageSettings] = {}
+    missing: dict[str, Reason] = {}
+    errors = []
     for language in languages:
-        alone = options.language_column is None
         chosen = options if alone else options.for_language(language)
         if chosen is None:
-            settled.missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
+            missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
             continue
         try:
-            config = scorer_config(chosen, threads)
-            settings = settle_sharing(models, config, threads)
+            settings = settle_sharing(models, scorer_config(chosen, threads), threads)
         except BertScoreError as error:
             if alone:
                 raise
             reason = _REASONS.get(type(error))
             if reason is None or language in named:
                 raise type(error)(f"language {language!r}: {error}") from error
-            settled.missing[language] = reason
-            settled.errors.append(str(error))
+            missing[language] = reason
+            errors.append(str(error))
         else:
-            settled.by_language[language] = row_setting(config, settings)
-            settled.baselines[language] = settings.baseline
-    return settled
+            by_language[language] = LanguageSettings.of(settings)
+    settled = RunSettings(by_language=by_language, missing=missing, rescaled=options.rescale)
+    return settled, errors
 
 
 def settle_sharing(
@@ -250,23 +225,8 @@ def settle_sharing(
     model = model_part(config)
     if model in models:
         return share_model(models[model], config)
-    _, models[model] = settle_workers(config, threads)
+    models[model] = settle_workers(config, threads)
     return models[model]
-
-
-def row_setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
-    """Return the setting of rows for workers, all with the same backend and number format."""
-    baseline = None
-    if settings.baseline is not None:  # float32 numbers, which Python's floats hold
-        precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
-        baseline = precision, recall, f1
-    return RowSetting(
-        config=replace(config, backend=settings.backend, dtype=settings.config.dtype),
-        signature=settings.signature(),
-        max_length=settings.tokenizer.max_length,
-        baseline=baseline,
-        weight_bytes=settings.files.loaded_bytes(),
-    )
 
 
 def _nothing_left(

@@ -71,7 +71,6 @@ from bertscore_beam.score.plan_settings import (
     settle_languages,
     settle_named,
 )
-from bertscore_core.baseline import Baseline
 from bertscore_core.errors import ConfigError
 
 
@@ -82,7 +81,6 @@ class ScorePlan:
     Attributes:
         options: The options of the run.
         settings: How the rows of each language are scored.
-        baselines: What the scores of each language are rescaled with; None for nothing.
         files: Input files, rejected ones included.
         kept_as: Name under which the plan is kept for later runs; None if it is not.
         given_idf: The idf tables of `--idf PATH`; None without.
@@ -94,7 +92,6 @@ class ScorePlan:
     runner: Runner
     output: str
     settings: RunSettings
-    baselines: Mapping[str, Baseline | None]
     fields: TableFields
     files: tuple[InputFile, ...]
     texts: tuple[TextFile, ...]
@@ -187,8 +184,7 @@ def plan_score(
             needs_rows=bool(options.language_column or options.group_by),
         )
         kept_as, plan = _plan_of(files, fields, options, runner, imports, target_rows)
-        settled = settle_languages(options, runner.threads, named, plan.census.languages)
-        settings = settled.settings(options)
+        settings = settle_languages(options, runner.threads, named, plan.census.languages)
         check_metrics(options.metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
     if given_idf is not None:
@@ -200,7 +196,6 @@ def plan_score(
         runner=runner,
         output=output,
         settings=settings,
-        baselines=settled.baselines,
         fields=fields,
         files=tuple(files),
         texts=texts,

@@ -37,7 +37,7 @@ from bertscore_beam.idf.owners import NO_KEY, RowKeys, row_keys
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.row_scores import VALUES, RowScores, SignedRows, encode_reasons
-from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.records.settings import LanguageSettings, RunSettings
 from bertscore_beam.score.plan_settings import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
 from bertscore_core.baseline import rescale
@@ -176,7 +176,7 @@ def _all_are_texts(candidates: Sequence[Text], references: Sequence[Sequence[Tex
 class _RowsOfSetting:
     """The positions of rows that are scored with one setting and one idf table, ascending."""
 
-    setting: RowSetting
+    setting: LanguageSettings
     idf: IdfTable | None
     rows: npt.NDArray[np.int64]
 
@@ -321,7 +321,7 @@ def rows_by_setting(
     keys: RowKeys,
     settings: RunSettings,
     idf: IdfTables | None,
-    is_loaded: Callable[[RowSetting], bool],
+    is_loaded: Callable[[LanguageSettings], bool],
 ) -> list[_RowsOfSetting]:
     """Return the rows that can be scored, by the setting and the idf table they are scored with.
 

@@ -16,7 +16,7 @@ from bertscore_beam.records.groups import (
     show_groups_scored,
 )
 from bertscore_beam.records.index import read_index
-from bertscore_beam.records.settings import RowSetting, RunSettings
+from bertscore_beam.records.settings import LanguageSettings, RunSettings
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.output import TextTable, duration_words
 from bertscore_beam.score.plan_settings import ScoreSpec
@@ -188,7 +188,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
     return TextTable("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
 
-def _model_rows(setting: RowSetting | None) -> dict[str, str]:
+def _model_rows(setting: LanguageSettings | None) -> dict[str, str]:
     if setting is None:
         return {"model": "by the language of the row"}
     return {"model": setting.signature.model, "layer": setting.signature.num_layers}

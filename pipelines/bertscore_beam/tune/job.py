@@ -129,7 +129,7 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
         max_length=options.max_length,
         revision=options.revision,
     )
-    config, settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
+    settings = settle_workers(with_scoring(asked, options, runner.threads), runner.threads)
     files = settings.files
     chosen = options.chosen_layers
     layers = tuple(range(files.depth + 1)) if chosen is None else tuple(sorted(chosen))
@@ -137,7 +137,6 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
         check_layer(layer, files.depth, files.name)
     return TuneModel(
         name=files.name,
-        config=config,
         settings=settings,
         signature=settings.signature(),
         layers=layers,

@@ -26,18 +26,22 @@ class TuneModel:
     """A model to compare.
 
     Attributes:
-        config: How it scores: every layer as that layer alone would.
+        settings: How it scores: every layer as that layer alone would.
         signature: How its scores are made, apart from layer and idf table.
         layers: Layers to compare.
         default: The registry's layer; None if it has none.
     """
 
     name: str
-    config: ScorerConfig
     settings: Settings
     signature: Signature
     layers: tuple[int, ...]
     default: int | None
+
+    @property
+    def config(self) -> ScorerConfig:
+        """The configuration for workers."""
+        return self.settings.portable_config
 
     @property
     def parameters(self) -> int:

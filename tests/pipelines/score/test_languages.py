@@ -17,9 +17,10 @@ from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.records import read_records
+from bertscore_beam.records.settings import LanguageSettings
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.output import DONE, UNUSABLE
-from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory, row_setting
+from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory
 from bertscore_beam.score.show_run import run_warnings
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
 from bertscore_core.baseline import rescale
@@ -291,7 +292,7 @@ def test_a_worker_keeps_models_within_its_memory(tiny_folder):
     def setting(family, layers):
         model = {"model": str(tiny_folder(family)), "num_layers": layers, "max_length": 40}
         config = ScorerConfig(device="cpu", **model)
-        return replace(row_setting(config, settle(config)), weight_bytes=100)
+        return replace(LanguageSettings.of(settle(config)), weight_bytes=100)
 
     first, second, third = setting("bert", 1), setting("bert", 2), setting("roberta", 1)
     scorers = LoadedScorers(ModelMemory(limit=250))

@@ -227,13 +227,13 @@ def test_models_that_are_all_absent_or_not_known_are_refused(judgements, tmp_pat
 def test_score_takes_the_layer_of_the_file(tmp_path):
     layers = tmp_path / "layers.json"
     runner = Runner.of(score_options())
-    own = settle_workers(ScorerConfig(device="cpu"), runner.threads)[1].signature()
+    own = settle_workers(ScorerConfig(device="cpu"), runner.threads).signature()
     row = TunedLayer(model=own.model, weights=own.weights, num_layers=4)
     layers.write_bytes(format_layers([OTHER, row]))
     given = {"registry": str(layers), "device": "cpu"}
     config = scorer_config(score_options(**given), runner.threads)
     assert config.num_layers == 4
-    assert settle_workers(config, runner.threads)[1].signature().num_layers == "4"
+    assert settle_workers(config, runner.threads).signature().num_layers == "4"
     assert scorer_config(score_options(num_layers=2, **given), runner.threads).num_layers == 2
 
 
