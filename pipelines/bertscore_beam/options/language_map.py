@@ -1,8 +1,8 @@
 """The mapping of languages: what each one is scored with."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from bertscore_beam.dump.languages import is_code
 from bertscore_beam.files.paths import mask_credentials
@@ -40,34 +40,18 @@ class LanguageOptions(Options):
         """Return what the entry says, by the name of the option."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageMap:
-    """The entries of a mapping of languages.
-
-    Attributes:
-        entries: Language code in lower case, or `*`, and its entry, in the order given.
-    """
-
-    entries: tuple[tuple[str, LanguageOptions], ...]
-
-    def __str__(self) -> str:
-        return ", ".join(name for name, _ in self.entries)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self.entries if name != OTHERS)
-
-    def find(self, language: str) -> LanguageOptions | None:
-        """Return the entry of a language: its own, else that of `*`, else None."""
-        entries = dict(self.entries)
-        return entries.get(language, entries.get(OTHERS))
-
     def describe(self) -> dict[str, Any]:
-        """Return the mapping as plain values, without credentials."""
-        return {
-            name: {key: to_json_value(value) for key, value in entry.given().items()}
-            for name, entry in self.entries
-        }
+        """Return what the entry says as plain values, without credentials."""
+        return {name: to_json_value(value) for name, value in self.given().items()}
+
+
+LanguageMap: TypeAlias = dict[str, LanguageOptions]
+"""What each language is scored with, by its code in lower case or `*`, in the order given."""
+
+
+def find_language(languages: LanguageMap, language: str) -> LanguageOptions | None:
+    """Return the entry of a language: its own, else that of `*`, else None."""
+    return languages.get(language, languages.get(OTHERS))
 
 
 def language_map(value: object, source: str) -> LanguageMap:
@@ -91,7 +75,7 @@ def language_map(value: object, source: str) -> LanguageMap:
             "of language codes, such as {en: {model: roberta-large}}, or the path of a YAML file "
             "with one."
         )
-    entries: dict[str, LanguageOptions] = {}
+    entries: LanguageMap = {}
     for key, entry in value.items():
         name = _language(key, source)
         if name in entries:
@@ -100,7 +84,7 @@ def language_map(value: object, source: str) -> LanguageMap:
                 "once. Upper and lower case are the same."
             )
         entries[name] = _entry(name, entry, f"language {name!r} in {source}")
-    return LanguageMap(entries=tuple(entries.items()))
+    return entries
 
 
 def _language(key: object, source: str) -> str:

@@ -7,7 +7,12 @@ from typing import Any, Literal, Self
 
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, mask_credentials
 from bertscore_beam.options.declare import COLUMNS, Options
-from bertscore_beam.options.language_map import LanguageMap, LanguageOptions, language_map
+from bertscore_beam.options.language_map import (
+    LanguageMap,
+    LanguageOptions,
+    find_language,
+    language_map,
+)
 from bertscore_beam.options.values import check_value
 
 
@@ -185,7 +190,8 @@ class DumpOptions(RunOptions):
 
         An entry that names a model does not inherit the layer and the revision of another one.
         """
-        entry = LanguageOptions() if self.languages is None else self.languages.find(language)
+        languages = self.languages
+        entry = LanguageOptions() if languages is None else find_language(languages, language)
         if entry is None:
             return None
         of_model = {"num_layers": None, "revision": None} if entry.model is not None else {}

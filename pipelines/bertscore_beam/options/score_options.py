@@ -265,7 +265,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
                 "one, nor a table of your own; expected one of them. Add --language CODE or "
                 "--baseline PATH."
             )
-        entries = self.languages.entries if self.languages else ()
+        entries = (self.languages or {}).items()
         given = {f"baseline of {language}": entry.baseline for language, entry in entries}
         for name, baseline in {"baseline": self.baseline, **given}.items():
             check_value(

@@ -51,7 +51,7 @@ def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
                 return tuple(items)
         elif choice is float and type(value) in (int, float):
             return float(typing.cast("float", value))
-        elif type(value) is choice:
+        elif type(value) is (typing.get_origin(choice) or choice):
             return value
     expected = " or ".join(_kind(choice) for choice in choices)
     words = value if isinstance(value, list) else [value]
@@ -75,6 +75,8 @@ def to_json_value(value: Any) -> Any:
         return value.describe()
     if isinstance(value, list | tuple):
         return [to_json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_json_value(item) for key, item in value.items()}
     return mask_credentials(value) if isinstance(value, str) else value
 
 

@@ -17,7 +17,7 @@ from bertscore_beam.dump.texts import Rows, only_strings, texts_from_column
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import WHOLE, IdfTables, load_idf
 from bertscore_beam.idf.owners import NO_KEY, row_keys
-from bertscore_beam.options.language_map import language_map
+from bertscore_beam.options.language_map import find_language, language_map
 from bertscore_beam.options.score_options import IDF_WORDS
 from bertscore_beam.pages.one_pass import lowest_rows
 from bertscore_beam.records.finished import (
@@ -208,7 +208,7 @@ def _language_entry(options: StatedOptions, language: str | None) -> dict[str, A
     languages = options.languages
     if language is None or not languages:
         return {}
-    entry = language_map(languages, "the run's options").find(language)
+    entry = find_language(language_map(languages, "the run's options"), language)
     return {} if entry is None else entry.given()
 
 

@@ -147,7 +147,11 @@ def settle_named(options: ScoreOptions, threads: int | None) -> RunSettings:
         BertScoreError: A setting cannot work.
     """
     alone = options.language_column is None
-    return _settled(options, threads, [EVERY_LANGUAGE] if alone else options.languages or ())[0]
+    return _settled(options, threads, [EVERY_LANGUAGE] if alone else _named(options))[0]
+
+
+def _named(options: ScoreOptions) -> list[str]:
+    return [language for language in options.languages or () if language != OTHERS]
 
 
 def settle_languages(
@@ -190,7 +194,7 @@ def _settle_each(
         BertScoreError: A language is named, and its setting cannot work; or its model cannot be
             used.
     """
-    alone, named = options.language_column is None, frozenset(options.languages or ())
+    alone, named = options.language_column is None, _named(options)
     models: dict[ScorerConfig, Settings] = {}
     by_language: dict[str, LanguageSettings] = {}
     missing: dict[str, Reason] = {}
