@@ -11,7 +11,7 @@ from bertscore_beam.crawl.given_files import SUFFIXES
 from bertscore_beam.crawl.languages import check_installed
 from bertscore_beam.files.paths import is_missing
 from bertscore_beam.options.declare import NAMES
-from bertscore_beam.options.score_options import ScoringOptions
+from bertscore_beam.options.score_options import DeviceOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
@@ -23,7 +23,7 @@ _AT_LEAST_ONE = ("pairs", "downloads", "min_words", "max_words", *_OF_PAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineOptions(ScoringOptions):
+class BaselineOptions(DeviceOptions):
     """Estimate rescaling baselines from random pairs of web sentences.
 
     Attributes:

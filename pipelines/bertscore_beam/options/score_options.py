@@ -13,15 +13,15 @@ from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
 
-# How pairs are scored, for every command that scores.
+# What computes the scores, for every command that scores.
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoringOptions(RunOptions):
-    """Options of every command that scores.
+class DeviceOptions(RunOptions):
+    """Options of every command that runs an encoder on a device.
 
     Attributes:
         dtype: Number format of the encoder. `auto` takes float32 on a CPU, and on a GPU what is
@@ -78,7 +78,7 @@ _STANDARD_OUTPUT = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ScoringOptions, DumpOptions):
+class ScoreOptions(DeviceOptions, DumpOptions):
     """Score candidates against references, and write the same rows with scores.
 
     Attributes:

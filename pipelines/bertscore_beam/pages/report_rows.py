@@ -271,8 +271,8 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     if not has_magic(pattern):
         return [pattern], []
     with reaching("RUN", pattern):
-        found = scoring_runs(pattern, "RUN")
-        roots = [run.root for run in found.runs]
+        runs, damaged = scoring_runs(pattern, "RUN")
+        roots = [run.root for run in runs]
         done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
         raise ConfigError(
@@ -282,7 +282,7 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     notices = []
     if left_out := len(roots) - len(done):
         notices.append(f"Runs of the series that are not done are left out: {left_out:,}.")
-    if words := damaged_runs_note(found):
+    if words := damaged_runs_note(damaged):
         notices.append(words.strip())
     return done, notices
 

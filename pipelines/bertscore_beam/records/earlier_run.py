@@ -26,7 +26,7 @@ _LATEST = "latest:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierSource:
+class EarlierRun:
     """An earlier run whose scores may be taken over.
 
     Attributes:
@@ -62,19 +62,6 @@ class EarlierSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reuse:
-    """What a `--reuse` leads to.
-
-    Attributes:
-        source: The run to take scores from; None if there is none.
-        words: What to tell the user about it.
-    """
-
-    source: EarlierSource | None
-    words: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRun:
     """A scoring run that a pattern has found, done or not."""
 
@@ -83,20 +70,7 @@ class FoundRun:
     notes: RunNotes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRuns:
-    """The scoring runs that a pattern has found.
-
-    Attributes:
-        runs: Those whose `_run.json` can be read, the oldest first.
-        damaged: Folders of the others.
-    """
-
-    runs: tuple[FoundRun, ...]
-    damaged: tuple[str, ...]
-
-
-def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
+def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[EarlierRun | None, str]:
     """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
 
     Args:
@@ -105,6 +79,9 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         now: How rows are to be scored, one signature for each idf table. Where idf is still to be
             counted, its field is left out of the comparison.
 
+    Returns:
+        The run to take scores from, None if there is none; and what to tell the user about it.
+
     Raises:
         ConfigError: The folder named holds no scoring run, or is the output itself.
         OSError: A folder cannot be reached.
@@ -112,15 +89,15 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
     why = ""
     if reuse.startswith(_LATEST):
         pattern = reuse.removeprefix(_LATEST)
-        found = scoring_runs(pattern, "--reuse latest:")
-        source = _latest(found.runs, output)
-        order = "the dates of the folders" if _are_dated(found.runs) else "time"
+        runs, damaged = scoring_runs(pattern, "--reuse latest:")
+        source = _latest(runs, output)
+        order = "the dates of the folders" if _are_dated(runs) else "time"
         why = f" It is the newest by {order}."
-        left_out = damaged_runs_note(found)
+        left_out = damaged_runs_note(damaged)
         if source is None:
             shown = mask_credentials(pattern)
             words = f"No run has succeeded yet in a folder like {shown!r}: everything is scored."
-            return Reuse(source=None, words=words + left_out)
+            return None, words + left_out
         why += left_out
     else:
         source = _open(absolute(reuse), output)
@@ -129,16 +106,16 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
             f"No scores can be reused from {source.shown}: it stored none. It has written no part, "
             "or an earlier version of bertscore-beam made it. Everything is scored."
         )
-        return Reuse(source=None, words=words)
+        return None, words
     if others := differences(source, now):
-        return Reuse(source=None, words=_other_settings(source, others))
+        return None, _other_settings(source, others)
     state = "" if source.is_done else " It is not done: what it has written is taken."
     words = f"Rows that {source.shown} has scored with the same texts take its scores."
     words += f"{state}{source.no_index_note}{why}"
-    return Reuse(source=source, words=words)
+    return source, words
 
 
-def _open(root: str, output: str) -> EarlierSource:
+def _open(root: str, output: str) -> EarlierRun:
     folder = OutputFolder(root)
     if root == output:
         raise ConfigError(
@@ -156,7 +133,7 @@ def _open(root: str, output: str) -> EarlierSource:
     return _source(folder, notes)
 
 
-def _latest(runs: Sequence[FoundRun], output: str) -> EarlierSource | None:
+def _latest(runs: Sequence[FoundRun], output: str) -> EarlierRun | None:
     for candidate in reversed(runs):
         folder = OutputFolder(candidate.root)
         if candidate.root != output and successful_run(folder) is not None:
@@ -164,21 +141,24 @@ def _latest(runs: Sequence[FoundRun], output: str) -> EarlierSource | None:
     return None
 
 
-def damaged_runs_note(found: FoundRuns) -> str:
+def damaged_runs_note(damaged: Sequence[str]) -> str:
     """Say which runs are passed over since they are damaged, after a space; "" for none."""
-    if not found.damaged:
+    if not damaged:
         return ""
     return (
-        f" Runs left out because their {RUN_FILE} is damaged: {len(found.damaged):,}, such as "
-        f"{mask_credentials(found.damaged[-1])!r}."
+        f" Runs left out because their {RUN_FILE} is damaged: {len(damaged):,}, such as "
+        f"{mask_credentials(damaged[-1])!r}."
     )
 
 
-def scoring_runs(pattern: str, option: str) -> FoundRuns:
+def scoring_runs(pattern: str, option: str) -> tuple[list[FoundRun], list[str]]:
     """Return the scoring runs of the folders that a pattern matches, the oldest first.
 
     If all folders are named by dates, such as 2026-11-20 or dt=20261120, they are in the order of
     these: a night that is scored again stays where it was. Otherwise that of their times counts.
+
+    Returns:
+        The runs, and the folders of those whose `_run.json` is damaged.
 
     Raises:
         OSError: A folder cannot be listed or read.
@@ -202,7 +182,7 @@ def scoring_runs(pattern: str, option: str) -> FoundRuns:
     runs.sort(
         key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
     )
-    return FoundRuns(runs=tuple(runs), damaged=tuple(damaged))
+    return runs, damaged
 
 
 def _notes_in(root: str) -> RunNotes | InputError | None:
@@ -228,12 +208,12 @@ def folder_date(root: str) -> date | None:
     return dates.pop() if len(dates) == 1 else None
 
 
-def _source(folder: OutputFolder, notes: RunNotes) -> EarlierSource:
+def _source(folder: OutputFolder, notes: RunNotes) -> EarlierRun:
     is_done = successful_run(folder) is not None
     # Of a run that is not done, the index is that of an earlier run in the folder.
     index = read_index(folder) if is_done else None
     stated = filter(None, (notes.signature, *notes.signatures.values()))
-    return EarlierSource(
+    return EarlierRun(
         root=folder.root,
         run=notes.run,
         is_done=is_done,
@@ -242,7 +222,7 @@ def _source(folder: OutputFolder, notes: RunNotes) -> EarlierSource:
     )
 
 
-def differences(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+def differences(source: EarlierRun, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
     """Return in which fields the settings of an earlier run differ from the nearest of these.
 
     Both values by field; empty if one gives equal scores, or without any.
@@ -258,7 +238,7 @@ def differences(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tu
     return min((_differences(source, one) for one in others.values()), key=len, default={})
 
 
-def _differences(source: EarlierSource, now: Signature) -> dict[str, tuple[str, str]]:
+def _differences(source: EarlierRun, now: Signature) -> dict[str, tuple[str, str]]:
     found = []
     for text in source.signatures:
         with suppress(SignatureError):
@@ -272,7 +252,7 @@ def _differences(source: EarlierSource, now: Signature) -> dict[str, tuple[str, 
     return nearest
 
 
-def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:
+def _other_settings(source: EarlierRun, differences: Mapping[str, tuple[str, str]]) -> str:
     listed = [
         f"{name} {earlier!r} there, {present!r} here"
         for name, (earlier, present) in differences.items()

@@ -13,7 +13,7 @@ from bertscore_beam.files.paths import join, mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.run_options import DumpOptions
-from bertscore_beam.options.score_options import ScoreOptions, ScoringOptions
+from bertscore_beam.options.score_options import DeviceOptions, ScoreOptions
 from bertscore_beam.run import at_work
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
 from bertscore_beam.run.output import event
@@ -117,9 +117,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
     )
 
 
-def with_scoring(
-    config: ScorerConfig, options: ScoringOptions, threads: int | None
-) -> ScorerConfig:
+def with_scoring(config: ScorerConfig, options: DeviceOptions, threads: int | None) -> ScorerConfig:
     """Return the config with the options that all scoring commands share.
 
     Raises:
@@ -166,7 +164,7 @@ def settle_workers(config: ScorerConfig, threads: int | None) -> "Settings":
 
 
 def describe_unknown_device(
-    options: ScoringOptions, threads: int | None, config: ScorerConfig
+    options: DeviceOptions, threads: int | None, config: ScorerConfig
 ) -> str | None:
     """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
 
@@ -293,7 +291,7 @@ def read_baseline(
     return tables.parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
-def _worker_device(options: ScoringOptions, threads: int | None) -> str:
+def _worker_device(options: DeviceOptions, threads: int | None) -> str:
     if options.device != "auto" or threads is not None:
         return options.device
     if options.accelerator is not None:

@@ -23,7 +23,7 @@ from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.read import is_file
 from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.run_options import RunOptions
-from bertscore_beam.options.score_options import IDF_WORDS, ScoringOptions
+from bertscore_beam.options.score_options import IDF_WORDS, DeviceOptions
 from bertscore_beam.run.pool import gpus_to_share, has_accelerator
 from bertscore_core.errors import ConfigError
 
@@ -248,7 +248,7 @@ class Runner:
         if name in _OF_THIS_MACHINE:
             _check_local(options.beam)
         is_local = name == _FN_API
-        device = options.device if isinstance(options, ScoringOptions) else "cpu"
+        device = options.device if isinstance(options, DeviceOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
         on_gpu = bool(gpus) or device.startswith("cuda")
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)

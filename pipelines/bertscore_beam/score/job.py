@@ -145,8 +145,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             f"{len(job.diff.unsure)} earlier parts may still be valid: they are compared with "
             "the input, and scored again only where its texts have changed."
         )
-    if planned.reuse is not None:
-        say(planned.reuse.words)
+    if planned.reuse_note is not None:
+        say(planned.reuse_note)
     if not job.diff.work:
         say("Everything is scored already; only the summary is written again.")
     if job.superseded:

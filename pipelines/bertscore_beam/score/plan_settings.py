@@ -17,7 +17,7 @@ from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.options.language_map import OTHERS
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.earlier_run import EarlierSource
+from bertscore_beam.records.earlier_run import EarlierRun
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
     LanguageSettings,
@@ -335,7 +335,7 @@ class ScoreSpec:
     goal: RunGoal
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
-    reuse: EarlierSource | None = None
+    reuse: EarlierRun | None = None
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     index: bool = True

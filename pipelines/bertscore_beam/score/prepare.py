@@ -26,7 +26,7 @@ from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
-from bertscore_beam.records.earlier_run import UNCOUNTED, Reuse, find_reuse
+from bertscore_beam.records.earlier_run import UNCOUNTED, EarlierRun, find_reuse
 from bertscore_beam.records.other_texts import check_same_texts
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import (
@@ -85,7 +85,8 @@ class ScorePlan:
         kept_as: Name under which the plan is kept for later runs; None if it is not.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
-        reuse: What `--reuse` leads to; None without it.
+        reuse: The earlier run to take scores from; None for none.
+        reuse_note: What to tell the user about `--reuse`; None without it.
     """
 
     options: ScoreOptions
@@ -99,7 +100,8 @@ class ScorePlan:
     plan: Plan
     given_idf: IdfTables | None
     started: float
-    reuse: Reuse | None
+    reuse: EarlierRun | None
+    reuse_note: str | None
 
     @property
     def device_words(self) -> str | None:
@@ -191,6 +193,7 @@ def plan_score(
         check_given_idf(given_idf, settings)
     if options.idf == "corpus":
         check_all_reached(plan)
+    reuse, reuse_note = _find_reuse(options, output, settings, given_idf)
     return ScorePlan(
         options=options,
         runner=runner,
@@ -203,7 +206,8 @@ def plan_score(
         plan=plan,
         given_idf=given_idf,
         started=started,
-        reuse=_find_reuse(options, output, settings, given_idf),
+        reuse=reuse,
+        reuse_note=reuse_note,
     )
 
 
@@ -285,9 +289,9 @@ def _with_references(fields: TableFields, options: ScoreOptions) -> TableFields:
 
 def _find_reuse(
     options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
-) -> Reuse | None:
+) -> tuple[EarlierRun | None, str | None]:
     if options.reuse is None:
-        return None
+        return None, None
     if given_idf is not None:
         signatures = [
             settings.by_language[key.language].final_signature(table)
@@ -349,7 +353,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
             detached=planned.runner.detached,
-            reuse=None if planned.reuse is None else planned.reuse.source,
+            reuse=planned.reuse,
             group_by=options.group_by,
             metrics=options.metrics,
             index=options.index,

@@ -157,7 +157,7 @@ _SHOWN_FILES = 10
 
 def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    plan, reuse, backend = job.planned.plan, job.planned.reuse, job.planned.device_words
+    plan, reuse, backend = job.planned.plan, job.planned.reuse_note, job.planned.device_words
     by = ", ".join(job.spec.group_by)
     few_groups = "" if plan.sketched else f"at least {plan.census.num_groups:,} "
     goal, setting = job.spec.goal, job.spec.settings.sole
@@ -175,7 +175,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
         "rows to score": rows_note(job.diff.pending),
         "rows to compare first": rows_note(job.diff.unsure),
         "rows read": reading_note(job.diff.work, job.spec.runs_of_splits),
-        **({} if reuse is None else {"reuse": reuse.words}),
+        **({} if reuse is None else {"reuse": reuse}),
         "estimated time": estimate_lines(job),
         "idf": _idf_words(job),
         **({"other metrics": speed_note(metrics)} if (metrics := job.spec.metrics) else {}),

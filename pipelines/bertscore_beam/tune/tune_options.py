@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.options.declare import COLUMN, NAMES
-from bertscore_beam.options.score_options import ScoringOptions
+from bertscore_beam.options.score_options import DeviceOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
 
@@ -37,7 +37,7 @@ class Weighting(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(ScoringOptions):
+class TuneOptions(DeviceOptions):
     """Find the model, layer and weighting whose scores agree best with people.
 
     Attributes:
