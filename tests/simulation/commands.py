@@ -21,9 +21,10 @@ from bertscore_beam.records.resume import job_identity
 from bertscore_beam.run.folder import identity_digest
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
-from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
+from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.prepare import ScorePlan, plan_score
 from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import SplitScorer
 from bertscore_core.tokens import Work
 from tests.support.dumps import SCHEMA, pair_rows

@@ -11,8 +11,8 @@ from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import PENDING_FILE, EarlierRecords, num_packs
 from bertscore_beam.records.summary import KeptPart, RunTotals
 from bertscore_beam.score import finish
-from bertscore_beam.score.job import ScoreRun
 from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import SplitScorer, ToScore
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
@@ -62,7 +62,7 @@ class Pool:
 
     Attributes:
         fleet: The world and what is in it.
-        job: The job, begun.
+        spec: The job, begun.
         manner: How workers live and die.
         hazards: What may happen to them.
         error: Why the job has failed.
@@ -70,7 +70,7 @@ class Pool:
     """
 
     fleet: "Fleet"
-    job: ScoreRun
+    spec: ScoreSpec
     manner: str
     hazards: Hazards
     name: str
@@ -81,7 +81,6 @@ class Pool:
     waiting: list[Any] = field(default_factory=list)
 
     def start(self) -> None:
-        self.spec = self.job.spec
         # Without a draw: the nights stay those that are known to find each hole.
         self.most_tries = 2 - len(self.fleet.watch.begun) % 2 if self.manner == LOCAL else 4
         self.stages = [self._packs, self._end]

@@ -92,19 +92,19 @@ class Fleet:
                 world.note(f"{process.name} holds the lock as {held.run}: {command}, {manner}")
                 folder = OutputFolder(self.output, held)
                 planned = world.outside(lambda: commands.planned(command, self.output))
-                job = begin_score(planned, folder, world.note)
-                job = replace(job, spec=replace(job.spec, detached=detached))
-                self.watch.begun[job.spec.run] = command
-                world.note(f"{process.name} has begun run {job.spec.run}")
+                spec, stages = begin_score(planned, folder, world.note)
+                spec = replace(spec, detached=detached)
+                self.watch.begun[spec.run] = command
+                world.note(f"{process.name} has begun run {spec.run}")
                 at_work.set()
-                if job.stages or detached:
-                    pool = Pool(self, job, manner, hazards, process.name, process.machine)
+                if stages or detached:
+                    pool = Pool(self, spec, manner, hazards, process.name, process.machine)
                     pool.start()
                     if world.random.random() < self.leaves:
                         self._leave(process)
                     if not detached:
                         pool.wait()
-                return f"status {conclude_score(job).status}"
+                return f"status {conclude_score(spec).status}"
         except BaseException:
             if pool is not None:
                 pool.abandon()

@@ -80,7 +80,7 @@ def start(job: ScoreJob) -> ScoreJob:
 
 def add_score_pipeline(root: beam.Pipeline, job: ScoreJob) -> None:
     """Add a job that has been started to a pipeline."""
-    build_score_pipeline(root, spec=job.spec, idf=job.idf)
+    build_score_pipeline(root, spec=job.spec)
 
 
 def run_options(

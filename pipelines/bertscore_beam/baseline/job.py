@@ -52,7 +52,9 @@ from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.stats.moments import Moments
 
 
-def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> BaselineJob:
+def begin_baseline(
+    plan: BaselinePlan, folder: OutputFolder, say: Say
+) -> tuple[BaselineJob, Iterator[Stage]]:
     """Write down whose folder this is, and take back an earlier success.
 
     Raises:
@@ -83,7 +85,7 @@ def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> Baseli
     )
     if plan.device_words is not None:
         say(f"The encoder runs on {plan.device_words}")
-    return job
+    return job, _baseline_stages(job)
 
 
 def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
@@ -311,6 +313,5 @@ BASELINE = JobKind(
     sketch=_sketch_baseline,
     show=baseline_tables.show_plan,
     begin=begin_baseline,
-    stages=_baseline_stages,
     conclude=_conclude_baseline,
 )

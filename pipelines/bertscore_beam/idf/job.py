@@ -143,16 +143,10 @@ class IdfPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdfJob:
-    """A counting run that holds its folder.
-
-    Attributes:
-        texts: Files of text that must be imported again.
-    """
+    """A counting run that holds its folder."""
 
     planned: IdfPlan
     folder: OutputFolder
-    counting: Counting
-    texts: tuple[TextFile, ...]
 
 
 def plan_idf(
@@ -298,7 +292,7 @@ def _refuse_idf(planned: IdfPlan) -> Outcome | None:
     )
 
 
-def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
+def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob, tuple[Stage, ...]]:
     """Write the plan for the workers, and delete what an earlier run left and none can use.
 
     Raises:
@@ -324,22 +318,13 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     to_read = (
         split for split in splits if counting.fields.key or counting.count_name(split) not in reused
     )
-    return IdfJob(
-        planned=planned,
-        folder=folder,
-        counting=counting,
-        texts=missing_imports(planned.texts, to_read, imports),
+    texts = missing_imports(planned.texts, to_read, imports)
+    rows = Amounts((counting.count_name(split), split.about_rows) for split in splits)
+    stage = replace(
+        _stage(planned.runner, folder, counting), folder=COUNTS_FOLDER, amounts=rows, unit="rows"
     )
-
-
-def idf_stages(job: IdfJob) -> Iterator[Stage]:
-    """Yield the one pipeline of the job, behind the imports that it lacks."""
-    if job.texts:
-        yield import_stage(job.texts, job.planned.runner, job.folder)
-    name_of, splits = job.counting.count_name, job.planned.plan.splits
-    rows = Amounts((name_of(split), split.about_rows) for split in splits)
-    stage = _stage(job.planned.runner, job.folder, job.counting)
-    yield replace(stage, folder=COUNTS_FOLDER, amounts=rows, unit="rows")
+    lacking = (import_stage(texts, planned.runner, folder),) if texts else ()
+    return IdfJob(planned=planned, folder=folder), (*lacking, stage)
 
 
 def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
@@ -426,7 +411,6 @@ IDF = JobKind(
     sketch=_sketch_idf,
     show=_show_idf,
     begin=begin_idf,
-    stages=idf_stages,
     refuse=_refuse_idf,
     conclude=_conclude_idf,
     texts=lambda planned, folder: planned.plan.sketched,

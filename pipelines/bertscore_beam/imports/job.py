@@ -73,14 +73,12 @@ class ImportJob:
     """An import that holds its folder.
 
     Attributes:
-        texts: The files to import; the others have not changed since an earlier run.
         orphans: Parquet files of inputs that are not there any more.
     """
 
     plan: ImportPlan
     folder: OutputFolder
     run: str
-    texts: tuple[TextFile, ...]
     orphans: tuple[str, ...]
 
 
@@ -156,7 +154,9 @@ def _show_import(plan: ImportPlan) -> tuple[TextTable, ...]:
     return (TextTable("Plan", ("", ""), rows),)
 
 
-def _begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
+def _begin_import(
+    plan: ImportPlan, folder: OutputFolder, say: Say
+) -> tuple[ImportJob, tuple[Stage, ...]]:
     """Delete what earlier runs have made of other versions, and find out what is left to do."""
     read_same_command(folder, _IDENTITY, may_be_damaged=True)
     name = uuid.uuid4().hex
@@ -189,13 +189,8 @@ def _begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob
     if done:
         say(f"{len(done):,} files have not changed since they were imported.")
     texts = tuple(text for text in plan.texts if text.target not in done)
-    return ImportJob(plan=plan, folder=folder, run=name, texts=texts, orphans=orphans)
-
-
-def _import_stages(job: ImportJob) -> Iterator[Stage]:
-    """Yield the one pipeline of the job, if there is anything to do."""
-    if job.texts:
-        yield import_stage(job.texts, job.plan.runner, job.folder)
+    stages = (import_stage(texts, plan.runner, folder),) if texts else ()
+    return ImportJob(plan=plan, folder=folder, run=name, orphans=orphans), stages
 
 
 def _conclude_import(job: ImportJob) -> Outcome:
@@ -271,6 +266,5 @@ IMPORT = JobKind(
     sketch=_sketch_import,
     show=_show_import,
     begin=_begin_import,
-    stages=_import_stages,
     conclude=_conclude_import,
 )

@@ -25,7 +25,7 @@ from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf, sett
 from bertscore_beam.records.settings import EVERY_LANGUAGE, RunSettings
 from bertscore_beam.run import counters
 from bertscore_beam.run.run_step import ending_with_the_device
-from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory
+from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.rows import PairTexts, score_texts
 from bertscore_beam.score.scored_table import ScoredPairs
 from bertscore_core.errors import ConfigError, InputError

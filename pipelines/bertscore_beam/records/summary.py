@@ -173,6 +173,11 @@ class RunGoal:
     num_other_records: int = 0
     rows_at_risk: int = 0
 
+    @property
+    def is_reached(self) -> bool:
+        """Whether earlier runs have left nothing to score."""
+        return self.carried.parts == self.parts
+
 
 def summarize(
     goal: RunGoal,

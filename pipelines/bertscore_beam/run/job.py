@@ -74,8 +74,8 @@ class JobKind(Generic[Options, Plan, Job]):
     Attributes:
         prepare: Checks and plans; loads no model and writes nothing.
         sketch: Returns the stages without a plan: their steps do not depend on it.
-        begin: Compares the plan with the locked folder, and writes the plan for the workers.
-        stages: Yields the remaining stages; each one ends before the next one is requested.
+        begin: Compares the plan with the locked folder, and writes the plan for the workers. It
+            returns the job and its remaining stages: each ends before the next is asked for.
         conclude: Finishes the folder and returns the outcome.
         refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
         texts: Makes the locked folder ready for the import of the files of text of which the plan
@@ -87,8 +87,7 @@ class JobKind(Generic[Options, Plan, Job]):
     prepare: Callable[[Options, Runner], Plan]
     sketch: Callable[[Options, Runner], Iterable[Stage]]
     show: Callable[[Plan], tuple[output.TextTable, ...]]
-    begin: Callable[[Plan, OutputFolder, Say], Job]
-    stages: Callable[[Job], Iterable[Stage]]
+    begin: Callable[[Plan, OutputFolder, Say], tuple[Job, Iterable[Stage]]]
     conclude: Callable[[Job], output.Outcome]
     refuse: Callable[[Plan], output.Outcome | None] = lambda plan: None
     texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
@@ -152,12 +151,12 @@ def run_job(
                     return refused
             with _first_writing(options):
                 # Not before the lock is held: until then another run may change the folder.
-                job = kind.begin(planned, folder, say)
+                job, stages = kind.begin(planned, folder, say)
         del planned  # it is large when there are many splits
         at_work.set()
         try:
             with _without_plan_if_refused(folder) if is_new else nullcontext():
-                for stage in kind.stages(job):
+                for stage in stages:
                     _run_stage(stage, runner, folder, say, quiet=quiet)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error

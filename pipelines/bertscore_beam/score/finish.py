@@ -81,7 +81,7 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep, Spread
-from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work
 

@@ -15,26 +15,9 @@ from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.run_step import ReadPlan, Spread
-from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.spec import IdfSource, ScoreSpec
 from bertscore_beam.score.steps import ToScore
 from bertscore_core.errors import IdfError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdfSource:
-    """Where the idf table of a run is.
-
-    Attributes:
-        path: Its file, which may still have to be written; None without idf.
-        must_count: Whether the references must be counted.
-        fingerprint: Its fingerprint, "" without idf, None before it is counted.
-        label: Its name in the run's identity.
-    """
-
-    path: str | None = None
-    must_count: bool = False
-    fingerprint: str | None = ""
-    label: str = "none"
 
 
 def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSettings) -> IdfSource:
@@ -64,10 +47,9 @@ def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> Non
             raise IdfError(f"no idf table of language {language!r}; expected one. Count again.")
 
 
-def idf_table(
-    root: beam.Pipeline, spec: ScoreSpec, source: IdfSource
-) -> beam.PCollection[IdfTables] | None:
+def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTables] | None:
     """Add the steps that load the idf tables, or count them."""
+    source = spec.idf
     if source.path is None:
         return None
     if not source.must_count:

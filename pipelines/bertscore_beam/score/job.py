@@ -7,9 +7,8 @@ pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
@@ -61,9 +60,9 @@ from bertscore_beam.run.text_import import (
     slow_text_warning,
 )
 from bertscore_beam.score.finish import FinishRun, finish_run
-from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
+from bertscore_beam.score.idf_of_run import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
-from bertscore_beam.score.plan_settings import ScoreSpec, without_setting_warning
+from bertscore_beam.score.plan_settings import without_setting_warning
 from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
 from bertscore_beam.score.show_run import (
     gate_messages,
@@ -72,6 +71,7 @@ from bertscore_beam.score.show_run import (
     show_plan,
     show_scores,
 )
+from bertscore_beam.score.spec import IdfSource, ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
 
@@ -80,31 +80,13 @@ def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
     words = None
-    if job.idf.must_count and not planned.plan.sketched:
+    if job.spec.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_warning(planned.plan, planned.settings)
     found = (words, missing, slow_text_warning(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRun:
-    """A run that has begun. It holds neither plan nor records: those of many splits are large.
-
-    Attributes:
-        spec: The settings for its workers.
-        idf: Where the idf table is.
-        stages: The import of the files of text that it lacks, if any, and then its pipeline; none
-            if there is nothing to score.
-        notes: `Plan.notes`.
-    """
-
-    spec: ScoreSpec
-    idf: IdfSource
-    stages: tuple[Stage, ...]
-    notes: tuple[str, ...]
 
 
 def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
@@ -118,7 +100,9 @@ def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile,
     return planned.plan.sketched
 
 
-def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
+def begin_score(
+    planned: ScorePlan, folder: OutputFolder, say: Say
+) -> tuple[ScoreSpec, tuple[Stage, ...]]:
     """Compare the plan with the locked folder, and start the run.
 
     Raises:
@@ -155,7 +139,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return started_run(job, missing_imports(planned.texts, job.diff.work, job.imports))
+    lacking = missing_imports(planned.texts, job.diff.work, job.imports)
+    return job.spec, remaining_stages(job, lacking)
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -222,86 +207,79 @@ def _signatures(settings: RunSettings) -> dict[str, object]:
     return {"signatures": settings.signatures(None)}
 
 
-def started_run(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
-    """Return what is kept of a job when it has begun.
+def remaining_stages(job: ScoreJob, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:
+    """Return the import of the files of text that a run lacks, if any, and then its pipeline.
 
-    Args:
-        job: The job.
-        texts: Files of text to import again.
+    There is no stage if nothing is left to score.
     """
-    spec, plan = job.spec, job.planned.plan
+    spec, plan, runner = job.spec, job.planned.plan, job.planned.runner
     # A detached job is submitted in any case: its sender waits for the state of the job.
     if not job.diff.work and not spec.detached:
-        return ScoreRun(spec=spec, idf=job.idf, stages=(), notes=plan.notes)
+        return ()
     rows = Amounts((record_name(split.part_name), split.about_rows) for split in job.diff.pending)
-    runner = job.planned.runner
     stage = replace(
-        _stage(runner, spec, job.idf),
+        _stage(runner, spec),
         folder=PARTS_FOLDER,
         amounts=rows,
         before=plan.about_rows - rows.total,
-        first=(plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
+        first=(plan.about_rows if spec.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
         started=spec.goal.started,
     )
-    imports = (import_stage(texts, runner, spec.folder),) if texts else ()
-    stages = (*imports, stage)
-    return ScoreRun(spec=spec, idf=job.idf, stages=stages, notes=plan.notes)
+    return (*((import_stage(texts, runner, spec.folder),) if texts else ()), stage)
 
 
-def _stage(runner: Runner, spec: ScoreSpec, idf: IdfSource) -> Stage:
-    return Stage(
-        name="score", runner=runner, build=partial(build_score_pipeline, spec=spec, idf=idf)
-    )
+def _stage(runner: Runner, spec: ScoreSpec) -> Stage:
+    return Stage(name="score", runner=runner, build=partial(build_score_pipeline, spec=spec))
 
 
-def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource) -> None:
+def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
     """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
 
     Only splits, the idf table and part records cross a stage boundary, never a text; scores only
     where a runner's workers build the index, as digests with 56 bytes a row.
     """
-    table = idf_table(root, spec, idf)
+    table = idf_table(root, spec)
     results = (
         root
         # SplitRun: what to read, a few hundred bytes for each split.
         # ToScore: the same, and the name of the idf tables.
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.runs_of_splits)
-        | "WithIdf" >> WithIdf(table, idf.path)
+        | "WithIdf" >> WithIdf(table, spec.idf.path)
         # PartRecord, KeptPart or FailedSplit: the result of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 
 
-def conclude_score(begun: ScoreRun) -> Outcome:
+def conclude_score(spec: ScoreSpec) -> Outcome:
     """Return the exit status and the texts that the summary leads to.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder = begun.spec.folder
-    if begun.spec.detached:
+    folder = spec.folder
+    if spec.detached:
         marker = mask_credentials(folder.path(SUCCESS_FILE))
         words = (
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
-        return Outcome(warnings=(words, *begun.notes))
-    if not begun.stages:  # no pipeline has run, so none has written the summary
+        return Outcome(warnings=(words, *spec.notes))
+    if spec.goal.is_reached:  # no pipeline has run, so none has written the summary
         with worker_errors():
-            table = None if begun.idf.path is None else load_idf(begun.idf.path)
-            finish_run(begun.spec, RunTotals(), table)
+            table = None if spec.idf.path is None else load_idf(spec.idf.path)
+            finish_run(spec, RunTotals(), table)
     delete_plans(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = from_json(folder.read(SUMMARY_FILE))
-    if summary["success"] and not begun.spec.keep_input:
+    if summary["success"] and not spec.keep_input:
         delete_input(folder)
-    status, warnings = _verdict(begun.spec, summary)
+    status, warnings = _verdict(spec, summary)
     warnings = [
-        *run_warnings(summary, begun.spec),
+        *run_warnings(summary, spec),
         *table_warnings(summary.get("idf") or {}),
-        *begun.notes,
+        *spec.notes,
         *warnings,
     ]
     return Outcome(
@@ -343,14 +321,14 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         fields=table_fields(options),
         digest="",
         goal=RunGoal(),
+        idf=IdfSource() if path == "none" else IdfSource(path=path, must_count=counts),
         group_by=options.group_by,
         metrics=options.metrics,
         index=options.index,
         accelerator=options.accelerator,
         is_remote=runner.is_remote,
     )
-    idf = IdfSource() if path == "none" else IdfSource(path=path, must_count=counts)
-    yield _stage(runner, spec, idf)
+    yield _stage(runner, spec)
 
 
 SCORE = JobKind(
@@ -358,7 +336,6 @@ SCORE = JobKind(
     sketch=sketch_score,
     show=_show_score,
     begin=begin_score,
-    stages=attrgetter("stages"),
     conclude=conclude_score,
     texts=texts_to_import,
     again=plan_again,

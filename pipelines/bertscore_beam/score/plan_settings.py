@@ -1,32 +1,25 @@
-"""Settle the settings of a run for its workers, and the scorers that each has loaded.
+"""Settle the settings of a run for its workers.
 
 The languages of a dump are counted when the run is planned: so every setting that a row may ask for
 is checked before any model runs.
 """
 
-import os
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE, by_name, language_name
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.reasons import Reason
 from bertscore_beam.options.language_map import OTHERS
 from bertscore_beam.options.score_options import ScoreOptions
-from bertscore_beam.records.earlier_run import EarlierRun
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
     LanguageSettings,
     RunSettings,
     check_own_baselines,
 )
-from bertscore_beam.records.summary import RunGoal
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.loading import load_scorer, scorer_config, settle_workers
+from bertscore_beam.run.loading import scorer_config, settle_workers
 from bertscore_beam.run.pool import ask
 from bertscore_core.errors import (
     BaselineNotFoundError,
@@ -38,106 +31,6 @@ from bertscore_core.scorer_config import ScorerConfig, model_part
 
 if TYPE_CHECKING:
     from bertscore_core.config import Settings
-    from bertscore_core.model.device import DeviceQueue
-    from bertscore_core.scorer import BertScorer
-
-# The scorers that a worker has loaded, within a bound on their memory.
-#
-# A model is loaded once for all languages that share it. Where the models of a run do not fit, the
-# one that was used longest ago is dropped before another is loaded. The weights of a model take
-# about the size of their files.
-
-_SHARE = 2
-"""Default bound: the memory of the device divided by this. The rest is for texts and embeddings."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMemory:
-    """How much memory the models of a worker may take.
-
-    Attributes:
-        limit: Bytes; None for half of the device's memory, divided by the processes.
-        processes: Processes that share the device's memory; None if that is not known: one for a
-            GPU, else one for each core.
-    """
-
-    limit: int | None = None
-    processes: int | None = 1
-
-    def bound(self, device: str) -> int:
-        """Return the bound in bytes for a device of this machine."""
-        from bertscore_core.model.encoder import resolve_device  # here, since it takes time
-
-        if self.limit is not None:
-            return self.limit
-        import torch  # here, since it takes seconds
-
-        chosen = resolve_device(device)
-        if chosen.type == "cuda":
-            total, processes = torch.cuda.get_device_properties(chosen).total_memory, 1
-        else:
-            total, processes = _machine_memory(), os.cpu_count() or 1
-        return int(total) // _SHARE // (self.processes or processes)
-
-
-@dataclass(kw_only=True)
-class _Loaded:
-    """A loaded model: its size, and the scorers that share it by the label of their setting."""
-
-    size: int
-    scorer: "BertScorer"
-    by_label: "dict[str, BertScorer]" = field(default_factory=dict)
-
-
-class LoadedScorers:
-    """A scorer for each setting, loaded when it is first needed.
-
-    Threads may share it. A model that is dropped while another thread uses it stays in memory until
-    that thread is done with it.
-    """
-
-    def __init__(self, memory: ModelMemory | None = None) -> None:
-        self._memory = ModelMemory() if memory is None else memory
-        self._loaded: OrderedDict[ScorerConfig, _Loaded] = OrderedDict()
-        # Of the device, which is known with the first.
-        self._queue: DeviceQueue | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self, setting: LanguageSettings) -> "BertScorer":
-        """Return the scorer of a setting."""
-        model = model_part(setting.config)
-        with self._lock:
-            if model not in self._loaded:
-                self._make_room(setting)
-                scorer = load_scorer(setting.config, setting.signature.backend, self._queue)
-                self._queue = scorer.queue
-                self._loaded[model] = _Loaded(size=setting.weight_bytes, scorer=scorer)
-            self._loaded.move_to_end(model)
-            loaded = self._loaded[model]
-            if setting.label not in loaded.by_label:
-                loaded.by_label[setting.label] = loaded.scorer.sharing_model(setting.config)
-            return loaded.by_label[setting.label]
-
-    def has(self, setting: LanguageSettings) -> bool:
-        """Tell whether the model of a setting is loaded."""
-        return model_part(setting.config) in self._loaded
-
-    def _make_room(self, setting: LanguageSettings) -> None:
-        bound = self._memory.bound(setting.config.device)
-        while self._loaded and self._size() + setting.weight_bytes > bound:
-            self._loaded.popitem(last=False)
-
-    def _size(self) -> int:
-        return sum(loaded.size for loaded in self._loaded.values())
-
-
-def _machine_memory() -> int:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
-            return min(total, int(file.read()))
-    except (OSError, ValueError):  # no such file, or "max"
-        return total
 
 
 def settle_named(options: ScoreOptions, threads: int | None) -> RunSettings:
@@ -296,52 +189,3 @@ _REASONS: Mapping[type[BertScoreError], Reason] = {
     BaselineNotFoundError: Reason.LANGUAGE_WITHOUT_BASELINE,
 }
 """Errors of a language that nobody named with which a run can work: the reason of its rows."""
-
-
-# The settings of a scoring run for its workers.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSpec:
-    """The settings of a scoring run for its workers.
-
-    Attributes:
-        run: Identifies this run; a new one for each.
-        folder: Output folder of the run.
-        settings: How the rows of each language are scored.
-        identity: What must be equal for two runs to share the output folder.
-        digest: Digest of the run's identity, in the record of every part.
-        goal: What the totals are compared with at the end of the run.
-        model_memory: How much memory the models of a worker may take.
-        detached: Whether no launcher waits for the end of the job.
-        reuse: The earlier run that rows take their scores from; None for none.
-        group_by: Columns whose values are the groups of the summary; none for no groups.
-        metrics: Metrics of other libraries to score rows with as well.
-        index: Whether the run ends with an index of its rows for later runs.
-        runs_of_splits: How many share the work; None if the number of workers is not known.
-        record_generation: Generation of the packs that the run writes of its records.
-        corpus: Digest of the corpus, by versions of its files.
-        accelerator: GPU for the workers that score; None for none.
-        is_remote: Whether its workers are not those of this machine.
-        keep_input: Whether imports stay when the run is a success.
-    """
-
-    run: str
-    folder: OutputFolder
-    settings: RunSettings
-    identity: Mapping[str, str]
-    fields: TableFields
-    digest: str
-    goal: RunGoal
-    model_memory: ModelMemory = field(default_factory=ModelMemory)
-    detached: bool = False
-    reuse: EarlierRun | None = None
-    group_by: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    index: bool = True
-    runs_of_splits: int | None = None
-    record_generation: int = 1
-    corpus: str = ""
-    accelerator: str | None = None
-    is_remote: bool = False
-    keep_input: bool = False

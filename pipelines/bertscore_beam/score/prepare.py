@@ -62,15 +62,11 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
-from bertscore_beam.score.idf_of_run import IdfSource, find_idf
+from bertscore_beam.score.idf_of_run import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
-from bertscore_beam.score.plan_settings import (
-    ModelMemory,
-    ScoreSpec,
-    check_rejects,
-    settle_languages,
-    settle_named,
-)
+from bertscore_beam.score.loaded_scorers import ModelMemory
+from bertscore_beam.score.plan_settings import check_rejects, settle_languages, settle_named
+from bertscore_beam.score.spec import IdfSource, ScoreSpec
 from bertscore_core.errors import ConfigError
 
 
@@ -121,7 +117,6 @@ class ScoreJob:
         found: The records of the folder.
         diff: The result of the comparison.
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
-        idf: Where the idf table is.
         imports: The imports of the folder.
         before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
@@ -131,7 +126,6 @@ class ScoreJob:
     found: FolderRecords
     diff: FolderDiff
     superseded: tuple[str, ...]
-    idf: IdfSource
     imports: frozenset[str]
     before: Mapping[str, object] | None
 
@@ -364,11 +358,12 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             accelerator=options.accelerator,
             is_remote=planned.runner.is_remote,
             keep_input=options.keep_input,
+            idf=idf,
+            notes=plan.notes,
         ),
         found=found,
         diff=diff,
         superseded=(*diff.stale, *to_delete),
-        idf=idf,
         imports=imports_among(files.others),
         before=before,
     )

@@ -59,6 +59,7 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.job import JobKind, Say, worker_errors
 from bertscore_beam.run.loading import read_baseline
 from bertscore_beam.run.output import Outcome, TextTable
+from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
@@ -195,7 +196,9 @@ def _show_rescale(planned: RescalePlan) -> tuple[TextTable, ...]:
     return (TextTable("Plan", ("", ""), rows),)
 
 
-def _begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
+def _begin_rescale(
+    planned: RescalePlan, folder: OutputFolder, say: Say
+) -> tuple[RescaleJob, tuple[Stage, ...]]:
     """Compare the run with the locked folder, delete what is not of it, and start."""
     overwrite = planned.options.overwrite
     before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
@@ -229,7 +232,7 @@ def _begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resc
         say(f"Notice: {planned.notice}")
     if done:
         say(f"{len(done)} parts are rescaled already.")
-    return job
+    return job, ()
 
 
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
@@ -312,6 +315,5 @@ RESCALE = JobKind(
     sketch=lambda options, runner: (),
     show=_show_rescale,
     begin=_begin_rescale,
-    stages=lambda job: (),
     conclude=_conclude_rescale,
 )

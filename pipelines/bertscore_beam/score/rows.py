@@ -38,7 +38,7 @@ from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.row_scores import VALUES, RowScores, SignedRows, encode_reasons
 from bertscore_beam.records.settings import LanguageSettings, RunSettings
-from bertscore_beam.score.plan_settings import LoadedScorers
+from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
 from bertscore_core.baseline import rescale
 from bertscore_core.idf import IdfTable

@@ -19,8 +19,8 @@ from bertscore_beam.records.index import read_index
 from bertscore_beam.records.settings import LanguageSettings, RunSettings
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.output import TextTable, duration_words
-from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import ScoreJob
+from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_cells
 
@@ -336,10 +336,11 @@ def _parts_words(summary: Mapping[str, Any]) -> str:
 
 
 def _idf_words(job: ScoreJob) -> str:
-    if job.idf.path is None:
+    idf = job.spec.idf
+    if idf.path is None:
         return "none"
     return (
         "to be counted over all references"
-        if job.idf.must_count
-        else f"table {mask_credentials(job.idf.path)}"
+        if idf.must_count
+        else f"table {mask_credentials(idf.path)}"
     )

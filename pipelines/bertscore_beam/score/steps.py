@@ -36,9 +36,10 @@ from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult
 from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.loading import freeze_gc
 from bertscore_beam.run.output import event
-from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
+from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.spec import ScoreSpec
 
 logger = logging.getLogger(__name__)
 

@@ -144,7 +144,7 @@ def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
     )
 
 
-def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
+def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> tuple[TuneJob, Iterator[Stage]]:
     """Write down whose folder this is and the texts of the workers, and delete earlier results."""
     _check_folder(plan, folder)
     job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
@@ -159,7 +159,7 @@ def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
         say(f"{name} is left out: {why}")
     if plan.device_words is not None:
         say(f"The encoder runs on {plan.device_words}")
-    return job
+    return job, _tune_stages(job)
 
 
 def _tune_stages(job: TuneJob) -> Iterator[Stage]:
@@ -287,6 +287,5 @@ TUNE = JobKind(
     sketch=_sketch_tune,
     show=show_plan,
     begin=_begin_tune,
-    stages=_tune_stages,
     conclude=_conclude_tune,
 )

@@ -16,7 +16,7 @@ from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.idf import counts, job
 from bertscore_beam.idf.counting import COUNTS_FOLDER
 from bertscore_beam.idf.idf_tables import load_idf
-from bertscore_beam.idf.job import begin_idf, idf_stages, plan_idf
+from bertscore_beam.idf.job import begin_idf, plan_idf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.lock import FolderLostError, RunLock
 from bertscore_beam.run.runner import Runner
@@ -44,8 +44,7 @@ def command(dump, table):
 
 def count_and_stop(planned):
     """Count as a run does that is stopped before it puts the table in its place."""
-    job = begin_idf(planned, own(planned.output), print)
-    (stage,) = idf_stages(job)
+    job, (stage,) = begin_idf(planned, own(planned.output), print)
     pipeline = beam.Pipeline(runner=FnApiRunner())
     stage.build(pipeline)
     pipeline.run().wait_until_finish()

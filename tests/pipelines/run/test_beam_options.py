@@ -114,7 +114,7 @@ def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
     options = ScoreOptions(input=(str(dump),), output=output, device="cpu", idf=idf, **flags)
     runner = Runner.of(options)
     job = resume_score(plan_score(options, runner), OutputFolder(output))
-    build = functools.partial(build_score_pipeline, spec=job.spec, idf=job.idf)
+    build = functools.partial(build_score_pipeline, spec=job.spec)
     (sketch,) = sketch_score(options, runner)
     assert describe(runner, sketch.build) == describe(runner, build)
 

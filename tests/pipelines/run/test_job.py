@@ -25,7 +25,8 @@ def begin(planned, folder, say):
     folder.delete(*(f"numbers/{name}" for name in folder.files("numbers")))
     folder.write("plan", b"1 2")
     say("begun")
-    return SimpleNamespace(planned=planned, folder=folder)
+    job = SimpleNamespace(planned=planned, folder=folder)
+    return job, stages(job)
 
 
 def write_number(number, folder):
@@ -62,9 +63,7 @@ def show(planned):
     return TextTable("Plan", ("", ""), [])
 
 
-KIND = JobKind(
-    prepare=prepare, sketch=sketch, show=show, begin=begin, stages=stages, conclude=conclude
-)
+KIND = JobKind(prepare=prepare, sketch=sketch, show=show, begin=begin, conclude=conclude)
 
 
 def fail(*_):
@@ -101,18 +100,27 @@ def test_job_that_is_only_shown_or_refused_writes_nothing(tmp_path, more):
     assert list(tmp_path.iterdir()) == []
 
 
-def failing_stages(job):
+def begin_in_vain(planned, folder, say):
+    return None, map(fail, [1])
+
+
+def begin_what_fails(planned, folder, say):
     build = lambda root: root | beam.Create([1]) | beam.Map(fail)  # noqa: E731
-    yield Stage(name="fail", runner=job.planned.runner, build=build)
+    return None, [Stage(name="fail", runner=planned.runner, build=build)]
 
 
-FAILING = {"begin": fail, "stages": fail, "a worker": failing_stages, "conclude": fail}
+FAILING = {
+    "begin": {"begin": fail},
+    "stages": {"begin": begin_in_vain},
+    "a worker": {"begin": begin_what_fails},
+    "conclude": {"conclude": fail},
+}
 
 
 @pytest.mark.parametrize("step", FAILING)
 def test_lock_is_given_back_wherever_the_job_fails(tmp_path, step):
     options = RunOptions(output=str(tmp_path / "out"))
-    kind = replace(KIND, **{"stages" if step == "a worker" else step: FAILING[step]})
+    kind = replace(KIND, **FAILING[step])
     with pytest.raises(RuntimeError if step == "a worker" else OSError, match="the disk fails"):
         run_job(kind, options, print)
     assert "lock.json" not in " ".join(files_below(tmp_path))

@@ -22,7 +22,7 @@ from bertscore_beam.run import job as job_module
 from bertscore_beam.run.folder import OutputFolder, runs_below
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
 from bertscore_beam.run.output import JobFailedError
-from bertscore_beam.score.job import conclude_score, start_run, started_run
+from bertscore_beam.score.job import conclude_score, remaining_stages, start_run
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_core import ConfigError, InputError, SignatureError
 from tests.support import jobs
@@ -196,7 +196,7 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
         jobs.prepare_score(jobs.job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out"))
     )
     with pytest.raises(JobFailedError, match=r"FileNotFoundError: .*_summary\.json"):
-        conclude_score(started_run(job))
+        conclude_score(job.spec)
 
 
 def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(finished, monkeypatch):
@@ -216,12 +216,12 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     )
     first, second = job.diff.pending
     diff = replace(job.diff, pending=(second,), unsure=(first,))
-    (stage,) = started_run(replace(job, diff=diff)).stages
+    (stage,) = remaining_stages(replace(job, diff=diff))
     assert len(stage.amounts) == 1
     assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
     diff = replace(job.diff, pending=(), unsure=(first, second))
-    (stage,) = started_run(replace(job, diff=diff)).stages
+    (stage,) = remaining_stages(replace(job, diff=diff))
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
 
 

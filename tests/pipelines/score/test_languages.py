@@ -20,7 +20,7 @@ from bertscore_beam.records.records import read_records
 from bertscore_beam.records.settings import LanguageSettings
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.output import DONE, UNUSABLE
-from bertscore_beam.score.plan_settings import LoadedScorers, ModelMemory
+from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.show_run import run_warnings
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
 from bertscore_core.baseline import rescale

@@ -8,7 +8,7 @@ from bertscore_beam.dump.splits import SplitRun
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import EarlierRecords
 from bertscore_beam.records.summary import KeptPart
-from bertscore_beam.score.plan_settings import LoadedScorers
+from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.steps import ScoreSplits, SplitScorer, ToScore
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start

@@ -107,7 +107,7 @@ def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder,
     monkeypatch.setattr(index_module, "_build", None)
     monkeypatch.setattr("bertscore_beam.score.finish.group_part", group_small_record)
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True), idf=job.idf)
+    build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True))
     pipeline.run().wait_until_finish()
     job.spec.folder.release()
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]

@@ -1,0 +1,80 @@
+"""What the workers of a scoring run need to know of it: `ScoreSpec`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.records.earlier_run import EarlierRun
+from bertscore_beam.records.settings import RunSettings
+from bertscore_beam.records.summary import RunGoal
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.score.loaded_scorers import ModelMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfSource:
+    """Where the idf table of a run is.
+
+    Attributes:
+        path: Its file, which may still have to be written; None without idf.
+        must_count: Whether the references must be counted.
+        fingerprint: Its fingerprint, "" without idf, None before it is counted.
+        label: Its name in the run's identity.
+    """
+
+    path: str | None = None
+    must_count: bool = False
+    fingerprint: str | None = ""
+    label: str = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSpec:
+    """A scoring run as its workers know it, and its launcher when it has begun.
+
+    It has neither plan nor records: those of many splits are large.
+
+    Attributes:
+        run: Identifies this run; a new one for each.
+        folder: Output folder of the run.
+        settings: How the rows of each language are scored.
+        identity: What must be equal for two runs to share the output folder.
+        digest: Digest of the run's identity, in the record of every part.
+        goal: What the totals are compared with at the end of the run.
+        idf: Where its idf table is.
+        model_memory: How much memory the models of a worker may take.
+        detached: Whether no launcher waits for the end of the job.
+        reuse: The earlier run that rows take their scores from; None for none.
+        group_by: Columns whose values are the groups of the summary; none for no groups.
+        metrics: Metrics of other libraries to score rows with as well.
+        index: Whether the run ends with an index of its rows for later runs.
+        runs_of_splits: How many share the work; None if the number of workers is not known.
+        record_generation: Generation of the packs that the run writes of its records.
+        corpus: Digest of the corpus, by versions of its files.
+        accelerator: GPU for the workers that score; None for none.
+        is_remote: Whether its workers are not those of this machine.
+        keep_input: Whether imports stay when the run is a success.
+        notes: `Plan.notes`.
+    """
+
+    run: str
+    folder: OutputFolder
+    settings: RunSettings
+    identity: Mapping[str, str]
+    fields: TableFields
+    digest: str
+    goal: RunGoal
+    idf: IdfSource = field(default_factory=IdfSource)
+    model_memory: ModelMemory = field(default_factory=ModelMemory)
+    detached: bool = False
+    reuse: EarlierRun | None = None
+    group_by: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    index: bool = True
+    runs_of_splits: int | None = None
+    record_generation: int = 1
+    corpus: str = ""
+    accelerator: str | None = None
+    is_remote: bool = False
+    keep_input: bool = False
+    notes: tuple[str, ...] = ()
