@@ -76,7 +76,7 @@ class Fleet:
     def _run(self, process: Process, command: Command, manner: str, hazards: Hazards) -> str:
         world, began = self.world, self.world.now
         threading = threading_of(world)
-        at_work, detached = threading.Event(), manner == DETACHED
+        workers_began, detached = threading.Event(), manner == DETACHED
         pool: Pool | None = None
 
         def lost(error: FolderLostError) -> None:
@@ -86,7 +86,11 @@ class Fleet:
 
         try:
             with hold(
-                self.output, say=world.note, lost=lost, detached=detached, at_work=at_work
+                self.output,
+                say=world.note,
+                lost=lost,
+                detached=detached,
+                workers_began=workers_began,
             ) as held:
                 self.took[process.name], self.held[process.name] = world.now - began, held
                 world.note(f"{process.name} holds the lock as {held.run}: {command}, {manner}")
@@ -96,7 +100,7 @@ class Fleet:
                 spec = replace(spec, detached=detached)
                 self.watch.begun[spec.run] = command
                 world.note(f"{process.name} has begun run {spec.run}")
-                at_work.set()
+                workers_began.set()
                 if stages or detached:
                     pool = Pool(self, spec, manner, hazards, process.name, process.machine)
                     pool.start()

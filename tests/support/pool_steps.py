@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.run import at_work, counters
+from bertscore_beam.run import activity, counters
 from bertscore_core import ConfigError, DeviceLostError
 
 
@@ -130,7 +130,7 @@ def local_error(_: Work, rest: str) -> Iterator[Any]:
 
 
 def wait(_: Work, rest: str) -> Iterator[Any]:
-    with at_work.report_fraction(f"wait {rest}", lambda: 0.25):
+    with activity.report_fraction(f"wait {rest}", lambda: 0.25):
         time.sleep(600)
     yield rest
 

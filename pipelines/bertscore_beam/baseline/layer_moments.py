@@ -17,7 +17,7 @@ from bertscore_beam.baseline.sources import MOMENTS_FOLDER
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.read import open_source
-from bertscore_beam.run import at_work, counters
+from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.loading import load_scorer
 from bertscore_core.config import settle_tokenizer
@@ -113,7 +113,7 @@ def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> I
         table = pq.read_table(source)
     idf = None if part.idf is None else _read_idf(folder, part.idf)
     work = Work()
-    with at_work.report_fraction(
+    with activity.report_fraction(
         part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share
     ):
         moments = sum_scores(scorer, table, work, idf)

@@ -18,7 +18,7 @@ from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf import counts
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
-from bertscore_beam.run import at_work, counters
+from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import IdfError
 from bertscore_core.idf import CountedRows, DocumentFrequencies, IdfTable
@@ -197,7 +197,7 @@ class CountSplits:
                     count, split, owned, digest, reader
                 )
             counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
-            at_work.counted(split.about_rows)
+            activity.count_rows(split.about_rows)
             yield counted
 
     def _counted(

@@ -60,7 +60,7 @@ class ChooseRows(beam.PTransform):
     def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToCount]:
         """Compare the keys of each bucket, and give every run its rows back."""
         step = Each(partial(find_keys, counting=self.counting), attrgetter("name"))
-        # A step gives each split one result; see `Task.told`.
+        # A step gives each split one result; see `Task.received`.
         of_splits = runs | "FindKeys" >> beam.ParDo(RunStep(step))
         found = of_splits | "OfSplits" >> beam.FlatMap(iter)
         owned = (

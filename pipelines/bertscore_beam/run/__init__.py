@@ -13,7 +13,7 @@ This room does not know what a job computes: no texts, no scores, no models. In 
     pool.py         the processes of this machine, and what is sent to and fro
     child.py        the other end of the pipe: a process that knows no Beam
     counters.py     what steps count
-    at_work.py      what processes are at work on
+    activity.py     what processes are at work on
     progress.py     the stages of a job, and the line that shows how far one is
     output.py       exit statuses, outcomes, and text for people and logs
 """

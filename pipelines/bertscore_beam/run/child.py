@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
-from bertscore_beam.run import at_work, counters
+from bertscore_beam.run import activity, counters
 from bertscore_beam.run.output import DEVICE_LOST, EscapedRecord
-from bertscore_beam.run.pool import Answer, Said
+from bertscore_beam.run.pool import Answer, ChildMessage
 from bertscore_core.errors import DeviceLostError
 
 _BETWEEN_SECONDS = 0.05
@@ -86,7 +86,7 @@ class _Child:
         to_launcher = _ToLauncher(self._to_send)
         to_launcher.setLevel(logging.WARNING)
         logging.getLogger().addHandler(to_launcher)
-        for work in (self._receive, self._send, self._say_often, *[self._work] * (threads - 1)):
+        for work in (self._receive, self._send, self._report_often, *[self._work] * (threads - 1)):
             threading.Thread(target=work, daemon=True).start()
         self._work()
 
@@ -103,40 +103,44 @@ class _Child:
 
     def _send(self) -> None:
         try:
-            while not isinstance(said := self._to_send.get(), int):
-                self._pipe.send_bytes(said)
-            os._exit(said)
+            while not isinstance(message := self._to_send.get(), int):
+                self._pipe.send_bytes(message)
+            os._exit(message)
         finally:
             os._exit(1)
 
-    def _say_often(self) -> None:
+    def _report_often(self) -> None:
         while True:
             time.sleep(_SECONDS)
-            self._say(Said(state=at_work.snapshot()))
+            self._report(ChildMessage(state=activity.snapshot()))
 
-    def _say(self, *said: Answer | Said) -> None:
-        for data in [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in said]:
+    def _report(self, *messages: Answer | ChildMessage) -> None:
+        for data in [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in messages]:
             self._to_send.put(data)
 
-    def _answer(self, number: int, step: bytes, element: bytes, told: int) -> None:
-        """Work on an element; the results that the launcher has been told are not sent again."""
+    def _answer(self, number: int, step: bytes, element: bytes, received: int) -> None:
+        """Work on an element; the results that the launcher has received are not sent again."""
         try:
             results = iter(self._function(step)(pickle.loads(element)))  # noqa: S301
-            for together in _as_they_come(itertools.islice(results, told, None)):
+            for together in _as_they_come(itertools.islice(results, received, None)):
                 # What was counted for results that are not sent again is counted twice. So may
                 # be, if there are several threads, what is counted for other elements.
                 answer = Answer(number, together, counters.collect(), is_last=False)
-                self._say(Said(state=at_work.snapshot()), answer)
-            self._say(Said(state=at_work.snapshot()), Answer(number, counted=counters.collect()))
+                self._report(ChildMessage(state=activity.snapshot()), answer)
+            self._report(
+                ChildMessage(state=activity.snapshot()), Answer(number, counted=counters.collect())
+            )
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
-            words = str(error.__cause__ or error).partition("\n")[0]
-            self._say(Said(dying=f"its GPU failed: {words}"))
+            reason = str(error.__cause__ or error).partition("\n")[0]
+            self._report(ChildMessage(dying=f"its GPU failed: {reason}"))
             self._to_send.put(DEVICE_LOST)
             while True:  # until that is sent
                 time.sleep(_SECONDS)
         except BaseException as error:
-            self._say(Said(state=at_work.snapshot()), Answer(number, error=_portable(error)))
+            self._report(
+                ChildMessage(state=activity.snapshot()), Answer(number, error=_portable(error))
+            )
 
     def _function(self, step: bytes) -> Callable[[Any], Iterable[Any]]:
         with self._opening:
@@ -183,8 +187,8 @@ class _ToLauncher(logging.handlers.QueueHandler):
     """Takes finished lines, tracebacks included; a malformed one is no fault of the step."""
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        said = Said(log=(record.name, record.levelno, record.getMessage()))
-        self.queue.put_nowait(pickle.dumps(said))
+        message = ChildMessage(log=(record.name, record.levelno, record.getMessage()))
+        self.queue.put_nowait(pickle.dumps(message))
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def run_job(
                     return output.Outcome(shown=kind.show(planned), is_answer=True)
         if (refused := kind.refuse(planned)) is not None:
             return refused
-        at_work = threading.Event()
+        workers_began = threading.Event()
         end_job = partial(end_earlier_job, planned.output, say, keep=options.keep_job)
         with _first_writing(options):
             lock = stack.enter_context(
@@ -132,7 +132,7 @@ def run_job(
                     say=say,
                     lost=end_for,
                     detached=runner.detached,
-                    at_work=at_work,
+                    workers_began=workers_began,
                     end_job=end_job,
                 )
             )
@@ -143,7 +143,7 @@ def run_job(
             texts = kind.texts(planned, folder)
         with _without_texts_if_refused(folder) if texts else nullcontext():
             if texts:
-                at_work.set()
+                workers_began.set()
                 _run_stage(import_stage(texts, runner, folder), runner, folder, say, quiet=quiet)
                 planned = kind.again(planned)
                 if (refused := kind.refuse(planned)) is not None:
@@ -153,7 +153,7 @@ def run_job(
                 # Not before the lock is held: until then another run may change the folder.
                 job, stages = kind.begin(planned, folder, say)
         del planned  # it is large when there are many splits
-        at_work.set()
+        workers_began.set()
         try:
             with _without_plan_if_refused(folder) if is_new else nullcontext():
                 for stage in stages:

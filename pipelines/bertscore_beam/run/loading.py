@@ -14,7 +14,7 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.options.score_options import DeviceOptions, ScoreOptions
-from bertscore_beam.run import at_work
+from bertscore_beam.run import activity
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
 from bertscore_beam.run.output import event
 from bertscore_beam.run.pool import ask
@@ -43,7 +43,7 @@ def load_scorer(
     from bertscore_core.scorer import BertScorer  # here, since it takes time
 
     started = time.monotonic()
-    with at_work.report_status("loading the model"):
+    with activity.report_status("loading the model"):
         scorer = BertScorer(config, queue=queue)  # imports torch: it takes seconds
     own_backend = scorer.settings.backend_version
     if own_backend != backend:

@@ -93,18 +93,18 @@ class Holder:
         except (ValueError, TypeError, AttributeError):
             return None
         is_valid = type(holder.process) is int and type(holder.place) is str
-        is_named = type(holder.run) is str and (holder.run.isalnum() or holder.has_left)
+        is_named = type(holder.run) is str and (holder.run.isalnum() or holder.is_draining)
         return holder if is_valid and is_named else None
 
     @property
-    def has_left(self) -> bool:
+    def is_draining(self) -> bool:
         """Whether the run has ended, and workers of it may still write for a moment."""
         return not self.run
 
     def is_gone(self) -> bool:
         """Whether the process has certainly ended; False if that cannot be known."""
-        mine = _place(os.getpid())
-        if not self.place or not mine or _container(self.place) != _container(mine):
+        here = _place(os.getpid())
+        if not self.place or not here or _container(self.place) != _container(here):
             return False
         place = _place(self.process)
         return place != self.place if place else not _exists(self.process)
@@ -236,18 +236,18 @@ class RunLock:
                 f"{describe(holder)}; expected this one. Let the other finish; nothing is lost."
             )
 
-    def release(self, left: Holder | None = None) -> None:
+    def release(self, draining: Holder | None = None) -> None:
         """Give the lock up, which this run must still hold.
 
         Args:
-            left: The holder, if workers of the run may still write. On an object store
+            draining: The holder, if workers of the run may still write. On an object store
                 a lock that says so stays then; on a local disk workers look before each write.
         """
         self.look()
         _looked.clear()
         path = join(self.output, LOCK_FILE)
-        if left is not None and is_remote(path):
-            write_atomically(path, replace(left, run="").to_json())
+        if draining is not None and is_remote(path):
+            write_atomically(path, replace(draining, run="").to_json())
         else:
             delete(path)
         delete(self.beat_path)
@@ -255,8 +255,8 @@ class RunLock:
     def keep(self) -> None:
         """Let this process, a worker of a detached job, write heartbeats until the job is over."""
         # A heartbeat may have been on its way while the lock was released.
-        words = (self, threading.Event(), lambda _: delete(self.beat_path))
-        threading.Thread(target=_beat, args=words, daemon=True).start()
+        arguments = (self, threading.Event(), lambda _: delete(self.beat_path))
+        threading.Thread(target=_beat, args=arguments, daemon=True).start()
 
 
 _looked: dict[RunLock, tuple[float, float]] = {}
@@ -283,7 +283,7 @@ def hold(
     say: Callable[[str], None],
     lost: Callable[[FolderLostError], None],
     detached: bool = False,
-    at_work: threading.Event | None = None,
+    workers_began: threading.Event | None = None,
     end_job: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
@@ -294,8 +294,8 @@ def hold(
         lost: Called in another thread when another run has taken the folder over.
         detached: Whether the body submits a job that goes on when this process has ended. If it
             does not fail, the lock is left to the workers, which release it at the end of the job.
-        at_work: Set by the body when workers begin. If it fails after that, some of them may still
-            write for a moment, and the lock tells so to the next run.
+        workers_began: Set by the body when workers begin. If it fails after that, some of them may
+            still write for a moment, and the lock tells so to the next run.
         end_job: Ends the job of a run whose command is gone, and tells whether there was one.
 
     Raises:
@@ -304,7 +304,7 @@ def hold(
         OSError: The folder cannot be written.
     """
     holder = Holder.here(detached=detached)
-    is_somebodys = is_empty_folder(output)
+    was_there = is_empty_folder(output)  # empty, and not to be deleted at the end
     _acquire(output, holder, say, end_job)
     lock = RunLock(output, holder.run)
     stop = threading.Event()
@@ -328,39 +328,39 @@ def hold(
                 except FolderLostError:  # the job has ended already
                     delete(lock.beat_path)
             else:
-                may_write = not is_done and at_work is not None and at_work.is_set()
+                may_write = not is_done and workers_began is not None and workers_began.is_set()
                 lock.release(holder if may_write else None)
                 delete_if_empty(posixpath.dirname(join(output, LOCK_FILE)))
-                if not is_somebodys:
+                if not was_there:
                     delete_if_empty(output)
 
 
 def _acquire(
     output: str, holder: Holder, say: Callable[[str], None], end_job: Callable[[], bool]
 ) -> None:
-    path, mine = join(output, LOCK_FILE), holder.to_json()
+    path, content = join(output, LOCK_FILE), holder.to_json()
     former: Holder | None = None
     while True:
         try:
-            _create(path, mine)
+            _create(path, content)
         except FileExistsError:
-            theirs = _read(path)
-            if theirs is None:
+            found = _read(path)
+            if found is None:
                 continue
             # If the answer of the store is lost, the client repeats the request, and finds its own
             # file.
-            if theirs != mine:
-                former = Holder.from_json(theirs)
-                _wait_for_folder(output, theirs, former, say, end_job)
-                if _read(path) != theirs:
+            if found != content:
+                former = Holder.from_json(found)
+                _wait_for_folder(output, found, former, say, end_job)
+                if _read(path) != found:
                     continue
                 with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
-                    write_atomically(path, mine)
+                    write_atomically(path, content)
                 time.sleep(LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
         else:
             if is_remote(path):  # not every S3-like store can create a file exclusively
                 time.sleep(_SETTLE_SECONDS)
-        if _read(path) == mine:
+        if _read(path) == content:
             if former is not None:
                 with suppress(OSError):  # the file of a run that is gone harms nobody
                     delete(_beat_path(output, former.run))
@@ -392,7 +392,7 @@ def _wait_for_folder(
 def _wait_until_stale(
     output: str, content: bytes, holder: Holder | None, say: Callable[[str], None]
 ) -> None:
-    if holder is not None and holder.has_left:
+    if holder is not None and holder.is_draining:
         return
     if holder is not None and holder.is_gone():
         say(

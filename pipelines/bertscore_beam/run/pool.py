@@ -36,8 +36,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from bertscore_beam.run import at_work
-from bertscore_beam.run.at_work import AtWork
+from bertscore_beam.run import activity
+from bertscore_beam.run.activity import Activity
 from bertscore_beam.run.counters import Counted
 from bertscore_beam.run.output import DEVICE_LOST, JobFailedError, is_death
 
@@ -185,23 +185,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a child says beside its answers."""
+class ChildMessage:
+    """What a child reports beside its answers."""
 
-    state: AtWork | None = None
+    state: Activity | None = None
     log: tuple[str, int, str] | None = None
     dying: str = ""
 
 
 @dataclass(slots=True)
 class Task:
-    """An element to be worked on; `told` of its results have come, and `tell` takes more."""
+    """An element to be worked on; `received` of its results have come, `on_answer` takes more."""
 
     step: bytes
     element: bytes
     name: str
-    tell: Callable[[Answer], None]
-    told: int = 0
+    on_answer: Callable[[Answer], None]
+    received: int = 0
 
 
 class Pool:
@@ -263,14 +263,19 @@ class Pool:
         if not self._begun:  # what happened in planning has cost no work
             self._deaths.clear()
         self._begun, self._loaded = True, loads
-        at_work.forget()
+        activity.reset()
 
-    def submit(self, step: bytes, name: str, element: Any, tell: Callable[[Answer], None]) -> None:
+    def submit(
+        self, step: bytes, name: str, element: Any, on_answer: Callable[[Answer], None]
+    ) -> None:
         """Hand over an element, with its name and the step, pickled once; returns at once."""
         if self.closing:
             raise RuntimeError(_CLOSED)
         task = Task(
-            step=step, element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL), name=name, tell=tell
+            step=step,
+            element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL),
+            name=name,
+            on_answer=on_answer,
         )
         with self.lock:
             self._outstanding += 1
@@ -356,7 +361,7 @@ class Pool:
         with suppress(queue.Empty):
             while True:
                 if (task := self.tasks.get(block=False)) is not None:
-                    task.tell(Answer(error=RuntimeError(_CLOSED)))
+                    task.on_answer(Answer(error=RuntimeError(_CLOSED)))
 
 
 class _Child(threading.Thread):
@@ -365,7 +370,7 @@ class _Child(threading.Thread):
         self._pool = pool
         self._number = number
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
-        self._cause = ""  # why the child is about to end, as far as it said so
+        self._cause = ""  # why the child is about to end, if it has reported that
         self._numbers = itertools.count()
         self._hand: dict[int, Task] = {}
         self._sent: set[int] = set()  # those of them that the child has
@@ -427,32 +432,32 @@ class _Child(threading.Thread):
         for number in self._hand.keys() - self._sent:
             task = self._hand[number]
             self._sent.add(number)
-            pipe.send((number, task.step, task.element, task.told))
+            pipe.send((number, task.step, task.element, task.received))
         # What a child has started may keep the pipe open when the child is dead.
         is_full = len(self._hand) == self._pool.at_once
         if not pipe.poll(_ALIVE_SECONDS if is_full else _LOOK_SECONDS):
             return process.poll() is None or pipe.poll(0)
-        said = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from our own child
-        if isinstance(said, Answer):
-            task = self._hand[said.number]
-            if said.is_last:
-                self._sent.discard(said.number)
-                del self._hand[said.number]
+        message = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from our own child
+        if isinstance(message, Answer):
+            task = self._hand[message.number]
+            if message.is_last:
+                self._sent.discard(message.number)
+                del self._hand[message.number]
             else:
-                task.told += len(said.results)
-            task.tell(said)
+                task.received += len(message.results)
+            task.on_answer(message)
         else:
-            self._cause = said.dying or self._cause
-            if said.state is not None:
-                at_work.of_child(process.pid, said.state)
-            if said.log is not None:
+            self._cause = message.dying or self._cause
+            if message.state is not None:
+                activity.update_child(process.pid, message.state)
+            if message.log is not None:
                 with self._pool.lock:  # two threads may say the same
-                    self._pool.log_once(*said.log)
+                    self._pool.log_once(*message.log)
         return True
 
     def _answer_all(self, error: Exception) -> None:
         for number in list(self._hand):
-            self._hand.pop(number).tell(Answer(error=error))
+            self._hand.pop(number).on_answer(Answer(error=error))
 
     def _start(self) -> None:
         ours, its = Pipe()
@@ -480,7 +485,7 @@ class _Child(threading.Thread):
         self._child = None
         self._sent.clear()
         pipe.close()
-        at_work.drop_child(process.pid)
+        activity.drop_child(process.pid)
         return code
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from bertscore_beam.files.listing import each_file
-from bertscore_beam.run import at_work
+from bertscore_beam.run import activity
 from bertscore_beam.run.output import duration_words
 from bertscore_beam.run.runner import Runner
 
@@ -54,17 +54,17 @@ class Amounts:
         """The sum of all."""
         return int(self._amounts.sum())
 
-    def done(self, finished: Iterable[str], doing: Mapping[str, float]) -> int:
+    def done(self, finished: Iterable[str], fractions: Mapping[str, float]) -> int:
         """Return the amount that is done; names that are not known do not count.
 
         Args:
             finished: Files that are there, which may come one by one.
-            doing: What share of other files is done.
+            fractions: What share of other files is done.
         """
         if not len(self):
             return 0
         shares = np.zeros(len(self))
-        for names, now in ((doing, list(doing.values())), (finished, 1.0)):
+        for names, now in ((fractions, list(fractions.values())), (finished, 1.0)):
             hashes = np.fromiter(map(hash, names), dtype=np.int64)
             places = np.searchsorted(self._names, hashes).clip(max=len(self) - 1)
             known = self._names[places] == hashes
@@ -126,10 +126,12 @@ class RunProgress:
     def look(self) -> None:
         """Look at the files and the reports."""
         began = time.monotonic()
-        state = at_work.snapshot()
-        done = self._stage.amounts.done((name for name, _ in each_file(self._folder)), state.doing)
+        state = activity.snapshot()
+        done = self._stage.amounts.done(
+            (name for name, _ in each_file(self._folder)), state.fractions
+        )
         self.look_seconds = time.monotonic() - began
-        self._words = state.words
+        self._words = state.status
         self._before.note(min(state.counted, self._stage.first[0]))
         self._main.note(self._stage.before + done)
 

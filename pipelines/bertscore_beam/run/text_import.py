@@ -15,7 +15,7 @@ from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, T
 from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import mask_credentials
-from bertscore_beam.run import at_work
+from bertscore_beam.run import activity
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.pool import Each
 from bertscore_core.errors import InputError
@@ -51,7 +51,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
         nonlocal place
         place = stored
 
-    share = at_work.report_fraction(
+    share = activity.report_fraction(
         os.path.basename(text.footer), lambda: place / max(text.size, place, 1)
     )
     # Files without a name: nothing of the texts is left if the process is killed.

@@ -33,7 +33,7 @@ from bertscore_beam.records.rejects import rejected_rows, rows_path
 from bertscore_beam.records.resume import UnreadablePartError, keep_part, may_be_valid
 from bertscore_beam.records.row_scores import rows_file, rows_to_bytes
 from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult
-from bertscore_beam.run import at_work, counters
+from bertscore_beam.run import activity, counters
 from bertscore_beam.run.loading import freeze_gc
 from bertscore_beam.run.output import event
 from bertscore_beam.score.loaded_scorers import LoadedScorers
@@ -116,7 +116,7 @@ class SplitScorer:
             if record.is_current(split):
                 return _kept(KeptPart(record=record, rewritten=False))
         try:
-            with at_work.report_fraction(record_name(split.part_name), lambda: 0.0):
+            with activity.report_fraction(record_name(split.part_name), lambda: 0.0):
                 read = reader.read(split)
                 whole = Rows(read.table, spec.fields, read.lines)
                 rows = explode_candidates(whole)
@@ -149,7 +149,7 @@ class SplitScorer:
         if reuse is not None:
             earlier = open_earlier(reuse.root, reuse.run)
             find = partial(earlier.find, split.input_name, split.row_offset + rows.input_rows)
-        with at_work.report_fraction(record_name(split.part_name), lambda: progress.share):
+        with activity.report_fraction(record_name(split.part_name), lambda: progress.share):
             scored = score_table(
                 self.scorers,
                 rows,

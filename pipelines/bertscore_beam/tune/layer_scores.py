@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.read import open_source
-from bertscore_beam.run import at_work, counters
+from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.loading import load_scorer
 from bertscore_beam.tune.tune_options import Weighting
@@ -86,7 +86,7 @@ class ScoreParts:
             table = pq.read_table(source)
         idf = [_read_idf(self.folder, path) for path in self.idf]
         work, path = Work(), self.name(part)
-        with at_work.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
+        with activity.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
             scores = _score_part(scorer, table, idf, self.weightings, work)
         counters.count(counters.PAIRS_SCORED, len(table))
         counters.count_work(work)

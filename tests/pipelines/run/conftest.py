@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bertscore_beam.run import at_work
+from bertscore_beam.run import activity
 from tests.support.offline import refuse_connections
 
 
@@ -17,6 +17,6 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def nothing_at_work() -> Iterator[None]:
     """Forget what other tests have left at work, and what this one leaves."""
-    at_work.forget()
+    activity.reset()
     yield
-    at_work.forget()
+    activity.reset()

@@ -309,16 +309,16 @@ def test_a_look_is_old_when_any_clock_says_so(looks, monkeypatch, now, is_old):
 
 
 def test_a_run_that_fails_on_a_store_says_so_and_the_next_waits_for_its_workers(monkeypatch):
-    folder, waited, at_work = "memory://fails/out", [], threading.Event()
+    folder, waited, workers_began = "memory://fails/out", [], threading.Event()
     monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
     for _ in range(2):
-        held = hold(folder, say=print, lost=print, at_work=at_work)
+        held = hold(folder, say=print, lost=print, workers_began=workers_began)
         with pytest.raises(ValueError, match="failed"), held as first:
             raise ValueError("failed")
-        if not at_work.is_set():
+        if not workers_began.is_set():
             assert not exists(join(folder, locks.LOCK_FILE))
-            at_work.set()
-    assert Holder.from_json(read_bytes(join(folder, locks.LOCK_FILE))).has_left
+            workers_began.set()
+    assert Holder.from_json(read_bytes(join(folder, locks.LOCK_FILE))).is_draining
     with pytest.raises(locks.FolderLostError):
         first.look()
     monkeypatch.setattr(locks.time, "sleep", waited.append)

@@ -15,7 +15,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from bertscore_beam.run import at_work, pool
+from bertscore_beam.run import activity, pool
 from bertscore_beam.run.child import _as_they_come
 from bertscore_beam.run.pool import Pool, WorkersDiedError
 from bertscore_beam.run.run_step import RunStep
@@ -294,9 +294,9 @@ def test_progress_of_children_is_added_up(tmp_path):
     made = Pool(2, restarts=0)
     with pool.opening(made):
         submitted(made, tmp_path, "wait a", "wait b")
-        wait_until(lambda: at_work.snapshot().doing == {"wait a": 0.25, "wait b": 0.25}, 60)
+        wait_until(lambda: activity.snapshot().fractions == {"wait a": 0.25, "wait b": 0.25}, 60)
         made.begin_stage()
-        assert at_work.snapshot().doing == {}
+        assert activity.snapshot().fractions == {}
 
 
 IGNORING = """

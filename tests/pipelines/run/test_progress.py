@@ -10,8 +10,8 @@ from rich.console import Console
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.run import at_work, progress as shown
-from bertscore_beam.run.at_work import AtWork
+from bertscore_beam.run import activity, progress as shown
+from bertscore_beam.run.activity import Activity
 from tests.pipelines.records.test_summary import split
 from tests.support.waiting import wait_until
 
@@ -37,7 +37,7 @@ def finish(output, split):
 
 
 def report(child, counted=0, words="", **doing):
-    at_work.of_child(child, AtWork(counted=counted, words=words, doing=doing))
+    activity.update_child(child, Activity(counted=counted, status=words, fractions=doing))
 
 
 def test_amounts_of_files_that_are_there_and_at_work():
