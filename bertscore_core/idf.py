@@ -99,13 +99,13 @@ class TokenWeights:
     Attributes:
         table: Weight of id v at `table[v]`, NaN if it has none. Shape (V,), float64.
         default: Weight of every id outside the table, NaN if they have none.
-        of_nothing: Precision or recall of a text whose tokens all weigh 0: NaN, as in
+        weightless_score: Precision or recall of a text whose tokens all weigh 0: NaN, as in
             bert-score, or 0.
     """
 
     table: npt.NDArray[np.float64]
     default: float
-    of_nothing: float = math.nan
+    weightless_score: float = math.nan
 
     def of(self, ids: TokenIds) -> FloatArray:
         """Look up the weights of token ids. Shape as `ids`, float32.
@@ -126,7 +126,7 @@ class TokenWeights:
 
     @classmethod
     def uniform(
-        cls, zero_weight_ids: Iterable[int], *, of_nothing: float = math.nan
+        cls, zero_weight_ids: Iterable[int], *, weightless_score: float = math.nan
     ) -> "TokenWeights":
         """Give every token weight 1, except the ids given (separator and classifier): weight 0.
 
@@ -137,7 +137,7 @@ class TokenWeights:
         zeros = sorted(zero_weight_ids)
         table = np.ones(max(zeros, default=0) + 1)
         table[zeros] = 0.0
-        return cls(table=table, default=1.0, of_nothing=of_nothing)
+        return cls(table=table, default=1.0, weightless_score=weightless_score)
 
     @classmethod
     def from_mapping(

@@ -19,6 +19,6 @@ def moved_name(package: str, name: str, modules: Mapping[str, str]) -> Any:
     """
     if name not in modules:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    words = f"{package}.{name} is deprecated: import {name} from bertscore_core"
-    warnings.warn(words, DeprecationWarning, stacklevel=3)
+    message = f"{package}.{name} is deprecated: import {name} from bertscore_core"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
     return getattr(import_module(f"{package}.{modules[name]}"), name)

@@ -145,7 +145,11 @@ def _number_texts(
 
 
 def assemble(
-    flat: tokens.FloatArray, pairs: tokens.TokenizedPairs, settings: Settings, *, of_nothing: float
+    flat: tokens.FloatArray,
+    pairs: tokens.TokenizedPairs,
+    settings: Settings,
+    *,
+    weightless_score: float,
 ) -> Scores:
     """Combine the scores of each group of references, rescale, and add facts about pairs.
 
@@ -154,7 +158,7 @@ def assemble(
             tokens of a text weigh 0. Shape (layers, P, 3).
         pairs: N candidates and their P references.
         settings: The rules for empty and long texts, and what to rescale with.
-        of_nothing: What replaces NaN where no side is empty; see `TokenWeights`.
+        weightless_score: What replaces NaN where no side is empty; see `TokenWeights`.
     """
     encoded, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts
@@ -171,7 +175,7 @@ def assemble(
     of_unknown = (weightless[..., 0] & is_unknown[sides.candidates]) | (
         weightless[..., 1] & is_unknown[sides.references]
     )
-    flat = tokens.score_empty(np.where(weightless, np.float32(of_nothing), flat), empty, rule)
+    flat = tokens.score_empty(np.where(weightless, np.float32(weightless_score), flat), empty, rule)
     # Each measure by itself, as bert-score does.
     combined = tokens.over_references(flat, starts, settings.config.references)
     is_too_long = _too_long(pairs, settings)
@@ -209,7 +213,7 @@ def assemble(
         # Not those that are really empty: under `zero` only they score 0.
         counted_as_empty=tokens.reduce_groups(np.logical_and, counted, starts) & ~all_empty,
         only_special=tokens.reduce_groups(np.logical_and, unweighted, starts)
-        & ~(all_empty | np.isnan(of_nothing)),
+        & ~(all_empty | np.isnan(weightless_score)),
         unknown_weighs_nothing=tokens.reduce_groups(np.logical_or, of_unknown.any(axis=0), starts)
         & np.isnan(raw[..., :2]).any(axis=(0, 2)),
     )
@@ -217,8 +221,8 @@ def assemble(
 
 def warn_of_unknown(scores: Scores) -> None:
     """Log a warning if the model does not know more than 5% of the tokens of all pairs together."""
-    for words in caveat_messages(caveats_of_values(scores.unknown, 0)):
-        logger.warning("%s", words)
+    for message in caveat_messages(caveats_of_values(scores.unknown, 0)):
+        logger.warning("%s", message)
 
 
 def _too_long(pairs: tokens.TokenizedPairs, settings: Settings) -> tokens.BoolArray:
@@ -483,7 +487,7 @@ class BertScorer:
             IdfError: the idf table belongs to another tokenizer or truncation.
         """
         if idf is None:
-            return TokenWeights.uniform(self.tokenizer.zero_weight_ids, of_nothing=0.0)
+            return TokenWeights.uniform(self.tokenizer.zero_weight_ids, weightless_score=0.0)
         if not self.config.idf:
             raise ConfigError("an idf table was given to a scorer without idf; set idf=True.")
         idf.check_fits(self.tokenizer.fingerprint, self.tokenizer.max_length)
@@ -560,7 +564,9 @@ class BertScorer:
             _check_finite(
                 flat, flat_pairs, weights, model=self.settings.files.name, dtype=self.config.dtype
             )
-            results.append(assemble(flat, pairs, self.settings, of_nothing=weights.of_nothing))
+            results.append(
+                assemble(flat, pairs, self.settings, weightless_score=weights.weightless_score)
+            )
         return results
 
     def embed(

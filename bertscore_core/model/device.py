@@ -149,9 +149,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error means that the device or the host has too little memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    # Backends raise plain RuntimeErrors, which only their words tell apart.
-    words = str(error).lower()
-    return isinstance(error, RuntimeError) and any(part in words for part in _OUT_OF_MEMORY)
+    # Backends raise plain RuntimeErrors, which only their message tell apart.
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(part in message for part in _OUT_OF_MEMORY)
 
 
 # A GPU that has failed: how that is recognised, and the error that says so.
@@ -202,9 +202,9 @@ def is_device_lost(error: BaseException) -> bool:
     """
     if not isinstance(error, RuntimeError) or is_out_of_memory(error):
         return False
-    words = str(error).lower()
-    is_of_cuda = isinstance(error, torch.AcceleratorError) or any(w in words for w in _OF_CUDA)
-    return is_of_cuda and not any(part in words for part in _REFUSED)
+    message = str(error).lower()
+    is_of_cuda = isinstance(error, torch.AcceleratorError) or any(w in message for w in _OF_CUDA)
+    return is_of_cuda and not any(part in message for part in _REFUSED)
 
 
 class Moment:

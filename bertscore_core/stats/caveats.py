@@ -1,7 +1,7 @@
 """Why an estimate may say less than it seems to: values that go beside it to every reader.
 
 A caveat is made where its estimate is made. A new kind needs a name in `CaveatKind` and its words
-in `_WORDS`.
+in `_SENTENCES`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ _LEAST_IS_WORST = (
 )
 
 
-class _Words(NamedTuple):
+class _Sentences(NamedTuple):
     """A caveat in words: in a cell of a table; of all rows; what groups have; what follows."""
 
     cell: str
@@ -62,51 +62,51 @@ class _Words(NamedTuple):
 
 _ROUGH = "the error and the interval are rough, or not known"
 _WRONG = "the error, the interval and the tests may be wrong"
-_WORDS = {
-    CaveatKind.UNKNOWN_TOKENS: _Words(
+_SENTENCES = {
+    CaveatKind.UNKNOWN_TOKENS: _Sentences(
         "{number:.1%} unknown",
         "The model does not know {number:.1%} of the tokens",
         f"more than {MANY_UNKNOWN:.0%} of their tokens unknown to the model",
         "such texts look the same to the model; choose another one, the default of their language "
         "or a newer multilingual one",
     ),
-    CaveatKind.FEW_ROWS: _Words(
+    CaveatKind.FEW_ROWS: _Sentences(
         "few rows",
         "The number of rows is only {number:.0f}",
         f"fewer than {_FEW_ROWS} rows",
         _ROUGH,
     ),
-    CaveatKind.FEW_CLUSTERS: _Words(
+    CaveatKind.FEW_CLUSTERS: _Sentences(
         "few clusters",
         "There are only {number:.1f} effective clusters",
         f"fewer than {FEW_CLUSTERS} effective clusters",
         _ROUGH,
     ),
-    CaveatKind.FEW_ROWS_CARRY: _Words(
+    CaveatKind.FEW_ROWS_CARRY: _Sentences(
         "few rows carry the variance",
         "Few rows (about {number:.1f}) carry most of the variance",
         "few rows that carry most of the variance",
         _WRONG,
     ),
-    CaveatKind.FEW_CLUSTERS_CARRY: _Words(
+    CaveatKind.FEW_CLUSTERS_CARRY: _Sentences(
         "few clusters carry the variance",
         "Few clusters (about {number:.1f}) carry most of the variance",
         "few clusters that carry most of the variance",
         _WRONG,
     ),
-    CaveatKind.REPEATED: _Words(
+    CaveatKind.REPEATED: _Sentences(
         "{number:,.0f} repeats",
         "Rows whose scores moved by exactly as much as those of another row: {number:,.0f}",
         "rows whose scores moved by exactly as much as those of others",
         "they count once, as repeats; to count each, give --cluster a column such as the id",
     ),
-    CaveatKind.CLIPPED: _Words(
+    CaveatKind.CLIPPED: _Sentences(
         "{number:,.0f} clipped",
         "Rows whose F1 has no bound: {number:,.0f}",
         "rows whose F1 has no bound",
         "means take it as 1 or -1 before rescaling",
     ),
-    CaveatKind.SEVERAL_TOKENIZERS: _Words(
+    CaveatKind.SEVERAL_TOKENIZERS: _Sentences(
         "{number:.0f} tokenizers",
         "Other metrics cut these texts with {number:.0f} tokenizers",
         "texts that other metrics cut with several tokenizers",
@@ -215,7 +215,7 @@ def _few(
 
 def caveat_cells(caveats: Iterable[Caveat]) -> str:
     """Return caveats in a few words, for a table."""
-    return ", ".join(_WORDS[own.kind].cell.format(number=own.number) for own in caveats)
+    return ", ".join(_SENTENCES[own.kind].cell.format(number=own.number) for own in caveats)
 
 
 def caveats_of_groups(groups: Iterable[tuple[str, Sequence[Caveat]]]) -> tuple[CaveatOfGroups, ...]:
@@ -245,17 +245,17 @@ def caveat_messages(
     of_whole = (
         f"{words.whole.format(number=own.number)}: {words.then}."
         for own in whole
-        for words in (_WORDS[own.kind],)
+        for words in (_SENTENCES[own.kind],)
     )
     of_groups = (
         f"{own.groups:,} of {number:,} {noun} {'has' if own.groups == 1 else 'have'} "
         f"{words.groups}, such as {own.such_as}{_in_brackets(own)}: {words.then}."
         for own in groups
-        for words in (_WORDS[own.kind],)
+        for words in (_SENTENCES[own.kind],)
     )
     return (*of_whole, *of_groups)
 
 
 def _in_brackets(own: CaveatOfGroups) -> str:
-    cell = _WORDS[own.kind].cell
+    cell = _SENTENCES[own.kind].cell
     return f" ({cell.format(number=own.number)})" if "{" in cell else ""

@@ -77,7 +77,7 @@ class BaselinePlan:
     files: Mapping[str, sources.SourceFiles] = field(default_factory=dict)
 
     @property
-    def device_words(self) -> str | None:
+    def device_note(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
         return describe_unknown_device(self.options, self.scoring.threads, self.models[0].config)
 
@@ -135,7 +135,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in list_tables(names)}
     for language in plan.source.languages:
-        of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
+        of_language = [own for stem, own in described.items() if stem.startswith(f"{language}/")]
         _check_pairs(folder, language, plan.options.pairs, of_language)
         for model in plan.models:
             _check_weights(model, sources.table_path(language, model.name), described)
@@ -158,7 +158,7 @@ def _check_pairs(
     folder: OutputFolder, language: str, asked_for: int, described: Iterable[Mapping[str, Any]]
 ) -> None:
     # Those that a table was made from, and those that gave no score.
-    made = (said.get("pairs", 0) + said.get("pairs_without_tokens", 0) for said in described)
+    made = (one.get("pairs", 0) + one.get("pairs_without_tokens", 0) for one in described)
     most = max([_scored_pairs(folder, language), *made])
     if most > asked_for:
         raise SignatureError(

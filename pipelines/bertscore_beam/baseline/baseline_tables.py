@@ -280,8 +280,8 @@ def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord
     for stem in list_tables(folder.files()):
         sample = samples.get(stem.partition("/")[0])
         if sample is not None:
-            said = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
-            if said["sample"]["digest"] != sample.digest:
+            description = load_json(folder.read(stem + DESCRIPTION_SUFFIX))
+            if description["sample"]["digest"] != sample.digest:
                 stale.append(stem)
     _delete_tables(folder, stale)
     return stale
@@ -321,8 +321,8 @@ def show_plan(plan: BaselinePlan) -> tuple[TextTable, ...]:
         "words": options.words.shown if options.words else "any number",
         "output": mask_credentials(plan.output),
     }
-    if plan.device_words is not None:
-        rows["backend"] = plan.device_words
+    if plan.device_note is not None:
+        rows["backend"] = plan.device_note
     return (TextTable("Plan", ("", ""), list(rows.items())),)
 
 

@@ -104,7 +104,7 @@ def read_stage(
         name="read",
         runner=job.plan.runner,
         build=build,
-        words=f"Reading {len(files):,} files for {', '.join(languages)}",
+        message=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=SENTENCES_FOLDER,
         amounts=Amounts((file.sentences.rpartition("/")[2], 1) for file in files),
     )

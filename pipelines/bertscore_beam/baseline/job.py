@@ -83,8 +83,8 @@ def begin_baseline(
             "options": plan.options.describe(),
         },
     )
-    if plan.device_words is not None:
-        say(f"The encoder runs on {plan.device_words}")
+    if plan.device_note is not None:
+        say(f"The encoder runs on {plan.device_note}")
     return job, _baseline_stages(job)
 
 
@@ -224,7 +224,7 @@ def _count_stage(
         # Where pairs are scored: only there the model's files must be.
         runner=job.plan.scoring,
         build=build,
-        words=f"Counting the tokens of {model}",
+        message=f"Counting the tokens of {model}",
     )
 
 
@@ -255,7 +255,7 @@ def _score_stage(
         name="score",
         runner=job.plan.scoring,
         build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
-        words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
+        message=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=sources.MOMENTS_FOLDER,
         amounts=Amounts(
             (part.moments.removeprefix(f"{sources.MOMENTS_FOLDER}/"), part.rows) for part in parts

@@ -92,7 +92,7 @@ def sample_stage(
         name="sample",
         runner=job.plan.runner,
         build=build,
-        words=f"Sampling sentences of {', '.join(languages)}",
+        message=f"Sampling sentences of {', '.join(languages)}",
     )
 
 
@@ -233,7 +233,7 @@ def pair_stage(
         name="pair",
         runner=job.plan.runner,
         build=build,
-        words=f"Pairing sentences of {', '.join(digests)}",
+        message=f"Pairing sentences of {', '.join(digests)}",
     )
 
 

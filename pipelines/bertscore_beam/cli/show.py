@@ -79,14 +79,14 @@ def report(outcome: Outcome) -> int:
     else:
         for shown in outcome.shown:
             show(shown)
-    for words in outcome.warnings:
-        warn(words)
+    for warning in outcome.warnings:
+        warn(warning)
     return printed() if outcome.is_answer else outcome.status
 
 
-def warn(words: str) -> None:
+def warn(message: str) -> None:
     """Print a warning on standard error, however quiet the command is to be."""
-    print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr, flush=True)
+    print(f"bertscore-beam: {escape_text(message)}", file=sys.stderr, flush=True)
 
 
 def _print_json(document: Any) -> None:
@@ -94,11 +94,11 @@ def _print_json(document: Any) -> None:
     print(escape_json(json.dumps(nan_to_null(document), ensure_ascii=False, allow_nan=False)))
 
 
-def print_error(words: str, status: int) -> int:
+def print_error(message: str, status: int) -> int:
     """Print why a command ended, also as JSON if that is asked for, and return its exit status."""
-    print(f"bertscore-beam: {words}", file=sys.stderr)
+    print(f"bertscore-beam: {message}", file=sys.stderr)
     if output_mode().json:
-        _print_json({"status": status, "error": words})
+        _print_json({"status": status, "error": message})
     return status
 
 
@@ -120,12 +120,12 @@ def _by_name(rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     return {name: cells if len(cells) > 1 else cells[0] for name, cells in values.items()}
 
 
-def say(words: str) -> None:
+def say(message: str) -> None:
     """Print a message on standard error while a command runs, unless it is to be quiet."""
     if output_mode().quiet:
         return
     console = Console(stderr=True)
-    console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
+    console.print(escape_text(message), soft_wrap=True, highlight=False, markup=False)
 
 
 def show(shown: TextTable) -> None:

@@ -130,16 +130,16 @@ def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:
     schema, text = without_lines(table.schema)
     if not text:
         return table, None
-    byte, line, reason, message, dropped = table[LINE_COLUMN].combine_chunks().flatten()
+    byte, line, reason, messages, dropped = table[LINE_COLUMN].combine_chunks().flatten()
     rows = np.flatnonzero(reason.is_valid().to_numpy(zero_copy_only=False))
-    told = zip(
-        rows.tolist(), reason.take(rows).to_pylist(), message.take(rows).to_pylist(), strict=True
+    bad = zip(
+        rows.tolist(), reason.take(rows).to_pylist(), messages.take(rows).to_pylist(), strict=True
     )
     names = Counter(pc.list_flatten(dropped).to_pylist())
     return table.drop_columns(LINE_COLUMN).replace_schema_metadata(schema.metadata), Lines(
         offsets=byte.to_numpy(),
         numbers=line.to_numpy(),
-        bad={row: BadLine(reason=Reason(why), message=said or "") for row, why, said in told},
+        bad={row: BadLine(reason=Reason(why), message=message or "") for row, why, message in bad},
         dropped=fewer_names(names),
         file=table.schema.metadata.get(SOURCE_KEY, b"").decode() or None,
     )

@@ -295,7 +295,7 @@ class Notes:
     dropped: set[str] = field(default_factory=set)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def messages(self) -> tuple[str, ...]:
         """The notes as sentences."""
         found = []
         if self.as_json:
@@ -412,7 +412,7 @@ def plan_inputs(
         split_rows=most_rows,
         digest=_digest(identities, read),
         sketched=tuple(sketched for *_, sketched in measured if sketched is not None),
-        notes=wanted.notes.words,
+        notes=wanted.notes.messages,
     )
 
 

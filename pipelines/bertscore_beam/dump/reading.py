@@ -32,13 +32,13 @@ def reachable(path: str) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        words = f"there is too little memory to read {mask_credentials(path)!r}"
-        raise OSError(errno.ENOMEM, words) from error
+        message = f"there is too little memory to read {mask_credentials(path)!r}"
+        raise OSError(errno.ENOMEM, message) from error
     except Exception as error:
         if isinstance(error, OSError) or not is_of_client(error):
             raise
-        words = " ".join(mask_credentials(f"{type(error).__name__}: {error}").split())
-        raise OSError(f"the server did not send the whole file: got {words}") from error
+        message = " ".join(mask_credentials(f"{type(error).__name__}: {error}").split())
+        raise OSError(f"the server did not send the whole file: got {message}") from error
 
 
 @contextmanager

@@ -242,7 +242,7 @@ def lost_types(
             if is_hidden and before["Type"] == "None" and column.length == _INT128_BYTES:
                 lost.append((root, f"{column.path!r} (Int128)"))
             elif not _is_kept(column.physical_type, before, after):
-                lost.append((root, f"{column.path!r} ({_words(before)})"))
+                lost.append((root, f"{column.path!r} ({_describe_type(before)})"))
     return lost
 
 
@@ -355,7 +355,7 @@ def _is_kept(physical: str, before: dict[str, Any], after: dict[str, Any]) -> bo
     return all(before.get(name) == after.get(name) for name in compared)
 
 
-def _words(kind: dict[str, Any]) -> str:
+def _describe_type(kind: dict[str, Any]) -> str:
     utc = " in UTC, with other times in no zone" if kind["Type"] == "Time" else ""
     return f"{str(kind['Type']).upper()}{utc}"
 

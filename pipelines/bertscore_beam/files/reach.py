@@ -61,7 +61,7 @@ def reaching(option: str, *paths: str) -> Iterator[None]:
     except Exception as error:
         remote = [path for path in paths if "://" in path]
         expected = _missing(error) if remote else None
-        got = _in_words(error)
+        got = _describe(error)
         if expected is not None:
             scheme = remote[0].partition("://")[0].removesuffix("a").replace("gcs", "gs")
             cures = _CREDENTIALS if expected == "credentials" else _CONNECTION
@@ -144,9 +144,9 @@ def is_of_client(error: BaseException) -> bool:
     return _CLIENTS.match(type(error).__module__) is not None
 
 
-def _in_words(error: BaseException) -> str:
-    words = " ".join(mask_credentials(str(error)).split()).rstrip(".")
-    return f"{words} ({type(error).__name__})" if words else type(error).__name__
+def _describe(error: BaseException) -> str:
+    message = " ".join(mask_credentials(str(error)).split()).rstrip(".")
+    return f"{message} ({type(error).__name__})" if message else type(error).__name__
 
 
 def _shown(paths: list[str]) -> str:

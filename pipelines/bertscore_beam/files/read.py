@@ -179,8 +179,8 @@ def open_source(
     if isinstance(fs, LocalFileSystem):
         check_is_regular(inner)
         if os.path.isdir(inner):
-            words = "it is a folder; expected a file. Name the files in it"
-            raise IsADirectoryError(errno.EISDIR, words, inner)
+            message = "it is a folder; expected a file. Name the files in it"
+            raise IsADirectoryError(errno.EISDIR, message, inner)
         return pa.OSFile(inner, "rb")
     # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
     if size is None or not version or not protocols(fs) & S3:
@@ -214,8 +214,8 @@ def check_is_regular(path: str) -> None:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        words = "it is a link that leads to itself; expected a file. Remove it"
-        raise OSError(errno.ELOOP, words, path) from None
+        message = "it is a link that leads to itself; expected a file. Remove it"
+        raise OSError(errno.ELOOP, message, path) from None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         kind = file_kind(mode)
         raise NoFileError(f"{path!r} is {kind}; expected a file. It was not opened.")
@@ -223,7 +223,7 @@ def check_is_regular(path: str) -> None:
 
 def file_kind(mode: int) -> str:
     """Name what a mode stands for that is neither a file nor a folder, such as a socket."""
-    return next((words for test, words in _KINDS if test(mode)), "neither a file nor a folder")
+    return next((kind for test, kind in _KINDS if test(mode)), "neither a file nor a folder")
 
 
 def read_bytes(path: str) -> bytes:

@@ -139,8 +139,8 @@ def table_warnings(described: Mapping[str, Any]) -> list[str]:
         )
     counted, different = described["rows_counted"], described["different_references"]
     if None not in (counted, different):
-        words = repeats_warning(counted, different, keyed=bool(key))
-        warnings += [] if words is None else [words]
+        warning = repeats_warning(counted, different, keyed=bool(key))
+        warnings += [] if warning is None else [warning]
     return warnings
 
 

@@ -277,7 +277,7 @@ def _show_idf(planned: IdfPlan) -> tuple[TextTable, ...]:
     found: list[str | None] = [slow_text_warning(planned.texts)]
     if not plan.sketched:
         found.append(repeats_in_sample(plan.splits, table_fields(options)))
-    warned = [("warning", words) for words in found if words]
+    warned = [("warning", warning) for warning in found if warning]
     return (TextTable("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
@@ -288,7 +288,7 @@ def _refuse_idf(planned: IdfPlan) -> Outcome | None:
     few = few_rows_message(planned.plan.about_rows, planned.options.min_rows)
     return Outcome(
         status=TOO_MANY_REJECTS,
-        warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
+        warnings=(*_rejected_messages(planned.plan), f"{few} No table was saved."),
     )
 
 
@@ -310,8 +310,8 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> tuple[IdfJob,
     wanted = {counting.count_name(split) for split in splits if split.file_version}
     counted = folder.files(COUNTS_FOLDER).keys()
     folder.delete(*(f"{COUNTS_FOLDER}/{name}" for name in counted - wanted))
-    for words in _rejected_words(planned.plan):
-        say(words)
+    for message in _rejected_messages(planned.plan):
+        say(message)
     if reused := counted & wanted:
         say(f"{len(reused)} splits were counted by an earlier run and are reused.")
     # Which row of a key counts is found in the rows of all splits.
@@ -348,8 +348,8 @@ def _conclude_idf(job: IdfJob) -> Outcome:
     if not folder.exists(_TABLE_FILE):
         folder.delete(PLAN_FILE)
         problem = from_json(folder.read(_NOTE_FILE))["problem"]
-        words = f"{problem}: no table was saved. Run the same command again."
-        return Outcome(status=BROKEN, warnings=(words,))
+        message = f"{problem}: no table was saved. Run the same command again."
+        return Outcome(status=BROKEN, warnings=(message,))
     with worker_errors():
         counted, data = from_json(folder.read(_NOTE_FILE)), folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
@@ -396,7 +396,7 @@ def _rejected(plan: Plan) -> list[str]:
     return grouped([(file.path, file.message) for file in plan.rejected_files])
 
 
-def _rejected_words(plan: Plan) -> list[str]:
+def _rejected_messages(plan: Plan) -> list[str]:
     return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
 
 

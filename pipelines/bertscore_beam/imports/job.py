@@ -148,7 +148,7 @@ def _show_import(plan: ImportPlan) -> tuple[TextTable, ...]:
         ("files of text", f"{len(plan.texts):,}"),
         ("bytes", f"{sum(text.size for text in plan.texts):,}"),
         *[("file rejected", line) for line in _rejected_lines(plan.rejected)],
-        *[("warning", words) for words in [slow_text_warning(plan.texts)] if words],
+        *[("warning", warning) for warning in [slow_text_warning(plan.texts)] if warning],
         ("output", mask_credentials(plan.output)),
     ]
     return (TextTable("Plan", ("", ""), rows),)
@@ -184,8 +184,8 @@ def _begin_import(
     delete_input(folder)  # of another command that was refused here
     for line in _rejected_lines(plan.rejected):
         say(f"rejected {escape_line(line)}")
-    if words := slow_text_warning(plan.texts):
-        say(words)
+    if warning := slow_text_warning(plan.texts):
+        say(warning)
     if done:
         say(f"{len(done):,} files have not changed since they were imported.")
     texts = tuple(text for text in plan.texts if text.target not in done)
@@ -232,7 +232,7 @@ def _conclude_import(job: ImportJob) -> Outcome:
         },
         warnings=(
             *(f"rejected {escape_line(line)}" for line in _rejected_lines(late)),
-            *notes.words,
+            *notes.messages,
             *_notices(job),
         ),
     )

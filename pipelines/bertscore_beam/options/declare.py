@@ -253,13 +253,14 @@ def _listed(value: object) -> object:
 
 
 def _missing(option: Option, values: Mapping[str, Any], source: str, example: str) -> ConfigError:
-    words = f"{option.name} among them. Give {option.word} {option.metavar}, or a line "
-    words += f"'{option.name}: {option.metavar}' in a --config file."
+    got = f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}"
     if "position" in option.metadata:
-        words = f"{option.text[0].lower()}{option.text[1:]}. Write it after the command's name, as "
-        words += f"in: {example}"
+        text = f"{option.text[0].lower()}{option.text[1:]}"
+        cure = f"Write it after the command's name, as in: {example}"
+        return ConfigError(f"{got}; expected {text}. {cure}")
     return ConfigError(
-        f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected {words}"
+        f"{got}; expected {option.name} among them. Give {option.word} {option.metavar}, or a line "
+        f"'{option.name}: {option.metavar}' in a --config file."
     )
 
 

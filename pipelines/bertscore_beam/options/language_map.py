@@ -113,5 +113,5 @@ def _entry(name: str, value: object, source: str) -> LanguageOptions:
     try:
         return LanguageOptions.from_mapping(value or {}, source)
     except ConfigError as error:
-        said = str(error)
-        raise ConfigError(said if source in said else f"{source}: {said}") from error
+        message = str(error)
+        raise ConfigError(message if source in message else f"{source}: {message}") from error

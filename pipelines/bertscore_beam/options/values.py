@@ -125,8 +125,8 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     shown = mask_credentials(path)
 
     def refused(why: str, got: object, expected: str, cure: str) -> ConfigError:
-        words = f"got {str(got)[:_MOST_SHOWN]}; expected {expected}"
-        return ConfigError(f"the config file {shown!r} {why}: {words}. {cure}")
+        difference = f"got {str(got)[:_MOST_SHOWN]}; expected {expected}"
+        return ConfigError(f"the config file {shown!r} {why}: {difference}. {cure}")
 
     try:
         with reaching(option, path):

@@ -19,7 +19,7 @@ from bertscore_beam.compare.results import Comparison, GroupComparison
 from bertscore_beam.pages import charts, words
 from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.records.groups import shown_metrics
-from bertscore_beam.run.output import duration_words, escape_line
+from bertscore_beam.run.output import escape_line, format_duration
 from bertscore_core.errors import escape_text
 from bertscore_core.stats.caveats import caveat_cells
 
@@ -82,7 +82,7 @@ def _environment() -> Environment:
         "cut_text": _cut_text,
         "line": escape_line,
         "measure": lambda name: _TITLES.get(name, name),
-        "seconds": lambda value: words.NOT_KNOWN if value is None else duration_words(value),
+        "seconds": lambda value: words.NOT_KNOWN if value is None else format_duration(value),
         "value": words.shown_value,
     }
     environment.globals |= {

@@ -96,23 +96,23 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[Earli
         left_out = damaged_runs_note(damaged)
         if source is None:
             shown = mask_credentials(pattern)
-            words = f"No run has succeeded yet in a folder like {shown!r}: everything is scored."
-            return None, words + left_out
+            note = f"No run has succeeded yet in a folder like {shown!r}: everything is scored."
+            return None, note + left_out
         why += left_out
     else:
         source = _open(absolute(reuse), output)
     if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
-        words = (
+        note = (
             f"No scores can be reused from {source.shown}: it stored none. It has written no part, "
             "or an earlier version of bertscore-beam made it. Everything is scored."
         )
-        return None, words
+        return None, note
     if others := differences(source, now):
         return None, _other_settings(source, others)
     state = "" if source.is_done else " It is not done: what it has written is taken."
-    words = f"Rows that {source.shown} has scored with the same texts take its scores."
-    words += f"{state}{source.no_index_note}{why}"
-    return source, words
+    note = f"Rows that {source.shown} has scored with the same texts take its scores."
+    note += f"{state}{source.no_index_note}{why}"
+    return source, note
 
 
 def _open(root: str, output: str) -> EarlierRun:

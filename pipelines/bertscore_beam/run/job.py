@@ -229,13 +229,13 @@ def _with_restarts(outcome: output.Outcome) -> output.Outcome:
     if not (restarts := pool.restarts()):
         return outcome
     times = "once" if restarts == 1 else f"{restarts} times"
-    words = f"The run went on {times} after a worker process had died."
-    return replace(outcome, warnings=(words, *outcome.warnings))
+    warning = f"The run went on {times} after a worker process had died."
+    return replace(outcome, warnings=(warning, *outcome.warnings))
 
 
 def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
-    if stage.words:
-        say(f"{stage.words} ...")
+    if stage.message:
+        say(f"{stage.message} ...")
     runner = stage.runner
     pipeline = runner.pipeline()
     stage.build(pipeline)
@@ -297,7 +297,7 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
         name="import",
         runner=runner,
         build=build,
-        words=f"turning {files} of text into Parquet",
+        message=f"turning {files} of text into Parquet",
         folder=IMPORTS_FOLDER,
         amounts=Amounts(
             (text.footer.removeprefix(f"{IMPORTS_FOLDER}/"), text.size) for text in texts
@@ -355,11 +355,13 @@ def _quoted(error: Exception) -> BertScoreError | OSError | None:
     if not quoted or not _is_of_runner(error):
         return None
     end = "\n\n" if (found := _WHILE.search(quoted[-1])) is None else found[0]
-    full_name, _, words = quoted[-1].partition(end)[0].strip().partition(": ")
+    full_name, _, message = quoted[-1].partition(end)[0].strip().partition(": ")
     package, _, name = full_name.rpartition(".")
     kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _below(BertScoreError)}
     kind = kinds.get(full_name) if package else getattr(builtins, name, None)
-    return kind(words) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
+    return (
+        kind(message) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
+    )
 
 
 def _is_of_runner(error: Exception) -> bool:
@@ -402,16 +404,16 @@ def end_for(error: FolderLostError) -> NoReturn:
     _leave(f"bertscore-beam: {escape_text(str(error))}\n", output.BROKEN)
 
 
-def _leave(words: str, status: int) -> NoReturn:
-    _print(words)
+def _leave(message: str, status: int) -> NoReturn:
+    _print(message)
     pool.kill_opened()
     delete_temporary_folders()
     os._exit(status)
 
 
-def _print(words: str) -> None:
+def _print(message: str) -> None:
     with suppress(OSError):  # the reader may have closed the pipe
-        os.write(2, words.encode())
+        os.write(2, message.encode())
 
 
 # Describe a job as it would be submitted, without submitting it: `--print-job`.

@@ -132,7 +132,7 @@ class EscapingFormatter(logging.Formatter):
         return escape_text(super().format(record))
 
 
-def duration_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration to two digits: 40 s, 12 min, 3 h 20 min, 2 days 5 h."""
     if seconds < 90:
         return f"{max(math.ceil(seconds / 5) * 5, 0)} s"

@@ -322,17 +322,17 @@ class Pool:
             None if the elements may be tried again.
         """
         cause = cause or f"return code {code}"
-        words = f"a worker process died ({cause}) at work on {_listed(names)}. {_advice(code)}"
+        message = f"a worker process died ({cause}) at work on {_listed(names)}. {_advice(code)}"
         if not is_death(code):  # a new one would end in the same way
-            return WorkersDiedError(words)
+            return WorkersDiedError(message)
         with self.lock:
             self._deaths.append(names)
             deaths = list(self._deaths)
         if len(deaths) > self._restarts:
-            return WorkersDiedError(f"{words}{_last_words(deaths, self._restarts)}")
+            return WorkersDiedError(f"{message}{_earlier_deaths(deaths, self._restarts)}")
         logger.warning(
             "%s That is tried again in a new process (restart %d of %d).",
-            words,
+            message,
             len(deaths),
             self._restarts,
         )
@@ -493,11 +493,11 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
-def _last_words(deaths: Sequence[Sequence[str]], restarts: int) -> str:
+def _earlier_deaths(deaths: Sequence[Sequence[str]], restarts: int) -> str:
     *before, last = deaths
-    words = f" --restarts allowed for {restarts}."
+    limit = f" --restarts allowed for {restarts}."
     if not before:
-        return words
+        return limit
     common = set(last).intersection(*before)
     earlier = [name for names in before for name in names]
     if not common:
@@ -507,7 +507,7 @@ def _last_words(deaths: Sequence[Sequence[str]], restarts: int) -> str:
     else:
         where = f"each time at work on {_listed(sorted(common))}"
     times = "once" if len(before) == 1 else f"{len(before)} times"
-    return f" It had happened {times} before in this run, {where}.{words}"
+    return f" It had happened {times} before in this run, {where}.{limit}"
 
 
 def _advice(code: int) -> str:

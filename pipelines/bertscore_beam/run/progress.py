@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from bertscore_beam.files.listing import each_file
 from bertscore_beam.run import activity
-from bertscore_beam.run.output import duration_words
+from bertscore_beam.run.output import format_duration
 from bertscore_beam.run.runner import Runner
 
 POLL_SECONDS = 1.0
@@ -84,7 +84,7 @@ class Stage:
 
     Attributes:
         build: Adds its steps to an empty pipeline.
-        words: A message for people at its start; "" for none.
+        message: What to tell people at its start; "" for nothing.
         folder: Where its files appear, below the output folder.
         amounts: The amount of each expected file, such as its rows, by its path below that folder.
         before: What was done before the stage, in the same unit. Without this and any amount, no
@@ -98,7 +98,7 @@ class Stage:
     name: str
     runner: Runner
     build: Build
-    words: str = ""
+    message: str = ""
     folder: str = ""
     amounts: Amounts = field(default_factory=Amounts)
     before: int = 0
@@ -180,8 +180,8 @@ class _Pace:
         since, then = self._seen[1] if len(self._seen) > 2 else self._seen[0]
         rate = (self.done - then) / max(time.time() - since, 1e-9)
         quiet = time.time() - self._seen[-1][0]
-        words = f", nothing new for {duration_words(quiet)}" if quiet >= QUIET_SECONDS else ""
-        left = duration_words((planned - self.done) / rate)
+        words = f", nothing new for {format_duration(quiet)}" if quiet >= QUIET_SECONDS else ""
+        left = format_duration((planned - self.done) / rate)
         return f"{shown}, {rate:.1f}/s, {left} left{words}"
 
 

@@ -170,8 +170,8 @@ class RemoteJob:
             result.wait_until_finish()
         except Exception as error:
             if self._job is not None and not result.is_in_terminal_state():
-                words = f"{self.name} cannot be watched: {last_error(error)}. {self.end()}"
-                raise JobFailedError(words) from error
+                message = f"{self.name} cannot be watched: {last_error(error)}. {self.end()}"
+                raise JobFailedError(message) from error
             self._forget()
             raise
         self._forget()
@@ -185,12 +185,12 @@ class RemoteJob:
             return f"Look for {self.name}: it was just being submitted."
         if self._runner.keep_job:
             return f"--keep-job leaves {self.name} at work{self.console}."
-        said: list[str] = []
-        thread = threading.Thread(target=lambda: said.append(self._cancel()), daemon=True)
+        answers: list[str] = []
+        thread = threading.Thread(target=lambda: answers.append(self._cancel()), daemon=True)
         thread.start()
         thread.join(CANCEL_SECONDS)
         late = f"got no answer in {CANCEL_SECONDS:.0f} s{self.console}."
-        return said[0] if said else f"Could not cancel {self.name}: {late}"
+        return answers[0] if answers else f"Could not cancel {self.name}: {late}"
 
     def _cancel(self) -> str:
         try:

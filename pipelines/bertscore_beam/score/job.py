@@ -79,11 +79,11 @@ from bertscore_core.baseline import Baseline, idf_mismatch
 def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    words = None
+    repeats = None
     if job.spec.idf.must_count and not planned.plan.sketched:
-        words = repeats_in_sample(planned.plan.splits, planned.fields)
+        repeats = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_warning(planned.plan, planned.settings)
-    found = (words, missing, slow_text_warning(planned.texts), *planned.plan.notes)
+    found = (repeats, missing, slow_text_warning(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
     return show_plan(job, warnings), *languages
@@ -110,15 +110,15 @@ def begin_score(
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
-    if words := without_setting_warning(planned.plan, planned.settings):
-        say(words)
+    if warning := without_setting_warning(planned.plan, planned.settings):
+        say(warning)
     start_run(job)
     delete_other_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
-    if planned.device_words is not None:
-        say(f"The encoder runs on {planned.device_words}")
+    if planned.device_note is not None:
+        say(f"The encoder runs on {planned.device_note}")
     if job.found.foreign:
         say(
             f"The folder has records of {len(job.found.foreign)} part(s) by an earlier version of "
@@ -148,7 +148,7 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
     baselines = (own.config.baseline for own in planned.settings.by_language.values())
     tables = (table for table in baselines if isinstance(table, Baseline))
     notices = (idf_mismatch(table, idf=weighted) for table in tables)
-    return list(dict.fromkeys(words for words in notices if words is not None))
+    return list(dict.fromkeys(notice for notice in notices if notice is not None))
 
 
 def start_run(job: ScoreJob) -> None:
@@ -261,11 +261,11 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
     folder = spec.folder
     if spec.detached:
         marker = mask_credentials(folder.path(SUCCESS_FILE))
-        words = (
+        note = (
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
-        return Outcome(warnings=(words, *spec.notes))
+        return Outcome(warnings=(note, *spec.notes))
     if spec.goal.is_reached:  # no pipeline has run, so none has written the summary
         with worker_errors():
             table = None if spec.idf.path is None else load_idf(spec.idf.path)
@@ -296,16 +296,16 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
         return DONE, []
     if summary["complete"]:
         return TOO_MANY_REJECTS, gate_messages(summary, rejects)
-    words = (
+    message = (
         f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
         "be read; repair or remove them and run the same command again. They are listed in "
         f"{rejects}."
     )
     if doubled := summary["doubled_parts"]:
-        words += f" {doubled} parts hold rows twice; the next run deletes them."
+        message += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
-        words += f" Nothing is scored: {summary['idf']['problem']}."
-    return BROKEN, [words]
+        message += f" Nothing is scored: {summary['idf']['problem']}."
+    return BROKEN, [message]
 
 
 def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:

@@ -100,7 +100,7 @@ class ScorePlan:
     reuse_note: str | None
 
     @property
-    def device_words(self) -> str | None:
+    def device_note(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
         setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
@@ -258,8 +258,8 @@ def _plan_of(
     if plan.sketched:
         return None, plan
     if fields.references is not None:
-        said = check_references(plan.splits, fields.references)
-        plan = replace(plan, notes=(*plan.notes, *filter(None, [said])))
+        warning = check_references(plan.splits, fields.references)
+        plan = replace(plan, notes=(*plan.notes, *filter(None, [warning])))
     census = take_census(plan.splits, options.language_column, ())
     by = tuple(name for name in options.group_by if name != CANDIDATE_FROM)  # of no input
     groups = take_census(first_splits(plan.splits), None, by).num_groups

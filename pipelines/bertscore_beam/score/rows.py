@@ -84,17 +84,17 @@ def taken_rows(
     """Return those of some rows that have earlier scores, and the positions of the others."""
     is_found = found.found[rows]
     values = found.values[rows[is_found]]
-    words = found.reasons[rows[is_found]]
+    reasons = found.reasons[rows[is_found]]
     raw = np.stack([values[f"raw_{name}"] for name in columns.SCORES], axis=-1)
     final = raw if baseline is None else rescale(raw, np.array(baseline, np.float32))
     scores = Scores(
         **dict(zip(columns.SCORES, final.T, strict=True)),
         **{name: values[name].copy() for name in _KEPT},
         too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
-        empty_candidate=words == Reason.EMPTY_CANDIDATE,
-        empty_reference=words == Reason.EMPTY_REFERENCE,
-        counted_as_empty=words == Reason.COUNTED_AS_EMPTY,
-        only_special=words == Reason.ONLY_SPECIAL_TOKENS,
+        empty_candidate=reasons == Reason.EMPTY_CANDIDATE,
+        empty_reference=reasons == Reason.EMPTY_REFERENCE,
+        counted_as_empty=reasons == Reason.COUNTED_AS_EMPTY,
+        only_special=reasons == Reason.ONLY_SPECIAL_TOKENS,
         unknown_weighs_nothing=np.zeros(len(values), dtype=np.bool_),
     )
     taken = ScoredRows(rows=rows[is_found], scores=scores, work=Work())
@@ -103,14 +103,14 @@ def taken_rows(
 
 def _offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
     values = np.zeros(len(pairs), dtype=VALUES)
-    codes, words = encode_reasons(pairs.reasons)
+    codes, reasons = encode_reasons(pairs.reasons)
     for name in _KEPT:
         values[name][pairs.rows] = getattr(pairs.scores, name)
     values["reason"] = codes
     unscored = np.ones(len(pairs), dtype=np.bool_)
     unscored[pairs.rows[pairs.scores.scored]] = False
     values["raw_precision"][unscored] = np.nan
-    return RowScores(digests=digests, values=values, signed=signed, reasons=words)
+    return RowScores(digests=digests, values=values, signed=signed, reasons=reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

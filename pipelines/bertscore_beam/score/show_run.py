@@ -18,7 +18,7 @@ from bertscore_beam.records.groups import (
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.settings import LanguageSettings, RunSettings
 from bertscore_beam.records.summary import scored_languages
-from bertscore_beam.run.output import TextTable, duration_words
+from bertscore_beam.run.output import TextTable, format_duration
 from bertscore_beam.score.prepare import ScoreJob
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.signature import Signature
@@ -34,7 +34,7 @@ def estimate_lines(job: ScoreJob) -> str:
     """Return the estimated time of a run, and the basis of the estimate."""
     earlier, rows = job.spec.goal.carried, sum(split.about_rows for split in job.diff.pending)
     if not rows:
-        return f"about {duration_words(_START_SECONDS)} (nothing is left to score)"
+        return f"about {format_duration(_START_SECONDS)} (nothing is left to score)"
     if not job.planned.runner.is_local:
         return "not known: it depends on the workers, which run elsewhere"
     if not earlier.summary.rows:
@@ -42,7 +42,9 @@ def estimate_lines(job: ScoreJob) -> str:
     # The seconds are a sum over all workers.
     pace = earlier.seconds / earlier.summary.rows / job.planned.runner.workers
     seconds = _START_SECONDS + rows * pace
-    return f"about {duration_words(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
+    return (
+        f"about {format_duration(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
+    )
 
 
 # Tables of the languages of a run.
@@ -111,7 +113,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         no_groups_warning(summary, spec.group_by),
         *caveat_messages_in(summary),
     )
-    return [words for words in warnings if words is not None]
+    return [warning for warning in warnings if warning is not None]
 
 
 def _truncation_warning(summary: Mapping[str, Any], max_length: str) -> str | None:
@@ -157,7 +159,7 @@ _SHOWN_FILES = 10
 
 def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    plan, reuse, backend = job.planned.plan, job.planned.reuse_note, job.planned.device_words
+    plan, reuse, backend = job.planned.plan, job.planned.reuse_note, job.planned.device_note
     by = ", ".join(job.spec.group_by)
     few_groups = "" if plan.sketched else f"at least {plan.census.num_groups:,} "
     goal, setting = job.spec.goal, job.spec.settings.sole
@@ -177,14 +179,14 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
         "rows read": reading_note(job.diff.work, job.spec.runs_of_splits),
         **({} if reuse is None else {"reuse": reuse}),
         "estimated time": estimate_lines(job),
-        "idf": _idf_words(job),
+        "idf": _idf_cell(job),
         **({"other metrics": speed_note(metrics)} if (metrics := job.spec.metrics) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
-    warned = [("warning", words) for words in warnings]
+    warned = [("warning", warning) for warning in warnings]
     return TextTable("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
 
@@ -253,7 +255,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
     failed = list(summary["failures"].items())[:_SHOWN_FILES]
     rows += [("split failed", f"{part}: {message}") for part, message in failed]
-    rows.append(("parts", _parts_words(summary)))
+    rows.append(("parts", _parts_cell(summary)))
     rows.append(("seconds", f"{summary['seconds']:.1f}"))
     if summary["pairs_per_second"] is not None:
         rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
@@ -269,14 +271,14 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
 
 def _unknown_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
     unknown, others = summary.get("unknown_tokens"), summary.get("unknown_not_counted")
-    words = []
+    counts = []
     if unknown:
         only = summary["only_unknown_tokens"]
-        words.append(f"{unknown:,} ({summary['unknown_fraction']:.2%})")
-        words += [f"{only:,} rows have only these"] if only else []
+        counts.append(f"{unknown:,} ({summary['unknown_fraction']:.2%})")
+        counts += [f"{only:,} rows have only these"] if only else []
     if others:
-        words.append(f"not counted in {others:,} rows, scored by an earlier version")
-    return [("unknown tokens", "; ".join(words))] if words else []
+        counts.append(f"not counted in {others:,} rows, scored by an earlier version")
+    return [("unknown tokens", "; ".join(counts))] if counts else []
 
 
 def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str, ...]]:
@@ -295,8 +297,8 @@ def gate_messages(summary: Mapping[str, Any], rejects: str) -> list[str]:
     shares = (
         f"{share:.1%} of the tokens of {name}" for name, share in summary["mostly_unknown"].items()
     )
-    words = {**summary, "few_rows": few, "listed_in": rejects, "unknown_shares": ", ".join(shares)}
-    return [_GATES[name].format_map(words) for name in summary["failed_gates"]]
+    values = {**summary, "few_rows": few, "listed_in": rejects, "unknown_shares": ", ".join(shares)}
+    return [_GATES[name].format_map(values) for name in summary["failed_gates"]]
 
 
 _GATES = {
@@ -325,17 +327,17 @@ _GATES = {
 """What is said of each gate, with the values of the summary."""
 
 
-def _parts_words(summary: Mapping[str, Any]) -> str:
+def _parts_cell(summary: Mapping[str, Any]) -> str:
     others = {
         "earlier": summary["parts_of_earlier_runs"],
         "compared and kept": summary["parts_kept"],
         "written again with their scores": summary["parts_rewritten"],
     }
-    listed = [f"{number:,} {words}" for words, number in others.items() if number]
+    listed = [f"{number:,} {what}" for what, number in others.items() if number]
     return f"{summary['parts']:,}" + (f" ({', '.join(listed)})" if listed else "")
 
 
-def _idf_words(job: ScoreJob) -> str:
+def _idf_cell(job: ScoreJob) -> str:
     idf = job.spec.idf
     if idf.path is None:
         return "none"

@@ -157,8 +157,8 @@ def _begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> tuple[TuneJob
     _write_parts(job)
     for name, why in plan.missing.items():
         say(f"{name} is left out: {why}")
-    if plan.device_words is not None:
-        say(f"The encoder runs on {plan.device_words}")
+    if plan.device_note is not None:
+        say(f"The encoder runs on {plan.device_note}")
     return job, _tune_stages(job)
 
 
@@ -229,7 +229,7 @@ def score_stage(
         name="score",
         runner=runner,
         build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
-        words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
+        message=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
         folder=SCORES_FOLDER,
         amounts=Amounts(
             (scoring.name(part).removeprefix(f"{SCORES_FOLDER}/"), part.rows) for part in parts

@@ -28,8 +28,8 @@ def show_plan(plan: TunePlan) -> tuple[TextTable, ...]:
         ("recommended by", f"{plan.options.statistic} of F1"),
         ("output", mask_credentials(plan.output)),
     ]
-    if plan.device_words is not None:
-        rows.append(("backend", plan.device_words))
+    if plan.device_note is not None:
+        rows.append(("backend", plan.device_note))
     return (TextTable("Plan", ("", ""), rows),)
 
 

@@ -82,7 +82,7 @@ class TunePlan:
     parts: tuple[Part, ...]
 
     @property
-    def device_words(self) -> str | None:
+    def device_note(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
         return describe_unknown_device(self.options, self.runner.threads, self.models[0].config)
 

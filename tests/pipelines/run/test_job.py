@@ -42,7 +42,7 @@ def stages(job):
             build=lambda root, number=number: (
                 root | beam.Create([number]) | beam.Map(write_number, job.folder)
             ),
-            words=f"Writing {number}",
+            message=f"Writing {number}",
             folder="numbers",
             amounts=Amounts([(str(number), 1)]),
         )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bertscore_beam.records.summary import RunTotals
-from bertscore_beam.run.output import duration_words
+from bertscore_beam.run.output import format_duration
 from bertscore_beam.score.show_run import estimate_lines
 from bertscore_core import ScoreSummary
 from tests.support.dumps import write_dump
@@ -26,7 +26,7 @@ CARRIED = RunTotals(parts=1, summary=ScoreSummary(rows=50, scored=50), seconds=1
     ],
 )
 def test_durations_are_rounded_to_what_is_known(seconds, words):
-    assert duration_words(seconds) == words
+    assert format_duration(seconds) == words
 
 
 @pytest.mark.parametrize(

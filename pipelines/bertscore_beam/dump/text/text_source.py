@@ -233,7 +233,7 @@ def _open_web(text: TextFile) -> Iterator[tuple[Any, int | None]]:
         auto_decompress=not text.codec,
     )
     with file:
-        told = file.r.headers
-        is_packed = not text.codec and told.get("Content-Encoding", "identity") != "identity"
-        length = None if is_packed else told.get("Content-Length")
+        headers = file.r.headers
+        is_packed = not text.codec and headers.get("Content-Encoding", "identity") != "identity"
+        length = None if is_packed else headers.get("Content-Length")
         yield file, None if length is None else int(length)

@@ -237,9 +237,9 @@ def _line_array(
     count = len(records.rows)
     reasons, messages, names = (pa.nulls(count, LINE_TYPE.field(part).type) for part in (2, 3, 4))
     if bad:
-        told = [bad.get(row) for row in range(count)]
-        reasons = pa.array([line and str(line.reason) for line in told], pa.string())
-        messages = pa.array([line and line.message for line in told], pa.string())
+        lines = [bad.get(row) for row in range(count)]
+        reasons = pa.array([line and str(line.reason) for line in lines], pa.string())
+        messages = pa.array([line and line.message for line in lines], pa.string())
     if dropped:
         names = pa.array([_names(dropped.get(row)) for row in range(count)], names.type)
     return pa.StructArray.from_arrays(

@@ -185,7 +185,7 @@ def test_a_plan_says_once_which_columns_are_json(tmp_path):
     plan = plan_text(tmp_path / "in", tmp_path / "out")
     (note,) = plan.notes
     assert "got 'error'. In such a file every value of the column is kept as its JSON" in note
-    assert Notes(as_json=set("abcdef")).words[0].count("'") == 6
+    assert Notes(as_json=set("abcdef")).messages[0].count("'") == 6
 
 
 def test_a_column_of_json_that_an_import_made_is_not_taken_for_texts(tmp_path):
