@@ -90,8 +90,8 @@ def load_json(data: str | bytes) -> Any:
     """Return the value of JSON that this run did not write itself.
 
     Raises:
-        ValueError: it is no JSON, or it nests deeper than can be read. The json module reports the
-            latter as a `RecursionError`, which is none.
+        ValueError: it is not JSON, or it nests deeper than can be read. The json module reports the
+            latter as a `RecursionError`, which is not one.
     """
     try:
         return json.loads(data)

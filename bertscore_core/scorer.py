@@ -68,7 +68,7 @@ def _by_position(values: object) -> list[Any] | None:
 
 
 def _as_groups(references: object) -> list[list[Any]]:
-    # What is not a list of texts is the one text of its group, and refused as such if it is none.
+    # What is not a list of texts is the one text of its group, and refused if it is not a text.
     return [
         [group] if (listed := _by_position(group)) is None else listed
         for group in as_list("references", references)

@@ -93,7 +93,7 @@ class TokenizedTexts:
 
 
 def laid_out(ids: TokenIds, begins: IntArray, counts: IntArray) -> TokenIds:
-    """Return pieces of token ids, which begin there and have so many, laid end to end."""
+    """Return pieces of token ids, which begin there and have this many, laid end to end."""
     # Positions of all tokens at once, without a loop over pieces.
     shifts = begins - (np.cumsum(counts) - counts)
     places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
@@ -152,7 +152,7 @@ class BatchLayout:
     packed: bool
 
     def fit(self, lengths: IntArray, tokens: int) -> int:
-        """Return how many of the first texts make a batch of at most so many tokens; at least 1."""
+        """Return how many of the first texts make a batch of at most that size; at least 1."""
         if not self.packed:
             count = tokens // max(int(lengths[0]), 1)  # a text may have no tokens
             return min(max(count, 1), _MOST_TEXTS)
@@ -355,13 +355,13 @@ class WindowShape:
         return max(self.content // 2, 1)
 
     def counts(self, lengths: IntArray) -> IntArray:
-        """Return the number of windows of texts with so many tokens. Shape (N,)."""
+        """Return the number of windows of texts with these numbers of tokens. Shape (N,)."""
         beyond = np.maximum(lengths - self.length, 0)
         counts: IntArray = 1 + -(-beyond // self.stride)
         return counts
 
     def encoded_tokens(self, lengths: IntArray) -> int:
-        """Return how many tokens are encoded for texts with so many tokens. Shape of them: (N,)."""
+        """Return how many tokens are encoded for texts with these numbers of tokens, (N,)."""
         # All windows of a text have the same length.
         return int((self.counts(lengths) * np.minimum(lengths, self.length)).sum())
 

@@ -157,7 +157,7 @@ def explain(
     """Work out the scores of one candidate with its references; see `BertScorer.score`.
 
     Raises:
-        InputError: A text is none, there is no reference, or two texts are too long together.
+        InputError: A value is not a text, there is no reference, or two texts are too long.
         ConfigError: The scorer scores all layers at once, or means over references.
         IdfError: The idf table belongs to another tokenizer or truncation.
     """

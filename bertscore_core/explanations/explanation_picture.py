@@ -73,7 +73,7 @@ def _characters(path: str) -> frozenset[str]:
 
     try:
         return frozenset(map(chr, FT2Font(path).get_charmap()))
-    except (OSError, RuntimeError):  # a damaged font is no reason to draw nothing
+    except (OSError, RuntimeError):  # draw all the same, without a damaged font
         return frozenset()
 
 

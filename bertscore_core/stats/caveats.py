@@ -148,7 +148,7 @@ def caveats_of_values(
     """Return the caveats of a mean or difference itself; others are of its error and interval.
 
     Args:
-        unknown: The unknown tokens of its rows: up to 5% of them are none.
+        unknown: The unknown tokens of its rows: up to 5% of them are no caveat.
         clipped: How many of its rows are clipped; None if that is not known.
         ways: In how many ways the texts of a corpus are cut.
     """
@@ -238,7 +238,7 @@ def caveat_messages(
     number: int = 0,
     noun: str = "groups",
 ) -> tuple[str, ...]:
-    """Return the caveats of all rows, then those of so many groups, as sentences.
+    """Return the caveats of all rows, then those of a number of groups, as sentences.
 
     `noun` is what the groups are called.
     """

@@ -30,7 +30,7 @@ from bertscore_core.stats.score_statistics import (
 from bertscore_core.tokens import IntArray
 
 _NORMAL_ROWS = 10_000
-"""From so many scored rows on, intervals are by normal theory."""
+"""From this many scored rows on, intervals are by normal theory."""
 
 LEAST_ROWS = 4
 """Fewer have no interval: it would be wider than what scores can be."""
@@ -77,7 +77,7 @@ def mean_intervals(statistics: ScoreStatistics, confidence: float = 0.95) -> Dou
 
 
 def effective_rows(deviations: Doubles, counts: npt.ArrayLike = 1) -> float | None:
-    """Return how many rows carry a variance: so many, equally far from the mean, would vary so.
+    """Return the effective number of rows: that many, equally far from the mean, vary alike.
 
     It is (sum of u^2)^2 / sum of u^4 over deviations u from the mean: Kish's effective number with
     squared deviations as weights. None if all rows are equal. Shapes: deviations (K,), and the rows
@@ -95,7 +95,7 @@ def effective_rows_in(histogram: PackedHistogram) -> float | None:
 
 
 def is_dominated(number: float | None, rows: float) -> bool:
-    """Tell whether the variance of so many rows is that of a few of them; see `effective_rows`."""
+    """Tell whether the variance of the rows is that of a few of them; see `effective_rows`."""
     return number is not None and number < min(_FEW_CARRIERS, rows / 5)
 
 
@@ -113,7 +113,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def method_of(scored: int) -> str | None:
-    """Return how intervals of so many scored rows are computed; None if there is none."""
+    """Return how intervals of this many scored rows are computed; None if there is none."""
     if scored < LEAST_ROWS:
         return None
     return "normal" if scored >= _NORMAL_ROWS else "bootstrap"

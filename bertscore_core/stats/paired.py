@@ -117,7 +117,7 @@ def _flip_signs(units: Units, resamples: int, random: np.random.Generator) -> fl
 
 @cache
 def _all_signs(units: int) -> Doubles:
-    """Return all signs of so many units. Shape (2^units, units)."""
+    """Return all signs of this many units. Shape (2^units, units)."""
     bits = np.arange(2**units)[:, None] >> np.arange(units) & 1
     return 2.0 * bits.astype(np.float64) - 1
 
@@ -127,7 +127,7 @@ def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doub
     kept, sizes, n = units.kept, units.sizes, len(units)
     samples = []
     for count in batches(resamples, len(kept)):
-        # Of the n units of a sample, so many are among those kept.
+        # Of the n units of a sample, this many are among those kept.
         drawn = random.binomial(n, len(kept) / n, count) if units.rest else np.full(count, n)
         times = times_drawn(drawn, len(kept), random)
         sums = times @ kept
@@ -140,7 +140,7 @@ def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doub
 
 
 def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Generator) -> Doubles:
-    """Return how often each of K units is drawn if so many are, in B samples. Shape (B, K)."""
+    """Return how often each of K units is drawn in B samples of this size. Shape (B, K)."""
     chosen = random.integers(0, max(1, number), int(drawn.sum()))
     chosen += np.repeat(np.arange(len(drawn)) * number, drawn)
     times = np.bincount(chosen, minlength=len(drawn) * number)
@@ -148,7 +148,7 @@ def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Gen
 
 
 def batches(resamples: int, width: int) -> list[int]:
-    """Return how many of so many resamples of K numbers are made at a time."""
+    """Return how many of this many resamples of K numbers are made at a time."""
     most = max(1, _AT_ONCE // max(1, width))
     whole, left = divmod(resamples, most)
     return [most] * whole + ([left] if left else [])
@@ -286,7 +286,7 @@ POWER = 0.8
 LEAST_UNITS = 1.5
 """Fewer pairs, or effective clusters, have no error: one cluster alone says nothing of others."""
 EXACT_UNITS = 13
-"""Up to so many units that have moved, all their signs are tried."""
+"""Up to this many units that have moved, all their signs are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +305,7 @@ class PairedResult:
         difference: Mean of the differences; `error` is its standard error.
         degrees: Degrees of freedom of Student's t, by which `interval` and the upper bound are
             made.
-        detectable: The smallest true difference that so many rows show with probability `POWER`:
+        detectable: The smallest true difference that this many rows show with probability `POWER`:
             the interval then leaves out 0. None where no two differences are unlike.
         p_value: Two-sided, by Student's t: that the mean is 0.
         signs_p: One-sided, by all signs of the units: that the mean is not below 0. None above
@@ -500,7 +500,7 @@ def _drawn(
     spread = (both.T @ both - near.T @ near) / max(rest, 1) - np.outer(mean, mean)
     for count in batches(CORPUS_SAMPLES, len(kept)):
         drawn = np.full(count, number)
-        if rest:  # of the rows of a sample, so many are among those kept
+        if rest:  # of the rows of a sample, this many are among those kept
             drawn = random.binomial(number, len(kept) / number, count)
         others = (number - drawn)[:, None]
         noise = np.sqrt(others) * _noise(spread, count, random) if rest else 0.0
@@ -580,7 +580,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def least_p(units: int) -> float:
-    """Return the smallest one-sided p value that the signs of so many units can give."""
+    """Return the smallest one-sided p value that the signs of this many units can give."""
     return 0.5**units
 
 
@@ -659,7 +659,7 @@ def _resample(
         if len(clusters) <= KEPT:
             means = bootstrap(clusters.units(), resamples, random)
         else:
-            # Of so many clusters the mean is linear in their totals but for terms of 1 / G.
+            # Of this many clusters the mean is linear in their totals but for terms of 1 / G.
             mean = sums.total / sums.count
             residuals = PairedSums.of(totals - mean * counts).units()
             means = mean + bootstrap(residuals, resamples, random) / sums.count

@@ -215,7 +215,7 @@ ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHisto
 
 _SCALE = 2**36
 _EMPTY = PackedHistogram()
-# The doubles of `np.bincount` add up so many numbers below 2**32 without rounding.
+# The doubles of `np.bincount` add up this many numbers below 2**32 without rounding.
 _EXACT_ROWS = 2**20
 
 

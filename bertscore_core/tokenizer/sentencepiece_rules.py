@@ -66,7 +66,7 @@ class AddedTokens:
         return "".join(pieces)
 
     def hide(self, piece: str) -> str:
-        """Break up text that looks like an added token but is none."""
+        """Break up text that looks like an added token but is not one."""
         if HIDDEN in piece:
             piece = piece.replace(HIDDEN, _OTHER)
         # After its first character, so that the backend does not find the token any more.

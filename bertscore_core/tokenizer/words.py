@@ -36,7 +36,7 @@ _MOST_WORDS = 1 << 18
 """Words that are remembered, some 50 MB."""
 
 _REPEATED = 4
-"""Words are learnt if at most one of so many is new. One alone takes as long as six in their
+"""Words are learnt if at most one of this many is new. One alone takes as long as six in their
 text, which is soon made up for. Where there are always more, as in Chinese, none is learnt."""
 
 _FEWEST_TEXTS = 2
@@ -169,7 +169,7 @@ class WordReader:
         return TokenizedTexts.joined([own, rest]).select(order)
 
     def _joined(self, totals: IntArray, content: TokenIds) -> TokenizedTexts:
-        """Cut texts of so many tokens, which are laid end to end, and add the special ones."""
+        """Cut texts of these lengths, which are laid end to end, and add the special tokens."""
         truncated = np.zeros(len(totals), dtype=np.bool_)
         if self._room is not None and (totals > self._room).any():
             truncated = totals > self._room

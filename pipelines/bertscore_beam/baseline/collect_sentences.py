@@ -33,7 +33,7 @@ from bertscore_beam.run.run_step import RunStep
 from bertscore_core.errors import InputError, SignatureError, load_json
 
 _MARGIN = 1.1
-"""The yield of the files read so far says how many are needed; so many times as many are read,
+"""The yield of the files read so far says how many are needed; this many times as many are read,
 since the next ones may yield less."""
 _COUNTS = (RECORDS, RECORDS_BROKEN)
 _SHOWN = 5

@@ -123,7 +123,7 @@ def _read_lane(lane: Lane, folder: OutputFolder, columns: Sequence[str]) -> Iter
 
 
 def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Put tables together until they have so many rows or more."""
+    """Put tables together until they have this many rows or more."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)

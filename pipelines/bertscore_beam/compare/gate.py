@@ -112,7 +112,7 @@ def _gate_of(
     has_rows: bool,
     needed: int,
 ) -> results.GroupGate:
-    """Say in words what a test found, and why there is none. It needs so many units."""
+    """Describe what a test found, or why it was not made. It needs this many units."""
     result, drop, failures, not_judged = group.result, options.fail_if_drop or 0.0, [], None
     if result.error is None or not has_rows:
         not_judged = _too_few(group, needed)

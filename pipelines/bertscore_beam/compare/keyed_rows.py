@@ -281,7 +281,7 @@ ABSENT = -1
 
 
 def row_buckets(rows: int) -> Buckets:
-    """Return buckets for about so many entries."""
+    """Return buckets for about this many entries."""
     bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
     # Positions are numbered in turn: the product spreads them over the buckets.
     return Buckets(bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)

@@ -378,14 +378,14 @@ class _RowsInOrder:
         return entries[chosen], differences[chosen]
 
     def correlation(self) -> float | None:
-        """Return the rank correlation of neighbours, if it is no chance and is worth a word."""
+        """Return the rank correlation of neighbours, if it is not chance and is worth a word."""
         if not any(len(rows) for rows, _ in self._rows):
             return None
         entries, differences = map(np.concatenate, zip(*self._rows, strict=True))
         order = np.lexsort((entries["row"], entries["file"], entries["group"]))
         entries = entries[order]
         entries["row"] //= _BLOCK
-        # That a group or a long stretch has changed more than others is no sign of documents.
+        # That a group or a long stretch has changed more than others does not show documents.
         where = [entries["group"], entries["file"], entries["row"] // (_STRETCH // _BLOCK)]
         ranks = pd.Series(differences[order]).rank()
         ranks = (ranks - ranks.groupby(where).transform("mean")).to_numpy()

@@ -239,7 +239,7 @@ class Comparison:
     num_languages: int = 1
 
     def clearest_languages(self, most: int) -> tuple[GroupComparison, ...]:
-        """Return the languages that have changed most clearly, so many, in the order of names."""
+        """Return the languages that have changed most clearly, in the order of names."""
         clearest = sorted(self.languages, key=_order)[:most]
         return tuple(group for group in self.languages if group in clearest)
 

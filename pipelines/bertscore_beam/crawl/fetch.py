@@ -37,7 +37,7 @@ class CrawlFileError(BertScoreError):
 class _AttemptError(Exception):
     """One attempt to fetch a file failed.
 
-    A `permanent` one is not tried again. The server may ask us to `wait` so many seconds; `factor`
+    A `permanent` one is not tried again. The server may ask us to `wait` for some seconds; `factor`
     multiplies the usual pause.
     """
 

@@ -43,7 +43,7 @@ class WordLimits:
         return f"{self.least} to {self.most}"
 
     def allow(self, words: int) -> bool:
-        """Tell whether a sentence may have so many words."""
+        """Tell whether a sentence may have this many words."""
         return (self.least or 0) <= words and (self.most is None or words <= self.most)
 
 
@@ -69,7 +69,7 @@ def count_words(sentence: str, language: str) -> int:
     return len(sentence.split())
 
 
-# Pieces that look like sentences and are none: items of lists, and parts of sentences.
+# Pieces that look like sentences and are not: items of lists, and parts of sentences.
 #
 # The splitter ends a sentence at a full stop that belongs to an ordinal or an abbreviation when it
 # does not know better: "... im 19." and "Jahrhundert ...". Both halves are refused here. It costs a

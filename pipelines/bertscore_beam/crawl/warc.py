@@ -238,7 +238,7 @@ class _Members:
         return True
 
     def _more(self, size: int) -> bool:
-        """Hold so many packed bytes, unless the file ends; tell whether there are any new ones."""
+        """Hold this many packed bytes, unless the file ends; tell whether there are new ones."""
         while len(self._packed) < size:
             data = self._file.read(_PACKED_BYTES)
             if not data:

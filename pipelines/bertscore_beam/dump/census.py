@@ -229,7 +229,7 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
 def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
     """Check that every row of the input has references; return what is to be said of the file.
 
-    Splits that cannot be read, and lines that are no rows, are left out: they are not scored.
+    Splits that cannot be read, and lines that are not rows, are left out: they are not scored.
 
     Raises:
         InputError: Rows have none.

@@ -403,7 +403,7 @@ def no_column(
 ) -> InputError:
     """Return the error for a column that a file does not have, with the one probably meant.
 
-    That is one of a type that is accepted, so that naming it is no mistake again.
+    That is one of a type that is accepted, so that naming it works.
     """
     fine = [path for path, kind in paths_of(schema) if accepts(kind)]
     near = difflib.get_close_matches(name, fine, n=1)

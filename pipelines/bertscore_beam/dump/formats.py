@@ -124,7 +124,7 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
 
 
 def not_parquet_hint(path: str, head: bytes) -> str | None:
-    """Return what a file is that is read as Parquet and is none; None if nobody knows."""
+    """Return what a file is that is read as Parquet and is not; None if that is not known."""
     got = _looks_like(head)
     if got is None and head.lstrip()[:1] == b"{":
         got = "lines of JSON"

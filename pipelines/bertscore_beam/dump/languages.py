@@ -1,4 +1,4 @@
-"""Language codes: how they are written, what stands for a value that is none, and their scripts."""
+"""Language codes: how they are written, what stands for other values, and their scripts."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -311,7 +311,7 @@ MAX_DECODED_BYTES = 1 << 30
 """Bytes that the rows of a split may take in memory, sixteen times the default size of a split on
 disk. Splits are cut by their size on disk, where a dictionary can make large columns very small."""
 
-# Row groups of so many buffers are fetched as a whole, also if only some of their rows are wanted.
+# Row groups of this many buffers are fetched as a whole, also if only some of the rows are wanted.
 _AHEAD_BUFFERS = 16
 # Rows decoded at a time inside an oversized row group.
 _BATCH_ROWS = 4096

@@ -66,7 +66,7 @@ class FileReason(StrEnum):
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether the file could not be reached, which is no fault of it."""
+        """Whether the file could not be reached, which is not its fault."""
         return self in (FileReason.UNREADABLE, FileReason.UNLISTED)
 
 
@@ -638,7 +638,7 @@ def _as_utf8(text: str) -> str:
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
-    """An `OSError` if a file is out of reach: that is no fault of the input, and may pass."""
+    """An `OSError` if a file is out of reach: that is not the input's fault, and may pass."""
     groups = grouped([(file.path, file.message) for file in rejected])
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:

@@ -25,7 +25,7 @@ _ENCRYPTED = re.compile(
 
 @contextmanager
 def reachable(path: str) -> Iterator[None]:
-    """Raise what prevents reading a file now as `OSError`: it is no fault of the file.
+    """Raise what prevents reading a file now as `OSError`: it is not the file's fault.
 
     That is too little memory, and the errors of a store's client.
     """

@@ -1,6 +1,6 @@
 """What was written earlier and is checked when it is read: digests, and the types of values.
 
-A digest finds damage, such as a flipped bit. It is no protection against forgery: whoever can write
+A digest finds damage, such as a flipped bit. It does not protect against forgery: whoever can write
 a file can write its digest.
 """
 
@@ -86,7 +86,7 @@ def from_json(data: bytes) -> dict[str, Any]:
 
 
 def typed(kind: type[Made], content: Mapping[str, Any]) -> Made:
-    """Make a dataclass from the values of its fields in JSON; what is no field is left out.
+    """Make a dataclass from the values of its fields in JSON; other values are left out.
 
     A field may be a dataclass itself. A number is finite, and a bool is not a number.
 

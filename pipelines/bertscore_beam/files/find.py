@@ -314,7 +314,7 @@ class Search:
                 self._note_log(folder, f"{log}/")
 
     def _sees_folder(self, path: str) -> bool:
-        with contextlib.suppress(Exception):  # that one may not look there is no fault of a file
+        with contextlib.suppress(Exception):  # that one may not look there is not the file's fault
             return listing.is_folder(self.fs, path)
         return False
 

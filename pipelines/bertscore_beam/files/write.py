@@ -165,7 +165,7 @@ _AT_ONCE = 1000
 
 
 def delete(path: str) -> None:
-    """Delete one file. A file that is not there is no error."""
+    """Delete one file. A missing file is not an error."""
     fs, inner = paths.resolve(path)
     with contextlib.suppress(FileNotFoundError):
         fs.rm_file(inner)

@@ -169,7 +169,7 @@ class Owned:
 
 
 def num_buckets(rows: int) -> int:
-    """Return into how many buckets the keys of so many rows are cut."""
+    """Return into how many buckets the keys of this many rows are cut."""
     return min(max(rows // _ROWS_OF_A_BUCKET, 1), _MOST_BUCKETS)
 
 

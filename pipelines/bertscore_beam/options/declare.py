@@ -165,7 +165,7 @@ class Options:
         check_value(name, getattr(self, name), fine=fine, expected=expected, cure=cure)
 
     def _check_least(self, **least: int) -> None:
-        """Check numbers that are given; a word such as `auto` is none."""
+        """Check numbers that are given; a word such as `auto` is not one."""
         for name, number in least.items():
             value = getattr(self, name)
             check_value(

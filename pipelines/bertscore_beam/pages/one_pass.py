@@ -59,7 +59,7 @@ class Findings:
 
 
 def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
-    """Read what a page says of the rows of a run, and so many extreme rows of each kind."""
+    """Read what a page says of the rows of a run, and a number of extreme rows of each kind."""
     check_columns(run, by, OPTION)
     language = run.notes.fields.language
     cell_columns = [*by, *([] if language is None else [language])]

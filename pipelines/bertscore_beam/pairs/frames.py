@@ -28,7 +28,7 @@ def score_frame(
         **options: As for `ScoreBatches`, such as `model`, `language` and `device`.
 
     Raises:
-        InputError: It is no such frame, or a column is missing or has a wrong type.
+        InputError: It is not such a frame, or a column is missing or has a wrong type.
         ConfigError: The options cannot work, or the frame has score columns already.
 
     Example:

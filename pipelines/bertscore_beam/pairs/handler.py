@@ -76,7 +76,7 @@ _BATCH_SIZE = 1024
 """Pairs of a batch. Texts are sorted by length within a batch, so larger batches have less padding:
 the embedded model on a CPU scores a third more pairs a second in batches of 1,024 than of 64."""
 
-# If none of so many pairs has a field, its name is misspelled.
+# If none of this many pairs has a field, its name is misspelled.
 _ENOUGH_PAIRS = 1024
 
 

@@ -388,7 +388,7 @@ _LISTED_SECONDS = 60.0
 """How long a listing of an object store counts, at least."""
 
 _TIMES_AS_LONG = 100
-"""It counts so many times as long as it took: the folder may hold a record for each of a million
+"""It counts this many times as long as it took: the folder may hold a record for each of a million
 splits."""
 
 

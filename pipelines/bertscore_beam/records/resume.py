@@ -120,8 +120,8 @@ def compare_with_plan(
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             when no earlier part is known to fit it.
         labels: As for `may_be_valid`.
-        at_end: Whether the run has just read the rows: an unknown version of a file is no doubt
-            then. Records without a part, which a run leaves that was cut off, say nothing.
+        at_end: Whether the run has just read the rows: an unknown version of a file is no longer
+            a doubt. Records without a part, which a run leaves that was cut off, say nothing.
     """
     splits = Splits.of(plan.splits)
     carried, rows_at_risk = RunTotals(), 0
@@ -213,7 +213,7 @@ _LANGUAGE = "language "
 def language_identity(settings: RunSettings) -> dict[str, str]:
     """Return the signature of each language, under a name of its own; empty without languages.
 
-    They are no part of the digest in the records: a part depends only on the languages in it, and
+    They are not part of the digest in the records: a part depends only on the languages in it, and
     its record has their labels. So a language that is added later leaves earlier parts valid.
     """
     if not settings.by_column:

@@ -184,7 +184,7 @@ def _as_they_come(results: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 class _ToLauncher(logging.handlers.QueueHandler):
-    """Takes finished lines, tracebacks included; a malformed one is no fault of the step."""
+    """Takes finished lines, tracebacks included; a malformed one is not the step's fault."""
 
     def enqueue(self, record: logging.LogRecord) -> None:
         message = ChildMessage(log=(record.name, record.levelno, record.getMessage()))

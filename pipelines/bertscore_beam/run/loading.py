@@ -231,7 +231,7 @@ def read_layers(path: str) -> list[TunedLayer] | None:
     """Read a file of layers; None if there is none.
 
     Raises:
-        ConfigError: It is no such file.
+        ConfigError: It is not such a file.
         OSError: It cannot be reached.
     """
     try:

@@ -127,7 +127,7 @@ def _keep(lock: RunLock) -> None:
 
 @cache
 def _compute_with(threads: int) -> None:
-    """Let this process compute with so many threads, unless its environment says otherwise.
+    """Let this process compute with this many threads, unless its environment says otherwise.
 
     Of Rayon, which tokenizes and reads its variable once, and of torch, of which OpenVINO takes the
     number. Torch is not imported here: not every step needs it.

@@ -84,7 +84,7 @@ def _rejection(text: TextFile, error: InputError | OSError) -> bytes:
     reason = FileReason.UNREADABLE
     if isinstance(error, OSError):
         return rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
-    with suppress(OSError):  # what has changed or gone meanwhile is no fault of the file
+    with suppress(OSError):  # what has changed or gone meanwhile is not the file's fault
         if not text.version or file_version(text.path) == text.version:
             reason = FileReason.NOT_TEXT
     return rejection_to_json(reason, mask_credentials(str(error)))

@@ -67,7 +67,7 @@ def _read(rows: SplitRows, options: TuneOptions) -> Values:
 
 
 def _keys(table: pa.Table, name: str) -> list[str | None]:
-    """Return the values of a column of keys. An empty text is none: files of text have no null."""
+    """Return the values of a column of keys. An empty text is null: files of text have none."""
     return [value or None for value in values_as_text(_plain(table, name))]
 
 

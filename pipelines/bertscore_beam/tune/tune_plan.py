@@ -60,7 +60,7 @@ class TuneModel:
 
 
 def cut_parts(judgements: Judgements, rows: int) -> tuple[Part, ...]:
-    """Cut judgements into parts of at most so many rows."""
+    """Cut judgements into parts of at most this many rows."""
     digest, number = judgements.texts_digest, len(judgements)
     cuts = [(first, min(rows, number - first)) for first in range(0, number, rows)]
     return tuple(Part(f"{digest}-{first:09d}-{own}", first, own) for first, own in cuts)

@@ -76,7 +76,7 @@ def parse_json(data: bytes) -> ParsedRecords:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | BadLine | None:
-    """Return the object on a line, why it is none, or None if the line is blank."""
+    """Return the object on a line, or why there is none, or None if the line is blank."""
     if len(line) > MAX_NESTING and _nests_deep(line):
         return BadLine(reason=Reason.BAD_LINE, message=f"it nests deeper than {MAX_NESTING} levels")
     try:

@@ -368,7 +368,7 @@ def _cut(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
         if size > MAX_RECORD_BYTES:
             raise InputError(
                 f"a line of {mask_credentials(path)!r} is too long: got more than "
-                f"{MAX_RECORD_BYTES:,} bytes in line {number:,}; expected at most so many. Give a "
+                f"{MAX_RECORD_BYTES:,} bytes in line {number:,}; expected no more. Give a "
                 "file with one text per line."
             )
         if others:
