@@ -152,7 +152,7 @@ class BatchLayout:
     packed: bool
 
     def fit(self, lengths: IntArray, tokens: int) -> int:
-        """Return how many of the first texts make a batch of at most that size; at least 1."""
+        """Return how many of the first texts make a batch of `tokens` at most; at least 1."""
         if not self.packed:
             count = tokens // max(int(lengths[0]), 1)  # a text may have no tokens
             return min(max(count, 1), _MOST_TEXTS)
