@@ -26,7 +26,7 @@ _LATEST = "latest:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierRun:
+class ReusableRun:
     """An earlier run whose scores may be taken over.
 
     Attributes:
@@ -70,7 +70,7 @@ class FoundRun:
     notes: RunNotes
 
 
-def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[EarlierRun | None, str]:
+def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[ReusableRun | None, str]:
     """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
 
     Args:
@@ -115,7 +115,7 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> tuple[Earli
     return source, note
 
 
-def _open(root: str, output: str) -> EarlierRun:
+def _open(root: str, output: str) -> ReusableRun:
     folder = OutputFolder(root)
     if root == output:
         raise ConfigError(
@@ -133,7 +133,7 @@ def _open(root: str, output: str) -> EarlierRun:
     return _source(folder, notes)
 
 
-def _latest(runs: Sequence[FoundRun], output: str) -> EarlierRun | None:
+def _latest(runs: Sequence[FoundRun], output: str) -> ReusableRun | None:
     for candidate in reversed(runs):
         folder = OutputFolder(candidate.root)
         if candidate.root != output and successful_run(folder) is not None:
@@ -208,12 +208,12 @@ def folder_date(root: str) -> date | None:
     return dates.pop() if len(dates) == 1 else None
 
 
-def _source(folder: OutputFolder, notes: RunNotes) -> EarlierRun:
+def _source(folder: OutputFolder, notes: RunNotes) -> ReusableRun:
     is_done = successful_run(folder) is not None
     # Of a run that is not done, the index is that of an earlier run in the folder.
     index = read_index(folder) if is_done else None
     stated = filter(None, (notes.signature, *notes.signatures.values()))
-    return EarlierRun(
+    return ReusableRun(
         root=folder.root,
         run=notes.run,
         is_done=is_done,
@@ -222,7 +222,7 @@ def _source(folder: OutputFolder, notes: RunNotes) -> EarlierRun:
     )
 
 
-def differences(source: EarlierRun, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+def differences(source: ReusableRun, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
     """Return in which fields the settings of an earlier run differ from the nearest of these.
 
     Both values by field; empty if one gives equal scores, or without any.
@@ -238,7 +238,7 @@ def differences(source: EarlierRun, now: Sequence[Signature]) -> dict[str, tuple
     return min((_differences(source, one) for one in others.values()), key=len, default={})
 
 
-def _differences(source: EarlierRun, now: Signature) -> dict[str, tuple[str, str]]:
+def _differences(source: ReusableRun, now: Signature) -> dict[str, tuple[str, str]]:
     found = []
     for text in source.signatures:
         with suppress(SignatureError):
@@ -252,7 +252,7 @@ def _differences(source: EarlierRun, now: Signature) -> dict[str, tuple[str, str
     return nearest
 
 
-def _other_settings(source: EarlierRun, differences: Mapping[str, tuple[str, str]]) -> str:
+def _other_settings(source: ReusableRun, differences: Mapping[str, tuple[str, str]]) -> str:
     listed = [
         f"{name} {earlier!r} there, {present!r} here"
         for name, (earlier, present) in differences.items()

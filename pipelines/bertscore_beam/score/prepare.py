@@ -26,7 +26,7 @@ from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.idf.owners import table_fields
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
-from bertscore_beam.records.earlier_run import UNCOUNTED, EarlierRun, find_reuse
+from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
 from bertscore_beam.records.other_texts import check_same_texts
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import (
@@ -96,7 +96,7 @@ class ScorePlan:
     plan: Plan
     given_idf: IdfTables | None
     started: float
-    reuse: EarlierRun | None
+    reuse: ReusableRun | None
     reuse_note: str | None
 
     @property
@@ -283,7 +283,7 @@ def _with_references(fields: TableFields, options: ScoreOptions) -> TableFields:
 
 def _find_reuse(
     options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
-) -> tuple[EarlierRun | None, str | None]:
+) -> tuple[ReusableRun | None, str | None]:
     if options.reuse is None:
         return None, None
     if given_idf is not None:

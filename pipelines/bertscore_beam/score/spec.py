@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.records.earlier_run import EarlierRun
+from bertscore_beam.records.earlier_run import ReusableRun
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import RunGoal
 from bertscore_beam.run.folder import OutputFolder
@@ -67,7 +67,7 @@ class ScoreSpec:
     idf: IdfSource = field(default_factory=IdfSource)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
-    reuse: EarlierRun | None = None
+    reuse: ReusableRun | None = None
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     index: bool = True
