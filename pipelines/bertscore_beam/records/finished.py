@@ -218,11 +218,6 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
     return FinishedRun(folder=source, notes=notes, summary=summary, records=records)
 
 
-def _is_of_another_command(run: Mapping[str, Any]) -> bool:
-    identity = run.get("identity")
-    return isinstance(identity, dict) and "command" in identity
-
-
 def read_notes(source: OutputFolder) -> RunNotes | None:
     """Read `_run.json` of a scoring run; None without one, or if it is of another command.
 
@@ -231,7 +226,9 @@ def read_notes(source: OutputFolder) -> RunNotes | None:
     """
     try:
         content = from_json(source.read(RUN_FILE))
-        return None if _is_of_another_command(content) else _notes_of(content)
+        identity = content.get("identity")
+        is_of_another = isinstance(identity, dict) and "command" in identity
+        return None if is_of_another else _notes_of(content)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:

@@ -17,7 +17,6 @@ import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 from bertscore_beam.dump.parquet import is_signed
@@ -292,6 +291,10 @@ def pack_kept_records(
     """
     if found.is_packed and not gone and not unsure:
         return
+
+    def write(record: PartRecord) -> None:
+        folder.write(record_path(record.part_name), record.to_json())
+
     gone, unsure = set(gone), set(unsure)
     singles = set(found.singles)
     packed = Records(num_packs(len(found.records)))
@@ -302,14 +305,10 @@ def pack_kept_records(
                 alone += [] if record_name(name) in singles else [record]
             elif name not in gone:
                 packed.add(record)
-        list(in_parallel(partial(_write_record, folder), alone))
+        list(in_parallel(write, alone))
     _pack_records(folder, packed, found.packs)
     stay = {record_name(name) for name in (*gone, *unsure)}
     delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
-
-
-def _write_record(folder: OutputFolder, record: PartRecord) -> None:
-    folder.write(record_path(record.part_name), record.to_json())
 
 
 def _pack_records(

@@ -181,6 +181,11 @@ def start_run(job: ScoreJob) -> None:
     delete_records(folder, job.found.foreign)
     for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
+    sole, signed = job.spec.settings.sole, {}
+    if sole is None:
+        signed["signatures"] = job.spec.settings.signatures(None)
+    else:
+        signed["signature"] = sole.signature.format()
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(plan))
     folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=diff.work)))
@@ -189,7 +194,7 @@ def start_run(job: ScoreJob) -> None:
         {
             "run": job.spec.run,
             "identity": dict(job.spec.identity),
-            **_signatures(job.spec.settings),
+            **signed,
             "options": job.planned.options.describe(),
             "corpus": plan.digest,
             "rows": plan.num_rows,
@@ -199,12 +204,6 @@ def start_run(job: ScoreJob) -> None:
             "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
-
-
-def _signatures(settings: RunSettings) -> dict[str, object]:
-    if settings.sole is not None:
-        return {"signature": settings.sole.signature.format()}
-    return {"signatures": settings.signatures(None)}
 
 
 def remaining_stages(job: ScoreJob, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:

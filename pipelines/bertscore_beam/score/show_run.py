@@ -16,7 +16,7 @@ from bertscore_beam.records.groups import (
     show_groups_scored,
 )
 from bertscore_beam.records.index import read_index
-from bertscore_beam.records.settings import LanguageSettings, RunSettings
+from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.output import TextTable, format_duration
 from bertscore_beam.score.prepare import ScoreJob
@@ -165,8 +165,11 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
     goal, setting = job.spec.goal, job.spec.settings.sole
     is_few = goal.rows is not None and goal.rows < goal.min_rows
     few = f", fewer than {goal.min_rows:,}" if is_few else ""
+    model = {"model": "by the language of the row"}
+    if setting is not None:
+        model = {"model": setting.signature.model, "layer": setting.signature.num_layers}
     rows = {
-        **_model_rows(setting),
+        **model,
         **({} if backend is None else {"backend": backend}),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
@@ -188,12 +191,6 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     warned = [("warning", warning) for warning in warnings]
     return TextTable("Plan", ("", ""), [*rows.items(), *listed, *warned])
-
-
-def _model_rows(setting: LanguageSettings | None) -> dict[str, str]:
-    if setting is None:
-        return {"model": "by the language of the row"}
-    return {"model": setting.signature.model, "layer": setting.signature.num_layers}
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
