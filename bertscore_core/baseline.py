@@ -174,12 +174,12 @@ def find_baseline(language: str, model: str) -> Baseline:
     except KeyError:
         raise errors.BaselineNotFoundError(
             f"no published baseline for language {language!r} and model {model!r}. "
-            f"{_what_there_is(published_baselines(), *key)} Give a LAYER,P,R,F table as baseline, "
+            f"{_list_tables(published_baselines(), *key)} Give a LAYER,P,R,F table as baseline, "
             "or score without rescaling."
         ) from None
 
 
-def _what_there_is(tables: Iterable[tuple[str, str]], language: str, model: str) -> str:
+def _list_tables(tables: Iterable[tuple[str, str]], language: str, model: str) -> str:
     listed = list(tables)
     languages = sorted(name for name, known in listed if known == model)
     models = sorted(known for name, known in listed if name == language)
@@ -252,7 +252,7 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
         code, _, name = _stem(path).partition("/")
         raise errors.BaselineNotFoundError(
             f"the folder of baselines has no {path}: got {len(own)} tables, none for language "
-            f"{language!r} and model {model!r}. {_what_there_is(tables, code, name)} Make it with "
+            f"{language!r} and model {model!r}. {_list_tables(tables, code, name)} Make it with "
             "`bertscore-beam baseline`, or score without rescaling."
         )
     return path

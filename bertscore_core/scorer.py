@@ -86,7 +86,7 @@ def _check_texts(candidates: list[Any], groups: list[list[Any]]) -> None:
     for position, (candidate, references) in enumerate(zip(candidates, groups, strict=True)):
         for side, text in [("candidate", candidate), *(("reference", text) for text in references)]:
             if not isinstance(text, str):
-                raise _no_text(position, side, text)
+                raise _not_a_text_error(position, side, text)
             if not is_encodable(text):
                 raise InputError(
                     f"pair {position} holds a lone surrogate, which is not a character; expected "
@@ -112,7 +112,7 @@ def _all_are_texts(candidates: list[Any], groups: list[list[Any]]) -> bool:
     return True
 
 
-def _no_text(position: int, side: str, value: object) -> InputError:
+def _not_a_text_error(position: int, side: str, value: object) -> InputError:
     is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)  # missing, to pandas
     kind = type(value).__name__ + (" (nan)" if is_nan else "")
     missing = is_nan or value is None

@@ -194,7 +194,7 @@ def _match_whole(
     shorter = np.minimum(embedded.lengths[candidates], embedded.lengths[references])
     match = partial(fused.greedy_match_ragged, longest=int(shorter.max(initial=0)))
     scores = [
-        torch.stack([_in_one(match(vectors, weights, *places)) for vectors in embedded.vectors])
+        torch.stack([_stack(match(vectors, weights, *places)) for vectors in embedded.vectors])
         for weights in embedded.weights
     ]
     return torch.stack(scores)
@@ -210,12 +210,12 @@ def _match_one_by_one(
     """Also on a GPU: the fused kernel would leave a long pair to one of its processors."""
     scores = []
     for candidate, reference in zip(candidates, references, strict=True):
-        left, right = _place(embedded, candidate), _place(embedded, reference)
+        left, right = _slice_of(embedded, candidate), _slice_of(embedded, reference)
         sizes = np.array([[left.stop - left.start], [right.stop - right.start]])
         lengths = queue.send(sizes)
         matches = [match(vectors[left], vectors[right]) for vectors in embedded.vectors]
         scores += [
-            _in_one(matching.average(best, weights[None, left], weights[None, right], *lengths))
+            _stack(matching.average(best, weights[None, left], weights[None, right], *lengths))
             for weights in embedded.weights
             for best in matches
         ]
@@ -223,7 +223,7 @@ def _match_one_by_one(
     return torch.cat(scores).view(shape).permute(1, 2, 0, 3)
 
 
-def _place(embedded: embedding.EmbeddedTexts, text: int) -> slice:
+def _slice_of(embedded: embedding.EmbeddedTexts, text: int) -> slice:
     start = int(embedded.starts[text])
     return slice(start, start + int(embedded.lengths[text]))
 
@@ -277,11 +277,11 @@ def _match_gathered(
                 matched = matching.average(
                     best, left.weights[index], right.weights[index], left.lengths, right.lengths
                 )
-                scores[index, layer].index_copy_(0, places, _in_one(matched))
+                scores[index, layer].index_copy_(0, places, _stack(matched))
     return scores
 
 
-def _in_one(scores: matching.PairScores) -> Tensor:
+def _stack(scores: matching.PairScores) -> Tensor:
     return torch.stack(scores, dim=-1)
 
 

@@ -165,7 +165,7 @@ def caveats_of_mean(statistics: ScoreStatistics) -> tuple[Caveat, ...]:
     """Return the caveats of the mean F1 of a group and its interval; none without a scored row."""
     rows = statistics.scored
     number = effective_rows_in(statistics.histograms[MEASURES.index("f1")])
-    few = _of_rows(rows, number) if rows else ()
+    few = _caveats_of_rows(rows, number) if rows else ()
     ways = max(map(len, statistics.by_metric.values()), default=0)
     return _in_order((*few, *caveats_of_values(statistics.unknown, statistics.clipped, ways)))
 
@@ -183,10 +183,10 @@ def caveats_of_difference(
     """
     clusters = result.effective_clusters
     if clusters is None:
-        few = _of_rows(result.units, result.carriers)
+        few = _caveats_of_rows(result.units, result.carriers)
     else:
         kinds = CaveatKind.FEW_CLUSTERS, CaveatKind.FEW_CLUSTERS_CARRY
-        few = _few(kinds, clusters, FEW_CLUSTERS, result.carriers)
+        few = _few_units(kinds, clusters, FEW_CLUSTERS, result.carriers)
     repeats = result.pairs - result.units if result.clusters is None else 0
     is_worth = repeats >= _REPEATED * result.pairs > 0
     repeated = (Caveat(kind=CaveatKind.REPEATED, number=repeats),) if is_worth else ()
@@ -198,11 +198,11 @@ def _in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     return tuple(sorted(caveats, key=lambda own: kinds.index(own.kind)))
 
 
-def _of_rows(rows: int, number: float | None) -> tuple[Caveat, ...]:
-    return _few((CaveatKind.FEW_ROWS, CaveatKind.FEW_ROWS_CARRY), rows, _FEW_ROWS, number)
+def _caveats_of_rows(rows: int, number: float | None) -> tuple[Caveat, ...]:
+    return _few_units((CaveatKind.FEW_ROWS, CaveatKind.FEW_ROWS_CARRY), rows, _FEW_ROWS, number)
 
 
-def _few(
+def _few_units(
     kinds: tuple[CaveatKind, CaveatKind], units: float, least: int, number: float | None
 ) -> tuple[Caveat, ...]:
     few, carry = kinds
@@ -249,13 +249,13 @@ def caveat_messages(
     )
     of_groups = (
         f"{own.groups:,} of {number:,} {noun} {'has' if own.groups == 1 else 'have'} "
-        f"{words.groups}, such as {own.such_as}{_in_brackets(own)}: {words.then}."
+        f"{words.groups}, such as {own.such_as}{_in_parentheses(own)}: {words.then}."
         for own in groups
         for words in (_SENTENCES[own.kind],)
     )
     return (*of_whole, *of_groups)
 
 
-def _in_brackets(own: CaveatOfGroups) -> str:
+def _in_parentheses(own: CaveatOfGroups) -> str:
     cell = _SENTENCES[own.kind].cell
     return f" ({cell.format(number=own.number)})" if "{" in cell else ""

@@ -369,7 +369,7 @@ def darr(
         numbered(items, size, "items") if items is not None else (np.zeros(size, np.int64), 1)
     )
     order = np.lexsort((judged, numbers))
-    begins, lower, upper, ends = _apart(judged[order], numbers[order], threshold)
+    begins, lower, upper, ends = _bounds_beyond(judged[order], numbers[order], threshold)
     rankings = (lower - begins) + (ends - upper)  # of each row; every pair has two rows
     total = int(rankings.sum()) // 2
     if not total:
@@ -517,7 +517,7 @@ def _best_threshold(gaps: Doubles, order: Doubles, weights: Doubles) -> float:
     return float(np.append(0.0, ordered[last])[np.argmax(gains)])
 
 
-def _apart(
+def _bounds_beyond(
     judged: Doubles, numbers: IntArray, threshold: float
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     different, ranks = np.unique(judged, return_inverse=True)

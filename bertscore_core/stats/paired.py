@@ -376,7 +376,7 @@ def paired_result(
     )
     if mean is None or effective < LEAST_UNITS:
         return known
-    variance, number_of_carriers = _spread(units, n, mean)
+    variance, number_of_carriers = _variance_of_mean(units, n, mean)
     error = math.sqrt(variance)
     degrees = effective - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
@@ -599,7 +599,7 @@ def _effective(units: Units) -> float:
     return effective_number(np.append(units.sizes, rest), counts)
 
 
-def _spread(units: Units, n: int, mean: float) -> tuple[float, float | None]:
+def _variance_of_mean(units: Units, n: int, mean: float) -> tuple[float, float | None]:
     """Return the variance of the mean of n pairs, and how many units carry it.
 
     The number is exact up to `KEPT` of them that have moved.

@@ -89,12 +89,12 @@ class ScoreOverview:
         clipped = f", {self.statistics.clipped:,} clipped" if self.statistics.clipped else ""
         return (
             f"{self.pairs:,} pairs, {self.scored:,} scored, {self.truncated:,} truncated, "
-            f"{self.empty:,} empty{clipped}{_of_unknown(self.statistics.unknown)}; interval "
+            f"{self.empty:,} empty{clipped}{_describe_unknown(self.statistics.unknown)}; interval "
             f"{self.confidence:g}, quantiles of raw scores"
         )
 
 
-def _of_unknown(unknown: UnknownTokens) -> str:
+def _describe_unknown(unknown: UnknownTokens) -> str:
     return f", {unknown.fraction:.1%} of the tokens unknown" if unknown.fraction else ""
 
 
@@ -189,12 +189,12 @@ class Scores:
 
         Without any set they are the scores of one layer of no pairs.
         """
-        parts = parts or [cls._of_no_pairs()]
+        parts = parts or [cls._empty()]
         columns = {name: [getattr(part, name) for part in parts] for name in cls.__slots__}
         return cls(**{name: np.concatenate(arrays, axis=-1) for name, arrays in columns.items()})
 
     @classmethod
-    def _of_no_pairs(cls) -> "Scores":
+    def _empty(cls) -> "Scores":
         kinds: dict[Any, Any] = {FloatArray: np.float32, TokenIds: np.int32, BoolArray: np.bool_}
         return cls(**{f.name: np.zeros(0, dtype=kinds[f.type]) for f in fields(cls)})
 
@@ -298,7 +298,7 @@ class Scores:
         }
         shown = [f"{int(number):,} {word}" for word, number in notes.items() if number]
         pairs = f"{len(self)} pairs{layers}"
-        return f"Scores({', '.join([pairs, *means, *shown])}{_of_unknown(self.unknown)})"
+        return f"Scores({', '.join([pairs, *means, *shown])}{_describe_unknown(self.unknown)})"
 
     def _repr_html_(self) -> str:
         line = f"<p>{escape(repr(self))}</p>"

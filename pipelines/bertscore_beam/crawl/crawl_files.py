@@ -114,17 +114,17 @@ def _read_names(file: Path, crawl: str) -> list[str]:
         with gzip.open(file) as listing:
             content = listing.read(MAX_LISTING_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise _no_list(crawl, f"is damaged: got {error}") from error
+        raise _list_error(crawl, f"is damaged: got {error}") from error
     names = content.decode("utf-8", "replace").split()
     wrong = [name for name in names if not _NAME.fullmatch(name)]
     if wrong or len(content) > MAX_LISTING_BYTES:
-        raise _no_list(crawl, f"holds something else in {len(wrong)} of {len(names)} lines")
+        raise _list_error(crawl, f"holds something else in {len(wrong)} of {len(names)} lines")
     if not names:
-        raise _no_list(crawl, "is empty")
+        raise _list_error(crawl, "is empty")
     return names
 
 
-def _no_list(crawl: str, problem: str) -> CrawlFileError:
+def _list_error(crawl: str, problem: str) -> CrawlFileError:
     return CrawlFileError(
         f"the list of WET files of {crawl} {problem}; expected one path below crawl-data/ a line, "
         f"gzipped, at most {MAX_LISTING_BYTES} bytes. Fetch it again, look again when this crawl "

@@ -202,14 +202,14 @@ class _Members:
             found = self._packed.find(_MEMBER)
             self._take(found if found >= 0 else max(0, len(self._packed) - len(_MEMBER) + 1))
             if found >= 0:
-                self._more(_HEAD_BYTES)
+                self._read_ahead(_HEAD_BYTES)
                 with suppress(zlib.error):
                     begin = zlib.decompressobj(31).decompress(self._packed[:_HEAD_BYTES], 8)
                     if begin.startswith(_VERSIONS):
                         self._unzip, self._data = None, b""
                         return True
                 self._take(1)
-            elif not self._more(len(self._packed) + 1):
+            elif not self._read_ahead(len(self._packed) + 1):
                 return False
 
     def _fill(self) -> bool:
@@ -219,7 +219,7 @@ class _Members:
                     return False
                 if not self._next():
                     return False
-            if not self._packed and not self._more(1):
+            if not self._packed and not self._read_ahead(1):
                 raise EOFError("Compressed file ended before the end-of-stream marker was reached")
             self._data = self._unzip.decompress(self._packed, _CHUNK)
             rest = self._unzip.unused_data if self._unzip.eof else self._unzip.unconsumed_tail
@@ -227,17 +227,17 @@ class _Members:
         return True
 
     def _next(self) -> bool:
-        while self._more(1) and self._packed.startswith(b"\0"):
+        while self._read_ahead(1) and self._packed.startswith(b"\0"):
             self._take(len(self._packed) - len(self._packed.lstrip(b"\0")))
         if not self._packed:
             return False
-        self._more(len(_GZIP))
+        self._read_ahead(len(_GZIP))
         if not self._packed.startswith(_GZIP):
             raise zlib.error(f"Not a gzipped file ({self._packed[:2]!r})")
         self._unzip, self._start, self._is_new = zlib.decompressobj(31), self._place, True
         return True
 
-    def _more(self, size: int) -> bool:
+    def _read_ahead(self, size: int) -> bool:
         """Hold this many packed bytes, unless the file ends; tell whether there are new ones."""
         while len(self._packed) < size:
             data = self._file.read(_PACKED_BYTES)
@@ -258,7 +258,7 @@ def _unsound(problem: str) -> CrawlFileError:
     )
 
 
-def _in_words(data: bytes) -> str:
+def _describe(data: bytes) -> str:
     """Name what some bytes are, by their tags or a version; letters of a text are masked."""
     data = data[:_SHOWN_BYTES]
     if tags := _TAG.findall(data):
@@ -273,7 +273,7 @@ def _read_head(data: "_Source") -> dict[str, str] | None:
     if not line:
         return None
     if line.strip() not in _VERSIONS:
-        raise _unsound(f"got {_in_words(line + data.read(_SHOWN_BYTES))} where a record begins")
+        raise _unsound(f"got {_describe(line + data.read(_SHOWN_BYTES))} where a record begins")
     fields: dict[str, str] = {}
     left = MAX_HEAD_BYTES
     while (line := data.readline(left)) not in _LINE_ENDS:

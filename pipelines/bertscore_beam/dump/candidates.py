@@ -82,7 +82,9 @@ def explode_candidates(rows: Rows) -> Rows:
     schema = pa.schema([*map(table.schema.field, others), *added])
     numbers, pieces, start = [np.zeros(0, dtype=np.int64)], [], 0
     for batch in table.to_batches(max_chunksize=_AT_ONCE):
-        own, *texts = _of_columns(batch, several) if several else _of_lists(batch.column(name))
+        own, *texts = (
+            _explode_columns(batch, several) if several else _explode_lists(batch.column(name))
+        )
         repeated = [_repeated(batch.column(other), own) for other in others]
         pieces.append(pa.record_batch([*repeated, *texts], schema=schema))
         numbers.append(own + start)
@@ -96,7 +98,9 @@ def explode_candidates(rows: Rows) -> Rows:
     return replace(rows, table=whole, fields=fields, numbers=np.concatenate(numbers))
 
 
-def _of_columns(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[IntArray, pa.Array, pa.Array]:
+def _explode_columns(
+    batch: pa.RecordBatch, names: Sequence[str]
+) -> tuple[IntArray, pa.Array, pa.Array]:
     rows, many = len(batch), len(names)
     table = pa.Table.from_batches([batch])
     texts = pa.concat_arrays([_as_strings(column_of(table, name).chunk(0)) for name in names])
@@ -105,7 +109,7 @@ def _of_columns(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[IntArray, 
     return np.repeat(np.arange(rows), many), texts.take(pa.array(by_row)), origins
 
 
-def _of_lists(lists: pa.Array) -> tuple[IntArray, pa.Array, pa.Array]:
+def _explode_lists(lists: pa.Array) -> tuple[IntArray, pa.Array, pa.Array]:
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
     counts = np.maximum(lengths, 1)
     numbers = np.repeat(np.arange(len(lengths)), counts)

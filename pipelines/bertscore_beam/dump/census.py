@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import ReferenceFile, check_can_choose, no_column
+from bertscore_beam.dump.columns import ReferenceFile, check_can_choose, missing_column_error
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.paths import column_of, has_column, roots_of
 from bertscore_beam.dump.read_rows import SplitReader
@@ -177,7 +177,7 @@ class GroupColumns:
         """
         for name in self.by:
             if name not in self.found:
-                raise no_column(pa.schema(self.fields.values()), name, "group", OPTION)
+                raise missing_column_error(pa.schema(self.fields.values()), name, "group", OPTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -394,11 +394,11 @@ def _column_type(
             "expected one. Rename the others."
         )
     if kind is None:
-        raise no_column(schema, name, role, option, accepts)
+        raise missing_column_error(schema, name, role, option, accepts)
     return kind
 
 
-def no_column(
+def missing_column_error(
     schema: pa.Schema, name: str, role: str, option: str, accepts: Accepts = _can_choose
 ) -> InputError:
     """Return the error for a column that a file does not have, with the one probably meant.

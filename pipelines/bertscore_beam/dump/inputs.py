@@ -104,7 +104,7 @@ def _once(found: Iterable[FoundFile], again: Sequence[str]) -> Iterable[FoundFil
 
 
 @contextlib.contextmanager
-def of_one_version(path: str, version: str) -> Iterator[None]:
+def check_one_version(path: str, version: str) -> Iterator[None]:
     """Check that what the body reads is of the version that was planned, if that is known.
 
     Where the reads themselves do not tell, the file is asked for its version at the end.

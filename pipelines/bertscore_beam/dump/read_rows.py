@@ -9,7 +9,7 @@ from itertools import takewhile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.inputs import of_one_version
+from bertscore_beam.dump.inputs import check_one_version
 from bertscore_beam.dump.lines import Lines, take_lines
 from bertscore_beam.dump.parquet import read_parquet
 from bertscore_beam.dump.partitions import with_partitions
@@ -65,7 +65,7 @@ class SplitReader:
             OSError: It cannot be reached.
         """
         # What was made of a file of text is of one version.
-        with of_one_version(split.path, "" if split.data else split.file_version):
+        with check_one_version(split.path, "" if split.data else split.file_version):
             table = self._read_parquet(split)
         with reading(split.path):  # what it holds may be forged
             rows = _rows_of(table, split)

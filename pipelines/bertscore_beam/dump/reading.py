@@ -55,7 +55,7 @@ def reading(path: str) -> Iterator[None]:
         except Exception as error:
             if _is_out_of_reach(error):
                 raise
-            raise InputError(f"{mask_credentials(path)!r} {_why(error)}") from error
+            raise InputError(f"{mask_credentials(path)!r} {_explain(error)}") from error
 
 
 def is_encrypted(error: Exception) -> bool:
@@ -76,7 +76,7 @@ def _is_out_of_reach(error: Exception) -> bool:
     return frame is None or "pyarrow" not in frame.tb_frame.f_code.co_filename
 
 
-def _why(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "Expected all lists to be of size" in first_line:
         return f"has lists that cannot be read: {null_lists_message(())}"

@@ -221,7 +221,7 @@ def count_rows(
     chosen, conflicts, without_key = seen, np.zeros_like(seen), np.zeros_like(seen)
     if owned is not None:
         places = (owned.rows, owned.conflicts, owned.without_key)
-        chosen, conflicts, without_key = (_marked(place, len(rows)) & seen for place in places)
+        chosen, conflicts, without_key = (_mark(place, len(rows)) & seen for place in places)
     texts: dict[int, list[str]] = {}
     counted_rows: list[Sequence[str]] = []
     for row in np.flatnonzero(chosen).tolist():
@@ -253,7 +253,7 @@ def count_rows(
     ).bounded()
 
 
-def _marked(positions: np.ndarray, number: int) -> np.ndarray:
+def _mark(positions: np.ndarray, number: int) -> np.ndarray:
     marks = np.zeros(number, dtype=np.bool_)
     marks[positions] = True
     return marks

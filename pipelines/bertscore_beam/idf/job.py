@@ -188,7 +188,7 @@ def plan_idf(
             ),
         )
         if options.language_column and not plan.sketched:
-            vocabularies = _of_languages(options, runner, plan)
+            vocabularies = _vocabularies(options, runner, plan)
     check_all_reached(plan)
     return IdfPlan(
         options=options,
@@ -215,10 +215,10 @@ def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
             "Choose another --output."
         )
     if not options.overwrite and not exists(join(work_folder, RUN_FILE)):
-        raise _there_already(options)
+        raise _exists_already_error(options)
 
 
-def _there_already(options: IdfOptions) -> ConfigError:
+def _exists_already_error(options: IdfOptions) -> ConfigError:
     return ConfigError(
         f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
         "another --output, or use --overwrite."
@@ -231,7 +231,7 @@ def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
     return Vocabulary(config=config, tokenizer=tokenizer, max_length=max_length)
 
 
-def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
+def _vocabularies(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
     """Return the tokenizer of each language of the input that has one; others are not counted."""
     found: dict[str, Vocabulary] = {}
     for language in by_name(take_census(plan.splits, options.language_column, ()).languages):
@@ -355,7 +355,7 @@ def _conclude_idf(job: IdfJob) -> Outcome:
         folder.look()  # the table is outside the folder, whose own writes check the lock
         is_put = _put(planned, data)
     if not is_put:
-        raise _there_already(planned.options)
+        raise _exists_already_error(planned.options)
     with suppress(FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
     shown = escape_line(mask_credentials(planned.table))

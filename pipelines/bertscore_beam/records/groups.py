@@ -25,7 +25,7 @@ from bertscore_beam.dump.census import (
     check_number,
     groups_of,
 )
-from bertscore_beam.dump.columns import no_column
+from bertscore_beam.dump.columns import missing_column_error
 from bertscore_beam.dump.languages import is_code, language_name, language_of
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import languages_of
@@ -362,7 +362,7 @@ def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
 
 def group_order(group: Group) -> tuple[tuple[int, float, str], ...]:
     """Return a key by which groups are sorted: numbers by value, then texts, then no value."""
-    return tuple(_place(value) for value in group)
+    return tuple(_sort_key(value) for value in group)
 
 
 def language_order(group: Group) -> tuple[bool, object]:
@@ -370,7 +370,7 @@ def language_order(group: Group) -> tuple[bool, object]:
     return not is_code(group[0] or ""), group_order(group)
 
 
-def _place(value: str | None) -> tuple[int, float, str]:
+def _sort_key(value: str | None) -> tuple[int, float, str]:
     if value is None:
         return 2, 0.0, ""
     try:
@@ -461,7 +461,7 @@ def check_columns(run: FinishedRun, by: Sequence[str], option: str) -> None:
         schema = part_schema(run, record)
         left -= {name for name in left if has_column(schema, name)}
     if left and schema is not None:
-        raise no_column(schema, min(left), "group", option)
+        raise missing_column_error(schema, min(left), "group", option)
 
 
 def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatistics:

@@ -71,7 +71,7 @@ def check_same_texts(
             changed.append(record.part_name)
     if 2 * len(changed) <= number:
         return
-    compared = _with_near(_spread(sorted(changed)), finished)
+    compared = _with_near(_take_sample(sorted(changed)), finished)
     splits = Splits.of(plan.splits).table
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
@@ -108,7 +108,7 @@ def check_same_texts(
         )
 
 
-def _spread(names: Sequence[str]) -> list[str]:
+def _take_sample(names: Sequence[str]) -> list[str]:
     count = min(_SAMPLE, len(names))
     return [names[number * len(names) // count] for number in range(count)]
 

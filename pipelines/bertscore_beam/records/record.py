@@ -126,7 +126,7 @@ class PartRecord:
             **{name: getattr(split, name) for name in ("part_name", "input_name", "row_offset")},
             num_rows=summary.rows,
             summary=summary,
-            **_of_file(split),
+            **_file_fields(split),
             **made,
         )
 
@@ -151,7 +151,7 @@ class PartRecord:
 
     def covers(self, split: Split) -> bool:
         """Tell whether the file of a split of these rows is of the same version, read alike."""
-        return all(getattr(self, name) == value for name, value in _of_file(split).items())
+        return all(getattr(self, name) == value for name, value in _file_fields(split).items())
 
     def is_current(self, split: Split) -> bool:
         """Tell whether a part that `may_be_valid` is valid for certain, without reading rows.
@@ -176,7 +176,7 @@ class PartRecord:
 
     def moved_to(self, split: Split) -> "PartRecord":
         """Return the record for the same rows in the present version of the file."""
-        return replace(self, **_of_file(split))
+        return replace(self, **_file_fields(split))
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
@@ -192,7 +192,7 @@ def facts_of_part(data: bytes) -> dict[str, Any]:
     }
 
 
-def _of_file(split: Split) -> dict[str, Any]:
+def _file_fields(split: Split) -> dict[str, Any]:
     names = ("file_rows", "file_size", "file_version", "reading")
     return {name: getattr(split, name) for name in names}
 

@@ -59,7 +59,7 @@ def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
         sys.setswitchinterval(SWITCH_SECONDS)
     os.set_inheritable(descriptor, False)
     _end_with(launcher)
-    _Child(Connection(descriptor)).run(threads)
+    _Worker(Connection(descriptor)).run(threads)
 
 
 def _end_with(launcher: int) -> None:
@@ -70,7 +70,7 @@ def _end_with(launcher: int) -> None:
         os._exit(1)
 
 
-class _Child:
+class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         # Pickled. A destructor may log in the middle of `put`, and `put` be called again there.

@@ -357,7 +357,7 @@ def _quoted(error: Exception) -> BertScoreError | OSError | None:
     end = "\n\n" if (found := _WHILE.search(quoted[-1])) is None else found[0]
     full_name, _, message = quoted[-1].partition(end)[0].strip().partition(": ")
     package, _, name = full_name.rpartition(".")
-    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _below(BertScoreError)}
+    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _subclasses_of(BertScoreError)}
     kind = kinds.get(full_name) if package else getattr(builtins, name, None)
     return (
         kind(message) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
@@ -370,10 +370,10 @@ def _is_of_runner(error: Exception) -> bool:
     return type(error) is RuntimeError or package in ("apache_beam", "google", "grpc")
 
 
-def _below(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
+def _subclasses_of(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
     yield kind
     for lower in kind.__subclasses__():
-        yield from _below(lower)
+        yield from _subclasses_of(lower)
 
 
 @contextmanager

@@ -194,7 +194,7 @@ _LAST_STANDARD = 2
 """The descriptor of standard error: before it are those of standard input and output."""
 
 
-class _Forgiving(io.FileIO):
+class _TolerantFile(io.FileIO):
     """A file descriptor to which writing never fails.
 
     Attributes:
@@ -214,7 +214,7 @@ class _Forgiving(io.FileIO):
 
 def tolerant_stream(descriptor: int, encoding: str = "utf-8") -> TextIO:
     """Return a text stream to a descriptor that stays open, to which writing never fails."""
-    buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
+    buffer = io.BufferedWriter(_TolerantFile(descriptor, "w", closefd=False))
     return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=True)
 
 
@@ -239,7 +239,7 @@ def printed() -> int:
     """Return the exit status of a command whose only result is its printed text."""
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    lost = raw.lost if isinstance(raw, _Forgiving) else None
+    lost = raw.lost if isinstance(raw, _TolerantFile) else None
     if lost is None:
         return DONE
     sys.stderr.write(f"bertscore-beam: standard output cannot be written: got {lost}.\n")

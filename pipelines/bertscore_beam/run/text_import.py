@@ -28,10 +28,10 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 def import_step(folder: OutputFolder) -> Each:
     """Return the step: files of text -> nothing; the imports are in the folder of the run."""
-    return Each(partial(import_text, folder=folder), _shown)
+    return Each(partial(import_text, folder=folder), _shown_path)
 
 
-def _shown(text: TextFile) -> str:
+def _shown_path(text: TextFile) -> str:
     return mask_credentials(text.path)
 
 
@@ -61,7 +61,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
             rows.flush()
         except (InputError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _NO_ROOM:
-                raise _no_room(text, error) from error
+                raise _no_space_error(text, error) from error
             folder.write(text.rejection, _rejection(text, error))
             return ()
         pq.read_metadata(rows).write_metadata_file(footer)
@@ -71,7 +71,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
     return ()
 
 
-def _no_room(text: TextFile, error: OSError) -> OSError:
+def _no_space_error(text: TextFile, error: OSError) -> OSError:
     return OSError(
         error.errno,
         f"there is no room to turn {mask_credentials(text.path)!r} into Parquet: got "

@@ -53,7 +53,7 @@ class ModelMemory:
 
 
 @dataclass(kw_only=True)
-class _Loaded:
+class _LoadedModel:
     """A loaded model: its size, and the scorers that share it by the label of their setting."""
 
     size: int
@@ -70,7 +70,7 @@ class LoadedScorers:
 
     def __init__(self, memory: ModelMemory | None = None) -> None:
         self._memory = ModelMemory() if memory is None else memory
-        self._loaded: OrderedDict[ScorerConfig, _Loaded] = OrderedDict()
+        self._loaded: OrderedDict[ScorerConfig, _LoadedModel] = OrderedDict()
         # Of the device, which is known with the first.
         self._queue: DeviceQueue | None = None
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class LoadedScorers:
                 self._make_room(setting)
                 scorer = load_scorer(setting.config, setting.signature.backend, self._queue)
                 self._queue = scorer.queue
-                self._loaded[model] = _Loaded(size=setting.weight_bytes, scorer=scorer)
+                self._loaded[model] = _LoadedModel(size=setting.weight_bytes, scorer=scorer)
             self._loaded.move_to_end(model)
             loaded = self._loaded[model]
             if setting.label not in loaded.by_label:

@@ -142,10 +142,10 @@ def parse_csv(data: bytes, delimiter: str, *, is_last: bool, is_full: bool) -> P
             break
         if failed == lines and not is_last and (records.taken or not is_full):
             break  # its quotes may be closed by what follows
-        records.add(_why(_decode(stream.readline())))
+        records.add(_explain(_decode(stream.readline())))
         # A line that leaves a quote open leads to where the record failed, and fails there too.
         while records.taken < failed - 1:
-            records.add(_alone(_decode(stream.readline()), delimiter))
+            records.add(_parse_alone(_decode(stream.readline()), delimiter))
     return _without_invalid(records, data)
 
 
@@ -188,14 +188,14 @@ def _parse_until_wrong(stream: io.BytesIO, delimiter: str, records: ParsedRecord
     return failed
 
 
-def _alone(line: str, delimiter: str) -> list[str] | BadLine | None:
+def _parse_alone(line: str, delimiter: str) -> list[str] | BadLine | None:
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True)) or None
     except csv.Error:
-        return _why(line)
+        return _explain(line)
 
 
-def _why(line: str) -> BadLine:
+def _explain(line: str) -> BadLine:
     if _INVALID.search(line):
         return _NOT_UTF8
     if "\r" in line.rstrip("\r\n"):

@@ -203,7 +203,7 @@ class TextStream(io.RawIOBase):
 @contextlib.contextmanager
 def open_text(text: TextFile) -> Iterator[TextStream]:
     """Open a text file to be read once, and check at its end that it has not changed."""
-    whole = inputs.of_one_version(text.path, text.version), reachable(text.path)
+    whole = inputs.check_one_version(text.path, text.version), reachable(text.path)
     with whole[0], whole[1], contextlib.ExitStack() as stack:
         if is_web(text.path):
             file, size = stack.enter_context(_open_web(text))
