@@ -181,11 +181,10 @@ def start_run(job: ScoreJob) -> None:
     delete_records(folder, job.found.foreign)
     for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
-    sole, signed = job.spec.settings.sole, {}
-    if sole is None:
-        signed["signatures"] = job.spec.settings.signatures(None)
-    else:
-        signed["signature"] = sole.signature.format()
+    sole = job.spec.settings.sole
+    signed: dict[str, object] = {"signatures": job.spec.settings.signatures(None)}
+    if sole is not None:
+        signed = {"signature": sole.signature.format()}
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(plan))
     folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=diff.work)))
