@@ -416,8 +416,8 @@ class CorpusResult:
 
 
 def compare_corpora(
-    mine: Doubles,
-    theirs: Doubles,
+    counts: Doubles,
+    against: Doubles,
     score: Callable[[Doubles], float],
     *,
     confidence: float = 0.95,
@@ -438,19 +438,19 @@ def compare_corpora(
         differ in one row get the least p possible. Its bootstrap takes sizes before it centres
         them, and so rejects equal systems in 12% where 5% is said; here it centres first.
     """
-    own, other = score(mine.sum(axis=0)), score(theirs.sum(axis=0))
+    own, other = score(counts.sum(axis=0)), score(against.sum(axis=0))
     known = CorpusResult(score=own, against_score=other, difference=own - other)
-    if not resample or not len(mine):
+    if not resample or not len(counts):
         return known
-    if np.array_equal(mine, theirs):
+    if np.array_equal(counts, against):
         return replace(known, randomization_p=1.0, bootstrap_p=1.0, interval=(0.0, 0.0))
 
     def differences(samples: Iterator[Doubles]) -> Doubles:
         sums = np.maximum(np.rint(np.concatenate(list(samples))), 0)
         return np.array([score(a) - score(b) for a, b in zip(*np.hsplit(sums, 2), strict=True)])
 
-    random, both = np.random.default_rng(seed), np.hstack([mine, theirs])
-    moves = np.hstack([theirs - mine, mine - theirs])
+    random, both = np.random.default_rng(seed), np.hstack([counts, against])
+    moves = np.hstack([against - counts, counts - against])
     kept = _carrying(both, moves)
     swapped = differences(_swapped(both, moves, kept, random))
     drawn = differences(_drawn(both, kept, random))

@@ -28,9 +28,9 @@ from bertscore_beam.records.settings import (
     check_groups,
 )
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
-from bertscore_beam.score.plan_settings import settle_named
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import metadata_by_language
+from bertscore_beam.score.settle import settle_named
 from bertscore_core.errors import ConfigError, InputError, unknown_key
 from bertscore_core.signature import Signature
 

@@ -19,7 +19,7 @@ from bertscore_beam.records.settings import (
 )
 from bertscore_beam.run.loading import for_unseen_workers
 from bertscore_beam.score.loaded_scorers import ModelMemory
-from bertscore_beam.score.plan_settings import settle_sharing
+from bertscore_beam.score.settle import settle_sharing
 from bertscore_core.config import Settings
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.idf import IdfTable

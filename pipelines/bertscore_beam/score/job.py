@@ -62,8 +62,8 @@ from bertscore_beam.run.text_import import (
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.idf_of_run import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
-from bertscore_beam.score.plan_settings import without_setting_warning
 from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
+from bertscore_beam.score.settle import without_setting_warning
 from bertscore_beam.score.show_run import (
     gate_messages,
     run_warnings,

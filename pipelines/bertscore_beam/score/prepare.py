@@ -65,7 +65,7 @@ from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_of_run import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
-from bertscore_beam.score.plan_settings import check_rejects, settle_languages, settle_named
+from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
 from bertscore_beam.score.spec import IdfSource, ScoreSpec
 from bertscore_core.errors import ConfigError
 

@@ -7,7 +7,7 @@ import pytest
 from bertscore_beam.options.language_map import language_map
 from bertscore_beam.run.loading import scorer_config
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.plan_settings import settle_named
+from bertscore_beam.score.settle import settle_named
 from bertscore_core import ConfigError, Signature
 from bertscore_core.model.encoder import Encoder
 from tests.support.dumps import write_dump
