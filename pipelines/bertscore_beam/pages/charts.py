@@ -7,6 +7,7 @@ says the same.
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import vl_convert
@@ -14,7 +15,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from bertscore_beam.compare.results import WHOLE, Group
-from bertscore_beam.pages.report_rows import Night, ReportData
+from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.pages.words import by_number, shown_name, shown_value
 from bertscore_beam.records.groups import SHARES, GroupRow
 
@@ -32,26 +33,36 @@ _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]]
 _AXIS = 44
 """Pixels beside the plot for numbers."""
 
+_FAR = 3
+"""How many times as far as others a change reaches that sets the scale of its chart."""
+
 _Values = list[dict[str, Any]]
 
 
 _CANVASES = {
-    "wide": {"width": 800, "label": 260, "height": 240, "ticks": 7},
-    "narrow": {"width": 340, "label": 160, "height": 190, "ticks": 4},
+    "wide": {"width": 560, "label": 200, "height": 200, "ticks": 6},
+    "narrow": {"width": 340, "label": 160, "height": 180, "ticks": 4},
 }
 """Pixels of a chart: its width, the most that names beside the plot take, and the height of one
 that has no row for each name; then how many numbers are below the plot."""
 
 
 def charts_of(
-    template: Template, data: ReportData, measure: str, raw_measure: str
+    template: Template,
+    data: ReportData,
+    measure: str,
+    raw_measure: str,
+    run_names: Mapping[str, str],
 ) -> dict[str, dict[str, Markup]]:
     """Draw the charts of a page, by section and canvas; one without a value is left out."""
     changes = [] if data.against is None else data.against.by_change
+    change = f"change of {measure}"
     changed = [one for one in changes if one.result.difference is not None][:MOST_GROUPS]
     ends = [_ends(one.result.difference, *(one.result.interval or ())) for one in changed]
+    closer = within_scale(ends)
     nights = data.nights if len(data.nights) > 1 else ()
-    runs, lines = _night_names(nights), trend_groups(data)
+    runs: list[Group] = [(run_names[night.run],) for night in nights]
+    lines = trend_groups(data)
     means = [
         {"at": at, "group": line, "mean": night.groups[name]}
         for at, night in enumerate(nights)
@@ -72,7 +83,13 @@ def charts_of(
         "lengths": ("tokens of the longer text", measure, lengths, _estimates(data.lengths)),
         "languages": ("estimates", measure, _names(languages), _estimates(languages)),
         "reasons": ("reasons", "", [(reason,) for reason in reasons], counts),
-        "changes": ("changes", "difference in F1", [one.group for one in changed], ends),
+        "changes": ("changes", change, [one.group for one in changed], ends),
+        "closer": (
+            "changes",
+            change,
+            [changed[at].group for at in closer],
+            [ends[at] for at in closer],
+        ),
         "trend": ("run", measure, runs, _estimates([night.total for night in nights])),
         "group_trend": ("groups", measure, runs, means),
     }
@@ -109,12 +126,17 @@ def _ends(mean: Any, low: Any = None, high: Any = None) -> dict[str, Any]:
     return {"mean": mean, "low": low, "high": high}
 
 
-def _night_names(nights: Sequence[Night]) -> list[Group]:
-    """Return what runs are called on an axis: their folders, if these lie side by side."""
-    folders = [night.run.rstrip("/").rpartition("/") for night in nights]
-    if len({parent for parent, _, _ in folders}) == 1:
-        return [(name,) for _, _, name in folders]
-    return [(night.started[:16],) for night in nights]
+def within_scale(values: _Values) -> list[int]:
+    """Return the places of changes that are left if those go that set the scale of their chart.
+
+    These reach three times as far from 0 as half of all. None is left where the others would not
+    have three times the room without them.
+    """
+    reach = [max(abs(value["low"]), abs(value["high"])) for value in values]
+    limit = _FAR * median(reach) if reach else 0.0
+    near = [at for at, own in enumerate(reach) if own <= limit]
+    has_room = near and max(reach) > _FAR * max(reach[at] for at in near)
+    return near if has_room else []
 
 
 def _svg(
@@ -133,6 +155,7 @@ def _svg(
     is_below = kind not in ("estimates", "changes", "quantiles", "reasons", "histogram")
     labels = [_cut(name, 130 if is_below else canvas["label"]) for name in names]
     widest = max(map(_width, labels), default=0.0)
+    slanted = is_below and len(names) * (widest + 8) > canvas["width"] - 2 * _AXIS
     spec = template.render(
         kind=kind,
         title=title,
@@ -141,7 +164,8 @@ def _svg(
         lines=[_cut(name, canvas["width"] - 150) for name in lines],
         **canvas,
         # Slanted names reach to the left of their places, and the first place is beside the axis.
-        left=max(0.0, widest * 0.82 + 6 - _AXIS) if is_below else 0.0,
+        slanted=slanted,
+        left=max(0.0, widest * 0.82 + 6 - _AXIS) if slanted else 0.0,
         extent=_AXIS if is_below or not labels else widest + 10,
         series=_SERIES,
         dashes=_DASHES,

@@ -6,6 +6,7 @@ style but the page's own.
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,25 +16,24 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bertscore_beam.compare.comparison_tables import verdict
-from bertscore_beam.compare.results import Comparison, GroupComparison
-from bertscore_beam.pages import charts, words
-from bertscore_beam.pages.report_rows import ReportData
+from bertscore_beam.compare.results import WHOLE, Comparison, GroupComparison
+from bertscore_beam.pages import cards, charts, words
+from bertscore_beam.pages.report_rows import ChosenRow, ReportData
 from bertscore_beam.records.groups import shown_metrics
 from bertscore_beam.run.output import escape_line, format_duration
-from bertscore_core.errors import escape_text
 from bertscore_core.stats.caveats import caveat_cells
 
 MOST_ROWS = 1000
 """Most groups in one table: 10,000 of them would make a page that browsers are slow to show."""
 
-MOST_CHARACTERS = 2000
-"""Most characters of one text. What is left out is counted."""
-
-_MOST_NAMED = 10
+_MOST_NAMED = 5
 """Most groups of each kind that the answer names."""
 
-_TITLES = {"f1": "F1", "precision": "Precision", "recall": "Recall"}
-"""What measures are called that are not called by their names."""
+_MOST_SHORT = 12
+"""Most rows of a table that does not scroll."""
+
+_MOST_OPEN = 5
+"""Most single rows, or segments, of each kind that are not folded."""
 
 _TEMPLATES = Path(__file__).parent / "template"
 
@@ -41,16 +41,18 @@ _TEMPLATES = Path(__file__).parent / "template"
 def render(data: ReportData) -> str:
     """Return the page of a report."""
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
-    measure = "rescaled F1" if data.rescaled else "F1"
-    raw_measure = "F1 before rescaling" if data.rescaled else "F1"
+    measure, raw_measure = "rescaled F1" if data.rescaled else "raw F1", "raw F1"
     environment = _environment()
+    runs = [data.run, *(one.against for one in data.comparisons), *(one.run for one in data.nights)]
+    run_names = words.run_names(runs)
     specification = environment.get_template("charts.json.jinja")
     return environment.get_template("page.html.jinja").render(
         data=data,
         style=Markup(style),  # noqa: S704 (our own file)
         policy=_policy(style),
-        sections=_sections(data),
-        charts=charts.charts_of(specification, data, measure, raw_measure),
+        sections=_sections(data, measure, raw_measure),
+        charts=charts.charts_of(specification, data, measure, raw_measure, run_names),
+        run_names=run_names,
         version=version("bertscore-beam"),
         total=data.total.values,
         over=data.over_languages,
@@ -58,10 +60,19 @@ def render(data: ReportData) -> str:
         metrics=shown_metrics(data.total.values),
         measure=measure,
         raw_measure=raw_measure,
+        titles={"f1": measure}
+        | {one: measure.replace("F1", one) for one in ("precision", "recall")},
         most_rows=MOST_ROWS,
         most_named=_MOST_NAMED,
+        most_open=_MOST_OPEN,
+        most_short=_MOST_SHORT,
+        headline=_headline(data),
+        changed=_changed(data),
         standing=_standing,
         verdict=verdict,
+        segments_of=cards.segments_of,
+        marked_texts=cards.marked_texts,
+        own_key=lambda row: _own_key(data, row),
         settings=_settings(data.signatures),
         trend_groups=charts.trend_groups(data),
     )
@@ -78,10 +89,10 @@ def _environment() -> Environment:
     own = ("by_number", "number", "probability", "score", "signed", "signed_interval", "size")
     environment.filters |= {name: getattr(words, name) for name in own}
     environment.filters |= {
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "caveats": caveat_cells,
-        "cut_text": _cut_text,
+        "cut_text": cards.cut_text,
         "line": escape_line,
-        "measure": lambda name: _TITLES.get(name, name),
         "seconds": lambda value: words.NOT_KNOWN if value is None else format_duration(value),
         "value": words.shown_value,
     }
@@ -103,23 +114,26 @@ def _policy(style: str) -> str:
     )
 
 
-def _sections(data: ReportData) -> list[tuple[str, str]]:
-    languages = ("languages", "Languages", bool(data.languages))
+def _sections(data: ReportData, measure: str, raw: str) -> list[tuple[str, str, str]]:
+    """Return the sections: name, short title, heading."""
+    languages = ("languages", "Languages", f"Languages by {measure}", bool(data.languages))
+    is_compared, has_several = data.against is not None, bool(data.scored_languages)
     sections = [
-        *([languages] if data.scored_languages else []),
-        ("scores", "Scores", True),
-        ("change", "Change", data.against is not None),
-        ("ranking", "Ranking", data.ranking is not None),
-        ("trend", "Trend", len(data.nights) > 1),
-        ("distribution", "Distribution", True),
-        ("lengths", "Length", bool(data.lengths)),
-        *([] if data.scored_languages else [languages]),
-        ("rejects", "Rejected and cut", True),
-        ("rows", "Single rows", True),
-        ("cost", "Cost", True),
-        ("settings", "How it was made", True),
+        ("moved", "Fell and rose", f"What fell and rose most in {measure}", is_compared),
+        ("change", "Change", f"Change of {measure}", is_compared),
+        *([languages] if has_several else []),
+        ("scores", "Scores", f"Scores: {measure}", True),
+        ("ranking", "Ranking", f"Ranking by {measure}", data.ranking is not None),
+        ("trend", "Trend", f"Trend of {measure}", len(data.nights) > 1),
+        ("distribution", "Distribution", f"Distribution of {raw}", True),
+        ("lengths", "Length", f"Lengths by {measure}", bool(data.lengths)),
+        *([] if has_several else [languages]),
+        ("rejects", "Rejected and cut", "Rejected and cut", True),
+        ("rows", "Lowest and highest", f"Lowest and highest {measure}", True),
+        ("cost", "Cost", "Cost", True),
+        ("settings", "How it was made", "How it was made", True),
     ]
-    return [(name, title) for name, title, is_shown in sections if is_shown]
+    return [(name, title, heading) for name, title, heading, is_shown in sections if is_shown]
 
 
 def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
@@ -131,11 +145,53 @@ def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
     return {"shared": shared, "own": own}
 
 
-def _standing(against: Comparison) -> dict[str, list[GroupComparison]]:
-    standing: dict[str, list[GroupComparison]] = {}
-    for group in against.by_change:
-        standing.setdefault(verdict(group, against), []).append(group)
-    return standing
+def _headline(data: ReportData) -> tuple[str, str, str]:
+    """Return the answer: good, bad or neither, in a word or two, and what these mean."""
+    against = data.against
+    if against is None:
+        return "", "", ""
+    if data.failures:
+        return "bad", "Worse", "the gate is not passed"
+    if against.drop is not None:
+        return "good", "Passed", f"no drop of more than {against.drop:g} is shown"
+    sides = [(one, group) for one in data.changes for group in (one.whole, *one.groups)]
+    found = {
+        word: {group.group for one, group in sides if verdict(group, one) == word}
+        for word in ("worse", "better")
+    }
+    worse, better = (len(own - {WHOLE}) for own in found.values())
+    of_groups = f"{worse or better:,} of {len(against.groups):,} groups" if worse or better else ""
+    if found["worse"]:
+        return "bad", "Worse", of_groups + (f", {better:,} better" if worse and better else "")
+    if found["better"]:
+        return "good", "Better", of_groups
+    word = verdict(against.whole, against)
+    return "", f"{word[0].upper()}{word[1:]}", ""
+
+
+def _changed(data: ReportData) -> dict[str, list[tuple[Comparison, GroupComparison]]]:
+    """Return the groups that are worse or do not pass the gate, and those that are better."""
+    changed: dict[str, list[tuple[Comparison, GroupComparison]]] = {"worse": [], "better": []}
+    for against in data.changes:
+        for group in (against.whole, *against.by_change):
+            word = verdict(group, against)
+            has_failed = group.gate is not None and group.gate.failures
+            if has_failed or (group is not against.whole and word in changed):
+                changed["worse" if has_failed else word].append((against, group))
+    return changed
+
+
+def _standing(against: Comparison) -> dict[str, int]:
+    """Count the groups that are neither worse nor better, by what became of them."""
+    counts = Counter(verdict(group, against) for group in against.by_change)
+    return {word: count for word, count in counts.items() if word not in ("worse", "better")}
+
+
+def _own_key(data: ReportData, row: ChosenRow) -> tuple[str | None, ...]:
+    """Return the values that identify a row, but those that name its group already."""
+    by = data.options.by
+    names = data.options.row_key
+    return tuple(value for name, value in zip(names, row.key, strict=False) if name not in by)
 
 
 def _at_most(count: int) -> str:
@@ -145,11 +201,3 @@ def _at_most(count: int) -> str:
 
 def _hidden_rows(count: int) -> str:
     return "" if count <= MOST_ROWS else f" (the first {MOST_ROWS:,} of {count:,})"
-
-
-def _cut_text(text: str) -> str:
-    """Return the text of a row as it is shown: invisible characters as codes, and not too long."""
-    if len(text) <= MOST_CHARACTERS:
-        return escape_text(text)
-    left = len(text) - MOST_CHARACTERS
-    return f"{escape_text(text[:MOST_CHARACTERS])} … ({left:,} more characters)"

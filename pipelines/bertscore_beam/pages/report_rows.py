@@ -5,7 +5,7 @@ are escaped where they are shown.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from glob import has_magic
@@ -19,6 +19,7 @@ from bertscore_beam.compare.results import (
     WHOLE,
     Comparison,
     Group,
+    GroupComparison,
     MovedRow,
     Ranking,
     compare_settings,
@@ -124,7 +125,8 @@ class ReportData:
         groups: The groups, that with the highest F1 first.
         ranking: The systems, the best first; None if they were not ranked.
         languages: Rows by language; empty if the run has no column of languages.
-        language_groups: The same by group; empty without groups by another column.
+        language_groups: The same by group; empty without groups by another column, and where each
+            group is of one language.
         lengths: Scored rows by length: its group is the least and the largest number of tokens of
             the longer text.
         rejected_files: Files that were rejected, with the reason.
@@ -163,10 +165,19 @@ class ReportData:
 
     @property
     def changes(self) -> tuple[Comparison, ...]:
-        """The comparisons that are shown, with one other run: of F1, then of other measures."""
+        """The comparisons that are shown, with one other run: of F1, then of other measures.
+
+        Their languages are left out where each group is of one: these would be the groups again.
+        """
         number = _num_others(self.comparisons)
-        own = self.comparisons[_telling(self.comparisons) :: number] if number else ()
-        return tuple(sorted(own, key=lambda one: one.measure != MEASURE))
+        shown = self.comparisons[_telling(self.comparisons) :: number] if number else ()
+        told_once = (
+            replace(one, languages=())
+            if _are_of_one_language([own.group for own in one.languages], one.groups)
+            else one
+            for one in shown
+        )
+        return tuple(sorted(told_once, key=lambda one: one.measure != MEASURE))
 
     @property
     def against(self) -> Comparison | None:
@@ -304,6 +315,15 @@ def _nights(
         )
 
 
+def _are_of_one_language(
+    names: Collection[Group], groups: Sequence[GroupComparison | GroupRow]
+) -> bool:
+    """Tell whether names that begin with a language are those of the groups, each once."""
+    return len(names) == len(groups) and {name[1:] for name in names} == {
+        one.group for one in groups
+    }
+
+
 def _utc(seconds: float | None) -> str:
     return "–" if seconds is None else utc(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
@@ -363,7 +383,7 @@ def collect(options: ReportOptions) -> ReportData:
         fallen = tuple(row for move, row in moved if move.change < 0)
         risen = tuple(row for move, row in moved if move.change > 0)
     confidence = options.confidence
-    groups = (group_row(*group, confidence) for group in findings.groups.items())
+    groups = [group_row(*group, confidence) for group in findings.groups.items()]
     nights = tuple(_nights(options, earlier, run, findings)) if earlier else ()
     signatures = stated_signatures(run)
     fields = chain.from_iterable(map(signature_sentences, signatures.values()))
@@ -384,7 +404,9 @@ def collect(options: ReportOptions) -> ReportData:
             group_row((language_name(name),), findings.languages[name], confidence)
             for name in by_name(findings.languages)
         ),
-        language_groups=tuple(
+        language_groups=()
+        if _are_of_one_language(findings.language_groups, groups)
+        else tuple(
             group_row(name, findings.language_groups[name], confidence)
             for name in sorted(findings.language_groups, key=language_order)
         ),

@@ -1,10 +1,11 @@
 """Numbers, names and signatures as people read them."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bertscore_beam.compare.results import Group
+from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.run.output import escape_line
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
@@ -14,6 +15,14 @@ NOT_KNOWN = "–"
 
 ALL_ROWS = "all rows"
 """Stands for the name of the group of all rows."""
+
+_OF_100 = {
+    name
+    for metric, column in METRICS.items()
+    if metric != "rougel"
+    for name in (metric, column, f"{column}_mean")
+}
+"""Measures that go to 100, and what groups call them: two decimals are enough."""
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = tomllib.loads(
     (Path(__file__).parent / "template" / "signature.toml").read_text(encoding="utf-8")
@@ -36,6 +45,17 @@ def shown_name(name: Group) -> str:
     return " / ".join(marked) or ALL_ROWS
 
 
+def run_names(folders: Iterable[str]) -> dict[str, str]:
+    """Return what runs are called: as many of the last names of a folder as tell them apart."""
+    paths = {folder: folder.rstrip("/").split("/") for folder in folders}
+    most = max(map(len, paths.values()), default=0)
+    for count in range(1, most + 1):
+        names = {folder: "/".join(path[-count:]) for folder, path in paths.items()}
+        if len({*names.values()}) == len(names):
+            return names
+    return {folder: folder for folder in paths}
+
+
 def by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return counts, the largest first, and equal ones by name."""
     return sorted(counts.items(), key=lambda count: (-count[1], count[0]))
@@ -46,14 +66,14 @@ def number(value: int | None) -> str:
     return NOT_KNOWN if value is None else f"{value:,}"
 
 
-def score(value: float | None) -> str:
-    """Return a score with four decimals."""
-    return NOT_KNOWN if value is None else f"{value:.4f}"
+def score(value: float | None, measure: str = "f1") -> str:
+    """Return a score with four decimals; that of a measure that goes to 100 with two."""
+    return NOT_KNOWN if value is None else f"{value:.{2 if measure in _OF_100 else 4}f}"
 
 
-def signed(value: float | None) -> str:
+def signed(value: float | None, measure: str = "f1") -> str:
     """Return a difference of scores with its sign."""
-    return NOT_KNOWN if value is None else f"{value:+.5f}"
+    return NOT_KNOWN if value is None else f"{value:+.{2 if measure in _OF_100 else 5}f}"
 
 
 def share(part: int, whole: int) -> str:
@@ -73,9 +93,11 @@ def interval(low: float | None, high: float | None) -> str:
     return NOT_KNOWN if low is None or high is None else f"[{score(low)}, {score(high)}]"
 
 
-def signed_interval(ends: tuple[float, float] | None) -> str:
+def signed_interval(ends: tuple[float, float] | None, measure: str = "f1") -> str:
     """Return an interval of a difference in brackets."""
-    return NOT_KNOWN if ends is None else f"[{signed(ends[0])}, {signed(ends[1])}]"
+    return (
+        NOT_KNOWN if ends is None else f"[{signed(ends[0], measure)}, {signed(ends[1], measure)}]"
+    )
 
 
 def size(num_bytes: int) -> str:

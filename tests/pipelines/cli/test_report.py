@@ -67,7 +67,7 @@ def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, ra
         assert (result["status"], result["passed"]) == (status, compared["passed"])
         assert set(result["warnings"]) <= set(compared["warnings"])
         assert ("did not pass the gate" in said) == (status == WORSE)
-        assert ("The gate is not passed" in page.read_text()) == (status == WORSE)
+        assert ("the gate is not passed" in page.read_text()) == (status == WORSE)
 
 
 def test_of_several_runs_the_page_shows_the_one_that_the_run_is_worse_than(runs, tmp_path, ran):
@@ -78,7 +78,7 @@ def test_of_several_runs_the_page_shows_the_one_that_the_run_is_worse_than(runs,
     printed, said = ran(["report", run, *words, "-o", str(page)], WORSE)
     assert json.loads(printed)["passed"] is False
     assert said.count("did not pass the gate") == 1
-    assert f'Compared with <bdi class="name">{better}' in page.read_text()
+    assert 'Compared with <bdi class="name">better<' in page.read_text()
     both, _ = ran(["compare", run, str(runs / "one"), better, *words[3:]], WORSE)
     assert [one["passed"] for one in (json.loads(printed), json.loads(both))] == [False, False]
 
@@ -101,19 +101,21 @@ def test_every_measure_has_a_change_and_its_place_in_the_verdict(tmp_path, ran):
     }
     text = page.read_text()
     answer = text.partition('aria-label="Answer"')[2].partition("</section>")[0]
-    assert "<li>Precision of all rows: it is lower" in answer
-    assert '<li>Precision of <bdi class="name">a</bdi>: it is lower' in answer
-    assert answer.index("Change of F1") < answer.index("Change of Precision")
-    assert "2 worse: " in answer.partition("Change of Precision")[2].partition("</dd>")[0]
+    worse = '<li><strong class="worse">worse</strong> '
+    for group in ("all rows", '<bdi class="name">a</bdi>', '<bdi class="name">b</bdi>'):
+        line = answer.partition(f"{worse}{group}, raw precision: ")[2].partition("</li>")[0]
+        assert "gate: it is lower by more than 0.01" in line
+    assert answer.count(worse) == 3
+    assert answer.index("Change of raw F1") < answer.index("Change of raw precision")
     for one in compared["comparisons"]:
-        title = one["measure"].capitalize()
+        title = "raw " + one["measure"].replace("f1", "F1")
         p_value = one["whole"]["p_adjusted"]
         shown = "< 0.0001" if p_value < 1e-4 else f"{p_value:.4f}"
         assert one["whole"]["p_adjusted"] >= one["whole"]["p_value"]
         line = answer.partition(f"<dt>Change of {title}</dt>")[2].partition("</dd>")[0]
         assert f"any difference: corrected p {shown}".replace("<", "&lt;") in line
         assert f"{one['whole']['result']['difference']:+.5f}" in line
-        assert f'<th scope="col">{title} before</th>' in text
+        assert f"Change of {title}, this run less the other</caption>" in text
     assert "corrected for the number of measures" in text
 
 

@@ -2,19 +2,23 @@
 
 import base64
 import hashlib
+import itertools
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
-from bertscore_beam.pages.page import MOST_CHARACTERS, MOST_ROWS, render
+from bertscore_beam.compare.results import GroupGate
+from bertscore_beam.pages.cards import MOST_CHARACTERS
+from bertscore_beam.pages.charts import within_scale
+from bertscore_beam.pages.page import MOST_ROWS, render
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.report_rows import Night, ReportData
-from bertscore_beam.records.finished import RunSummary
+from bertscore_beam.records.finished import RowPlace, RunSummary
 from bertscore_beam.records.groups import GroupRow
 from tests.support.read_html import Reader
-from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, bars, group_row, made_report
+from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, group_row, made_report
 
 OPTIONS = ReportOptions(run="scores", confidence=0.9)
 EMPTY = ReportData(
@@ -110,10 +114,13 @@ def test_a_long_text_is_cut_and_what_is_left_out_is_counted(with_texts):
 def test_every_section_is_there_and_can_be_reached(with_texts):
     sections = re.findall(r'<h2 id="(\w+)">', with_texts)
     assert sections == [
-        "languages", "scores", "change", "ranking", "trend", "distribution", "lengths",
+        "moved", "change", "languages", "scores", "ranking", "trend", "distribution", "lengths",
         "rejects", "rows", "cost", "settings",
     ]  # fmt: skip
     assert re.findall(r'<li><a href="#(\w+)">', with_texts) == sections
+    levels = [int(level) for level in re.findall(r"<h(\d)", with_texts)]
+    assert levels[:2] == [1, 2]
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 def test_ids_are_unique_and_every_reference_to_one_is_met(reader):
@@ -141,6 +148,83 @@ def test_numbers_and_settings_are_shown_as_they_are(with_texts):
     assert "Every token has the same weight: no idf." in with_texts
     assert "Texts of up to 512 tokens were scored in one piece." in with_texts
     assert "Scores are not rescaled: they are plain similarities." in with_texts
+
+
+def test_what_fell_and_rose_comes_first_and_a_segment_has_one_card(with_texts):
+    """Of each kind five are open, and nothing but single rows is folded."""
+    section = with_texts.partition('<h2 id="moved">')[2].partition("</section>")[0]
+    fallen, risen = section.split("</details>")[:2]
+    for part, first in ((fallen, TEXTS[0]), (risen, TEXTS[-1])):
+        shown, folded = part.split("<details>")
+        assert shown.count("<li>") == 5
+        assert f"<summary>{len(TEXTS) - 5} more segments</summary>" in folded
+        assert folded.count("<li>") == len(TEXTS) - 5
+        assert first.references[0][:30] in shown
+    for folded in re.findall("<details>(.*?)</details>", with_texts, re.DOTALL):
+        assert folded.count("<ol") == 1
+        assert not re.search("<(table|figure|section)", folded)
+    assert with_texts.count("<details>") == 4
+
+    report = made_report(with_texts=True)
+    again = replace(report.fallen[0], group=("system-b",), place=RowPlace("other.parquet", 3))
+    page = render(replace(report, fallen=(*report.fallen[:2], again)))
+    card = page.partition('<h2 id="moved">')[2].partition("<li>")[2].partition("</li>")[0]
+    assert card.count('class="head"') == 2
+    assert card.count(TEXTS[0].references[0]) == 1
+    assert card.count("Before</dt>") == card.count("Now</dt>") == 2
+    assert "other.parquet:3" in card
+
+
+def test_rows_without_texts_are_folded_as_well(without_texts):
+    tables = re.findall(r'aria-labelledby="(fallen|risen|worst|best)(-more)?"', without_texts)
+    assert tables == [
+        (name, more) for name in ("fallen", "risen", "worst", "best") for more in ("", "-more")
+    ]
+    assert f"<summary>{len(TEXTS) - 5} more rows</summary>" in without_texts
+
+
+def test_the_words_worse_and_passed_stand_beside_the_colour():
+    report = made_report(with_texts=False)
+    judged = [replace(one, gate=GroupGate(p_value=1.0)) for one in report.against.groups]
+    gate = replace(report.against, drop=0.5, groups=tuple(judged))
+    one = report.against.by_change[0]
+    failed = replace(one, gate=GroupGate(p_value=0.001, failures=("it is lower by far",)))
+    same = replace(one, p_adjusted=0.9)
+    rise = replace(one.result, difference=0.02, interval=(0.01, 0.03))
+    risen = replace(one, group=("system-c", "de"), result=rise)
+    for comparison, kind, words in (
+        (gate, "good", "<strong>Passed</strong>: no drop of more than 0.5 is shown"),
+        (replace(gate, groups=(failed,)), "bad", "<strong>Worse</strong>: the gate is not passed"),
+        (report.against, "bad", "<strong>Worse</strong>: 4 of 10 groups"),
+        (replace(report.against, whole=same, groups=(one, risen, same)), "bad",
+         "<strong>Worse</strong>: 1 of 3 groups, 1 better"),
+        (replace(report.against, whole=same, groups=(risen, same)), "good",
+         "<strong>Better</strong>: 1 of 2 groups"),
+        (replace(report.against, whole=same, groups=(same,)), "",
+         "<strong>No clear difference</strong>"),
+    ):  # fmt: skip
+        page = render(replace(report, comparisons=(comparison,)))
+        assert f'<section class="answer {kind}" aria-label="Answer">' in page
+        assert f'<p class="verdict">{words}</p>' in page
+        coloured = re.findall(r'class="(worse|better)">([^<]*)<', page.partition("<nav")[0])
+        assert all(colour == word for colour, word in coloured)
+
+
+def test_measures_that_go_to_100_have_two_decimals():
+    values = {"metric_bleu": 61.23456, "metric_rougel_mean": 0.61237}
+    total = group_row(f1=0.5, **values)
+    page = render(replace(EMPTY, total=total, groups=(group_row("a", **values),)))
+    assert page.count("61.23<") == page.count("0.6124<") == 2
+
+
+def test_a_second_chart_leaves_out_the_groups_that_set_the_scale_of_the_first():
+    def change(mean: float) -> dict[str, float]:
+        return {"mean": mean, "low": mean - 0.001, "high": mean + 0.001}
+
+    changes = [change(mean) for mean in (-0.09, 0.002, -0.001, 0.08, 0.003)]
+    assert within_scale(changes) == [1, 2, 4]
+    assert within_scale(changes[1:3]) == within_scale([change(0.0)]) == within_scale([]) == []
+    assert within_scale([change(mean) for mean in (-0.009, 0.002, 0.003, 0.004)]) == []
 
 
 def test_rows_without_a_pair_are_counted_by_what_they_lack(with_texts):
@@ -184,24 +268,35 @@ def test_a_run_without_rows_has_a_page():
     ]  # fmt: skip
 
 
-def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling():
-    report = replace(EMPTY, total=group_row(f1=0.5), histogram=bars(0.5))
-    page = render(report)
-    assert "Rows by F1 before rescaling" in page
-    assert "F1 before rescaling below which a share of the rows is" in page
-    assert "before rescaling" not in render(replace(report, rescaled=False))
+@pytest.mark.parametrize("rescaled", [True, False])
+def test_every_heading_says_whether_its_scores_are_rescaled(rescaled):
+    page = render(replace(made_report(with_texts=True), rescaled=rescaled))
+    headings = re.findall(r"<(?:h[23]|caption)[^>]*>(.*?)<", page)
+    assert len(headings) > 20
+    of_no_score = ("Rejected and cut", "Cost", "How it was made", "Settings that", "The signature")
+    others = [words for words in headings if not words.startswith((*of_no_score, "Rows by reason"))]
+    others.remove("Files that were rejected")
+    kinds = [re.findall("raw|rescaled", words.lower()) for words in others]
+    raw = [words for words, kind in zip(others, kinds, strict=True) if kind == ["raw"]]
+    assert [len(kind) for kind in kinds] == [1] * len(kinds), others
+    assert {"Distribution of raw F1", "Rows by raw F1"} <= {*raw}
+    assert (len(raw) == 3) == rescaled
 
 
-def test_runs_are_named_by_their_folders_if_these_lie_side_by_side():
+def test_runs_are_named_by_the_last_names_of_their_folders_that_tell_them_apart():
+    runs = ["s3://a/scores/n<1>", "s3://a/scores/n2/", "s3://b/scores/n2"]
     nights = [
         Night(run=run, started=f"2026-11-2{day} 02:00:00", total=group_row(f1=0.7))
-        for day, run in enumerate(["s3://a/scores/n<1>", "s3://a/scores/n2/", "s3://b/scores/n3"])
+        for day, run in enumerate(runs)
     ]
-    for shown, expected in ((nights[:2], ["n&lt;1&gt;", "n2"]), (nights, ["2026-11-20 02:00"])):
-        page = render(replace(EMPTY, nights=tuple(shown)))
+    names = (["n&lt;1&gt;", "n2"], ["a/scores/n&lt;1&gt;", "a/scores/n2", "b/scores/n2"])
+    for shown, expected in zip((nights[:2], nights), names, strict=True):
+        page = render(replace(EMPTY, run=shown[-1].run, nights=tuple(shown)))
         chart = re.findall(r"<svg .*?</svg>", page, re.DOTALL)[0]
-        assert all(name in chart for name in expected)
-        assert (">\u2068n2" in chart) == (len(shown) == 2)
+        assert all(f">\u2068{name}" in chart for name in expected)
+        assert f"<title>{expected[-1]}</title>" in page
+        assert f'<h1><bdi class="name">{expected[-1]}</bdi></h1>' in page
+        assert shown[-1].run in page.partition('<h2 id="settings">')[2]
 
 
 def test_many_groups_are_cut_and_it_is_said():
@@ -216,7 +311,7 @@ def test_many_groups_are_cut_and_it_is_said():
 def test_charts_and_pages_take_every_character(start):
     """XML forbids some of them, and the program that draws ends the process at one of these."""
     letters = [chr(code) for code in range(start, min(start + 0x40, 0x110000))]
-    names = ["".join(letters[at : at + 8]) for at in range(0, len(letters), 8)]
+    names = ["".join(letters[at : at + 4]) for at in range(0, len(letters), 4)]
     page = page_of_groups(*(group_row(name, f1=0.5) for name in names))
     charts = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
     assert len(charts) == 2  # wide and narrow
