@@ -15,8 +15,9 @@ from bertscore_beam.files.checked import with_digest
 from bertscore_beam.idf.counts import count_from_bytes
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.record import record_from_json
-from bertscore_beam.run.folder import RUN_FILE, OutputFolder, check_stands_alone, read_run
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_beam.run.lock import Holder
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_core import (
     ConfigError,
     IdfError,

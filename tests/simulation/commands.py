@@ -18,7 +18,7 @@ from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.resume import job_identity
-from bertscore_beam.run.folder import identity_digest
+from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.loaded_scorers import LoadedScorers

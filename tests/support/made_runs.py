@@ -20,7 +20,8 @@ from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
 from bertscore_beam.records.record import LanguageRows, PartRecord, facts_of_part, record_path
 from bertscore_beam.records.summary import RunGoal, RunTotals, summarize, summary_of_languages
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.stats.score_statistics import UnknownTokens

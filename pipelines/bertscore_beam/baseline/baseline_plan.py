@@ -15,14 +15,11 @@ from bertscore_beam.crawl.sentences import describe_filters
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
-from bertscore_beam.run.folder import (
-    OutputFolder,
-    check_same_run,
-    check_stands_alone,
-    read_same_command,
-)
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import Say
 from bertscore_beam.run.loading import describe_unknown_device, settle_workers, with_scoring
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
 from bertscore_core.config import Settings

@@ -13,8 +13,8 @@ from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import ImportOptions, ScoreOptions
-from bertscore_beam.run.folder import temporary_folder
 from bertscore_beam.run.output import NOTHING_KEPT, Outcome
+from bertscore_beam.run.temporary import temporary_folder
 from bertscore_core.errors import ConfigError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 

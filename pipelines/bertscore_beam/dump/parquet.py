@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump import types
+from bertscore_beam.dump import int96, nested, types
+from bertscore_beam.dump.batches import Batches
 from bertscore_beam.dump.inputs import file_changed
 from bertscore_beam.dump.lines import LINE_COLUMN, without_lines
 from bertscore_beam.dump.paths import list_at, root_of, roots_of
@@ -45,7 +46,7 @@ _footers_lock = threading.Lock()
 @contextlib.contextmanager
 def open_parquet(
     path: str,
-    timestamp_unit: str = types.COARSE,
+    timestamp_unit: str = int96.COARSE,
     *,
     size: int | None = None,
     version: str = "",
@@ -245,7 +246,7 @@ def read_layout(
             lost_types=tuple(lost),
             encrypted=encrypted,
             utc_times=utc_times,
-            int96=types.int96_paths(file.schema),
+            int96=int96.paths_of(file.schema),
             text=text,
         )
 
@@ -256,15 +257,15 @@ def exact_unit(path: str, left_out: Collection[str] = ()) -> str:
     This reads these columns, unless Spark wrote the file: its timestamps are microseconds.
     """
     with open_parquet(path) as (file, source):
-        if types.SPARK_VERSION in (file.metadata.metadata or {}):
-            return types.COARSE
-        paths = types.int96_paths(file.schema, left_out)
+        if int96.SPARK_VERSION in (file.metadata.metadata or {}):
+            return int96.COARSE
+        paths = int96.paths_of(file.schema, left_out)
         if not paths:
-            return types.COARSE
-        units = types.exact_units(file, source, paths, range(file.metadata.num_row_groups))
+            return int96.COARSE
+        units = int96.exact_units(file, source, paths, range(file.metadata.num_row_groups))
         if not units:
-            raise InputError(types.not_exact_message(paths))
-        return types.COARSE if types.COARSE in units else types.FINE
+            raise InputError(int96.not_exact_message(paths))
+        return int96.COARSE if int96.COARSE in units else int96.FINE
 
 
 # Write parts, the Parquet files of an output, and read them back.
@@ -366,11 +367,11 @@ def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
     table = rows.read(split)
     skip = split.skip_rows
     if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
-        message = types.not_exact_message(rows.int96)
+        message = int96.not_exact_message(rows.int96)
         raise InputError(f"{mask_credentials(split.path)!r}: {message}")
     for column in table.columns:
         for chunk in column.chunks:
-            types.check_indices(chunk)
+            nested.check_indices(chunk)
     if table.num_rows != split.num_rows:
         raise InputError(
             f"rows are missing from {mask_credentials(split.path)!r}: got {table.num_rows} "
@@ -397,10 +398,10 @@ class _Rows:
         groups = [file.metadata.row_group(group) for group in self._groups]
         self._available = sum(group.num_rows for group in groups)
         self._stored = sum(group.total_byte_size for group in groups)
-        self._batches: types.Batches | None = None
+        self._batches: Batches | None = None
         self.int96 = [
             path
-            for path in types.int96_paths(file.schema)
+            for path in int96.paths_of(file.schema)
             if columns is None or any(f"{path}.".startswith(f"{name}.") for name in columns)
         ]
 
@@ -420,7 +421,7 @@ class _Rows:
             size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
             read = partial(self.file.iter_batches, size, columns=self._columns)
             streams = (read(row_groups=groups) for groups in self._together)
-            self._batches = types.Batches(itertools.chain.from_iterable(streams))
+            self._batches = Batches(itertools.chain.from_iterable(streams))
         pieces: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in self._batches.take(split.skip_rows, split.rows_read):
@@ -462,7 +463,7 @@ class _Rows:
         """
         is_apart = any(
             field.type != leaf and pa.types.is_dictionary(leaf)
-            for field, leaf in types.leaves(self.file.schema_arrow)
+            for field, leaf in nested.leaves(self.file.schema_arrow)
             if self._columns is None or field.name in self._columns
         )
         return [[group] for group in self._groups] if is_apart else [self._groups]
@@ -470,7 +471,7 @@ class _Rows:
     def are_exact(self, start: int, stop: int) -> bool:
         if not self.int96:
             return True
-        return self._unit in types.exact_units(
+        return self._unit in int96.exact_units(
             self.file, self._source, self.int96, self._groups, start, stop - start
         )
 
@@ -495,7 +496,7 @@ class _Rows:
         return largest
 
     def _peek(self, group: int) -> int:
-        stored = zip(self.file.schema, types.leaves(self.file.schema_arrow), strict=False)
+        stored = zip(self.file.schema, nested.leaves(self.file.schema_arrow), strict=False)
         named = [
             column.path
             for column, (field, kind) in stored
@@ -508,7 +509,7 @@ class _Rows:
         # Read as dictionaries, whatever their type: all entries come, and no text is copied.
         peek = self._again(read_dictionary=named, buffer_size=_PEEK_BYTES, pre_buffer=False)
         first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
-        return 0 if first is None else sum(types.largest_in(column) for column in first.columns)
+        return 0 if first is None else sum(nested.largest_in(column) for column in first.columns)
 
 
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:

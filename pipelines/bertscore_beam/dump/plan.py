@@ -23,6 +23,7 @@ from bertscore_beam.dump.candidates import check_candidates
 from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
 from bertscore_beam.dump.input_names import common_folder, input_names
+from bertscore_beam.dump.int96 import COARSE
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.partitions import partitions_of, with_partitions
 from bertscore_beam.dump.paths import place_of, root_of
@@ -39,7 +40,7 @@ from bertscore_beam.dump.splits import (
 from bertscore_beam.dump.text.arrays import json_columns, shown
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
-from bertscore_beam.dump.types import COARSE, null_lists_message
+from bertscore_beam.dump.types import null_lists_message
 from bertscore_beam.files.paths import (
     FILES_IN_FLIGHT,
     is_utf8,

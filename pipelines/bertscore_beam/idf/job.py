@@ -39,9 +39,10 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
-from bertscore_beam.idf.counts import Repeats, repeats_warning, table_warnings
+from bertscore_beam.idf.counts import table_warnings
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
+from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.folder import (

@@ -31,15 +31,10 @@ from bertscore_beam.files.paths import FILES_IN_FLIGHT, absolute, join, mask_cre
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, in_parallel
 from bertscore_beam.options.score_options import ImportOptions
-from bertscore_beam.run.folder import (
-    RUN_FILE,
-    SUCCESS_FILE,
-    OutputFolder,
-    check_stands_alone,
-    declare_success,
-    read_same_command,
-)
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, declare_success
+from bertscore_beam.run.identity import read_same_command
 from bertscore_beam.run.job import JobKind, Say, import_stage
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import (
     BROKEN,
     DONE,

@@ -34,7 +34,8 @@ from bertscore_beam.records.record import (
 )
 from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER as REJECTED_ROWS
 from bertscore_beam.records.row_scores import ROWS_FOLDER
-from bertscore_beam.run.folder import PLAN_FILE, OutputFolder, is_below, is_marked, runs_below
+from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
+from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
 
 # Records of many parts in few files, so that a finished run is looked over with few requests.
 #

@@ -36,13 +36,14 @@ from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import output, pool
-from bertscore_beam.run.folder import OutputFolder, delete_temporary_folders, is_temporary
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
 from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
 from bertscore_beam.run.run_step import RunStep, Spread, prepare_workers
 from bertscore_beam.run.runner import Runner, check_needs, check_service, new_pipeline
+from bertscore_beam.run.temporary import delete_temporary_folders, is_temporary
 from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError, escape_text
 

@@ -51,15 +51,10 @@ from bertscore_beam.records.resume import (
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.settings import RunSettings, check_given_idf, check_groups
 from bertscore_beam.records.summary import SHOWN_FAILURES, RunGoal
-from bertscore_beam.run.folder import (
-    OutputFolder,
-    check_same_run,
-    check_stands_alone,
-    given_split_rows,
-    identity_digest,
-    read_same_command,
-)
+from bertscore_beam.run.folder import OutputFolder, given_split_rows
+from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
 from bertscore_beam.score.idf_of_run import find_idf

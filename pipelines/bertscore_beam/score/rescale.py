@@ -50,14 +50,12 @@ from bertscore_beam.run.folder import (
     SUCCESS_FILE,
     SUMMARY_FILE,
     OutputFolder,
-    check_same_run,
-    check_stands_alone,
     declare_success,
-    identity_digest,
-    read_same_command,
 )
+from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.job import JobKind, Say, worker_errors
 from bertscore_beam.run.loading import read_baseline
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.runner import Runner

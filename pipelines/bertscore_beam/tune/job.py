@@ -25,13 +25,12 @@ from bertscore_beam.run.folder import (
     SUCCESS_FILE,
     SUMMARY_FILE,
     OutputFolder,
-    check_same_run,
-    check_stands_alone,
     declare_success,
-    read_same_command,
 )
+from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.loading import read_layers, settle_workers, with_scoring
+from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_beam.run.run_step import RunOnDevice

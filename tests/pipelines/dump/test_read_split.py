@@ -8,11 +8,13 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from bertscore_beam.dump import columns, parquet, types
+from bertscore_beam.dump.batches import Batches
 from bertscore_beam.dump.columns import append_scores
+from bertscore_beam.dump.nested import check_indices
 from bertscore_beam.dump.parquet import read_layout, write_part
 from bertscore_beam.dump.read_rows import SplitReader, read_split
 from bertscore_beam.dump.texts import texts_from_column
-from bertscore_beam.dump.types import Batches, check_indices, lost_types
+from bertscore_beam.dump.types import lost_types
 from bertscore_core.errors import InputError
 from tests.support.hostile import not_utf8
 from tests.support.tables import BAD, ROWS, every_type, plan, read_whole, same, write
@@ -70,8 +72,7 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
             taken.append(batch.num_rows)
             yield batch
 
-    plain = types.Batches
-    monkeypatch.setattr(types, "Batches", lambda batches: plain(count(batches)))
+    monkeypatch.setattr(parquet, "Batches", lambda batches: Batches(count(batches)))
     splits = plan(path, 100)
     assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200

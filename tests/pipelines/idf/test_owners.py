@@ -10,15 +10,10 @@ import pytest
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.idf.counts import (
-    Repeats,
-    SplitCount,
-    count_from_bytes,
-    count_to_bytes,
-    repeats_warning,
-)
+from bertscore_beam.idf.counts import SplitCount, count_from_bytes, count_to_bytes
 from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
+from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_core import IdfError
 from tests.pipelines.records.test_records import splits_of
 

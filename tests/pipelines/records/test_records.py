@@ -24,7 +24,8 @@ from bertscore_beam.records.records import (
 )
 from bertscore_beam.records.resume import compare_with_plan
 from bertscore_beam.records.summary import RunTotals
-from bertscore_beam.run.folder import RUN_FILE, OutputFolder, check_same_run, read_same_command
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder
+from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work

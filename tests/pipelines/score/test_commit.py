@@ -19,8 +19,9 @@ from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.records.records import PACKS_FOLDER
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.run import job as job_module
-from bertscore_beam.run.folder import OutputFolder, runs_below
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
+from bertscore_beam.run.neighbours import runs_below
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.score.job import conclude_score, remaining_stages, start_run
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
