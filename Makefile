@@ -6,6 +6,7 @@
 #   make lint     formatting, lint, types, import contracts and the Dockerfile
 #   make check    `make lint` and `make quick`
 #   make engines  the longest tests, and those that need another engine: some twenty minutes
+#   make docs     build the site in build/docs; links, the tour's outputs and the reference are checked
 #   make versions test the core with the oldest and the newest versions it may have: 20 GB of disk
 #   make configs  write docker/flex/score.json from the options of `score`
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
@@ -37,7 +38,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test quick check lint engines versions configs lock golden bench fuzz clean
+.PHONY: help demo test quick check lint engines docs versions configs lock golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -50,8 +51,8 @@ demo: $(VENV)/.demo-stamp
 	$(BIN)/bertscore-beam score --config configs/demo/demo.yaml
 
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
-test quick check engines versions: export TOKENIZERS_PARALLELISM = false
-test quick check engines versions: export HF_HUB_OFFLINE = 1
+test quick check engines docs versions: export TOKENIZERS_PARALLELISM = false
+test quick check engines docs versions: export HF_HUB_OFFLINE = 1
 # As many processes as cores: more threads in each would only wait for one another.
 test quick versions: export OMP_NUM_THREADS = 1
 # Hundreds of processes import the project: none of them should compile it again.
@@ -67,6 +68,12 @@ quick: $(VENV)/.test-stamp
 engines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.support.get_chromium
 	$(PYTEST) $(PYTEST_SPREAD) -m long $(PYTEST_ARGS)
+
+# SITE_URL and REPOSITORY_URL are set where it is published.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/.docs-stamp
+	$(BIN)/python -m tests.site
+	$(BIN)/mkdocs build
 
 # Each in an environment of its own. Where torch is built for CUDA, as on PyPI, no GPU is needed to
 # run the work of a layer on tensors that say they are on one.
@@ -130,6 +137,10 @@ $(VENV)/.test-stamp: $(PINS) | $(BIN)/python
 	@echo "Installing into $(VENV): a few minutes the first time."
 	$(PIP_INSTALL) -c constraints.txt -e '.[demo,baseline,results,tune,s3,gcs,gcp,test,dev]'
 	@touch $@ $(VENV)/.demo-stamp
+
+$(VENV)/.docs-stamp: $(VENV)/.test-stamp
+	$(PIP_INSTALL) -c constraints.txt -e '.[demo,results,docs]'
+	@touch $@
 
 build/versions-%/.stamp: constraints-%.txt pyproject.toml | $(BIN)/python
 	$(BIN)/python -m venv $(@D)

@@ -137,7 +137,7 @@ def rescale(scores: FloatArray, baseline: FloatArray) -> FloatArray:
         scores: Raw scores, of any shape that `baseline` broadcasts to.
         baseline: Baseline values below 1.
 
-    Example:
+    Examples:
         >>> rescale(np.float32([0.8, 1.0]), np.float32(0.8)).tolist()
         [0.0, 1.0]
     """
@@ -201,7 +201,7 @@ def baseline_path(language: str, model: str, *, idf: bool = False) -> str:
     Raises:
         ConfigError: the path would be outside the folder, or not the same on every system.
 
-    Example:
+    Examples:
         >>> baseline_path("en", "microsoft/deberta-xlarge-mnli")
         'en/microsoft/deberta-xlarge-mnli.tsv'
         >>> baseline_path("EN", "FacebookAI/roberta-large")
@@ -261,7 +261,7 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
 def table_name(path: str) -> str:
     """Return the name of the baseline at a path below a folder of tables.
 
-    Example:
+    Examples:
         >>> table_name("en/roberta-large.tsv")
         'custom/en/roberta-large'
     """
@@ -282,7 +282,7 @@ def format_baseline(baseline: Baseline) -> str:
     Raises:
         InputError: a value is not below 1 or not finite, so scores could not be rescaled.
 
-    Example:
+    Examples:
         >>> print(format_baseline(Baseline(name="custom", rows=np.array([[0.25, 0.5, 0.3]]))))
         LAYER,P,R,F
         0,0.2500000,0.5000000,0.3000000
@@ -301,7 +301,7 @@ def format_baseline(baseline: Baseline) -> str:
 def description_path(path: str) -> str:
     """Return the path that the description of a table has, whether or not there is one.
 
-    Example:
+    Examples:
         >>> description_path("en/bge-base-en-v1.5.tsv")
         'en/bge-base-en-v1.5.json'
     """

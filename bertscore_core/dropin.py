@@ -386,7 +386,7 @@ def replace_bert_score() -> ExitStack:
         A context manager. Its end, or `close()`, puts back what was there before. Of several, the
         last one ends first.
 
-    Example:
+    Examples:
         >>> with replace_bert_score():
         ...     import bert_score
         >>> bert_score.BERTScorer is BERTScorer

@@ -91,7 +91,7 @@ def known_languages() -> Mapping[str, str]:
 def canonical_name(name: str) -> str:
     """Return the name that the registry and the baselines use for a hub id.
 
-    Example:
+    Examples:
         >>> canonical_name("FacebookAI/roberta-large")
         'roberta-large'
     """

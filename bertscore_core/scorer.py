@@ -331,7 +331,7 @@ def _once(make: Callable[[Any], Made]) -> cached_property[Made]:
 class BertScorer:
     """Score candidates against references with one loaded model.
 
-    Example:
+    Examples:
         >>> scorer = BertScorer()                                          # doctest: +SKIP
         >>> scorer.score(["a cat sat"], [["the cat sat", "a cat"]]).f1     # doctest: +SKIP
     """

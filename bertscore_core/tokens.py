@@ -178,7 +178,7 @@ def plan_batches(
     budget is a batch of its own. Returns the indices of the texts of each batch; every index
     exactly once.
 
-    Example:
+    Examples:
         >>> [batch.tolist() for batch in plan_batches([3, 9, 4, 4], max_batch_tokens=9)]
         [[1], [2, 3], [0]]
     """

@@ -4,7 +4,8 @@ It needs a Chromium, which `python -m tests.support.get_chromium` gets.
 """
 
 import shutil
-from contextlib import ExitStack, chdir
+from collections.abc import Iterator
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 
 from bertscore_beam.cli import main as cli
@@ -18,9 +19,9 @@ CANDIDATE = "The cat sat on the mat."
 REFERENCE = "A cat was on the mat."
 
 
-def main() -> None:
-    """Follow docs/start.md in a folder of its own, and keep what it makes."""
-    PICTURES.mkdir(exist_ok=True)
+@contextmanager
+def follow_tutorial() -> Iterator[Path]:
+    """Follow docs/start.md in a folder of its own, which is the working folder until the end."""
     FOLDER.mkdir()
     with ExitStack() as at_the_end:
         at_the_end.callback(shutil.rmtree, FOLDER)
@@ -31,6 +32,13 @@ def main() -> None:
                 exec(compile(code, "docs/start.md", "exec"), {})  # noqa: S102 - our own text
             else:
                 cli.main(*commands_in(code))
+        yield FOLDER
+
+
+def main() -> None:
+    """Keep what the tutorial makes."""
+    PICTURES.mkdir(exist_ok=True)
+    with follow_tutorial():
         texts = ["--candidate", CANDIDATE, "--reference", REFERENCE]
         cli.main(["explain", *texts, "--output", "matrix.svg"])
         with chromium() as browser:

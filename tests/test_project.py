@@ -49,7 +49,7 @@ def sample() -> dict[str, pa.Table]:
 def test_the_extra_all_is_all_that_users_may_want():
     (all_of_it,) = map(Requirement, EXTRAS["all"])
     assert all_of_it.name == PROJECT["name"]
-    assert all_of_it.extras == EXTRAS.keys() - {"all", "test", "dev"}
+    assert all_of_it.extras == EXTRAS.keys() - {"all", "test", "dev", "docs"}
 
 
 def test_nobody_is_told_to_install_a_name_that_is_not_published():

@@ -143,6 +143,10 @@ class Explanation:
             "pairs": [_describe_pair(pair) for pair in self.pairs],
         }
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value:.4f}" for name, value in self.scores._asdict().items())
+        return f"Explanation({self.pairs[0].candidate.text!r}, {values})"
+
     def _repr_html_(self) -> str:
         return fragment(self)
 

@@ -62,7 +62,7 @@ class ScoreBatches:
     device is not `cpu`, since the device of the workers cannot be seen. Other rows of a table
     change a score in the seventh digit at most in float32, as in the job.
 
-    Example:
+    Examples:
         >>> scored = ScoreBatches(model="all-MiniLM-L6-v2", device="cpu")(table)
     """
 

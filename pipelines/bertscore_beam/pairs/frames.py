@@ -31,7 +31,7 @@ def score_frame(
         InputError: It is not such a frame, or a column is missing or has a wrong type.
         ConfigError: The options cannot work, or the frame has score columns already.
 
-    Example:
+    Examples:
         >>> scored = score_frame(frame, candidate="answer", reference="gold", language="en")
     """
     scorer = ScoreBatches(candidate_column=(candidate,), reference_column=reference, **options)
