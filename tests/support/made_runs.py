@@ -121,7 +121,7 @@ def made_run(
     goal = RunGoal(
         parts=len(made), rows=count, files=len(inputs), started=started, max_reject_fraction=1.0
     )
-    summary = summarize(goal, totals, stated, missing=(), doubled=())
+    summary = summarize(goal, totals, stated, missing=0, doubled=0)
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
     if signatures:
         summary["languages"] = summary_of_languages(totals, signatures)

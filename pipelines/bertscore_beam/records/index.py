@@ -234,9 +234,13 @@ def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
             _check_room(folder, parts.num_rows)
             _build(folder, runs)
     finally:
-        # Also if it was there: the run that has built it may have been cut off before this.
-        index = read_index(folder)
-        _delete_index_files(folder, kept=None if index is None else index.id)
+        _delete_other_indexes(folder)
+
+
+def _delete_other_indexes(folder: OutputFolder) -> None:
+    """Delete what an index has replaced: also if the run that has built it was cut off before."""
+    index = read_index(folder)
+    _delete_index_files(folder, kept=None if index is None else index.id)
 
 
 def _delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
@@ -273,12 +277,14 @@ def write_bucket(
     """Sort and write one bucket, with its rows; of equal texts and settings it keeps the first.
 
     Returns:
-        The bucket, and how many rows it has.
+        The bucket, and how many rows it has; of `WORDS` nothing is written.
     """
+    bucket, fragments = grouped
+    if bucket[2] == WORDS:
+        return bucket, 0
     settings, causes = (
         {word: n for n, word in enumerate(sorted(words))} for words in (signatures, reasons)
     )
-    bucket, fragments = grouped
     ordered = sorted(fragments, key=itemgetter(0))
     entries = np.concatenate([np.frombuffer(data, dtype=_ENTRY) for *_, data in ordered])
     start = 0
@@ -302,13 +308,26 @@ def write_bucket(
     return bucket, len(entries)
 
 
-def declare_index(
+def finish_index(
     folder: OutputFolder,
     written: Sequence[tuple[Bucket, int]],
     signatures: Iterable[str],
     reasons: Iterable[str],
 ) -> None:
-    """Write what the index is, when all its buckets are written; nothing without any."""
+    """Write what the index is, when all its buckets are written; delete what it replaces.
+
+    Nothing is written without any bucket: then it was there already.
+    """
+    _declare(folder, written, signatures, reasons)
+    _delete_other_indexes(folder)
+
+
+def _declare(
+    folder: OutputFolder,
+    written: Sequence[tuple[Bucket, int]],
+    signatures: Iterable[str],
+    reasons: Iterable[str],
+) -> None:
     if not written:
         return
     (name, bits, _), _ = written[0]
@@ -359,7 +378,7 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
         with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
             while together := list(islice(taken, _WRITERS)):
                 written += pool.map(write, together)
-    declare_index(folder, written, signatures, reasons)
+    _declare(folder, written, signatures, reasons)
 
 
 def _entries(

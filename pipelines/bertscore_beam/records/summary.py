@@ -1,7 +1,7 @@
 """The totals of a run, which can be added up, and its summary."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -184,8 +184,8 @@ def summarize(
     new: RunTotals,
     signature: str | None,
     *,
-    missing: Sequence[str],
-    doubled: Sequence[str],
+    missing: int,
+    doubled: int,
     untouched_rows: int = 0,
     whole_idf: bool = True,
 ) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def summarize(
         goal: What was planned.
         new: Totals of this run.
         signature: How the scores were made; None if that depends on the language of a row.
-        missing: Planned parts that are missing or not valid.
-        doubled: Parts in the folder with rows of planned parts.
+        missing: Number of planned parts that are missing or not valid.
+        doubled: Number of parts in the folder with rows of planned parts.
         untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
         whole_idf: Whether the idf table was counted over every file.
 
@@ -272,8 +272,8 @@ def summarize(
         "num_rejected_files": goal.num_rejected_files,
         "num_unreachable_files": goal.num_unreachable_files,
         "rejected_files": dict(goal.rejected_files),
-        "missing_parts": len(missing),
-        "doubled_parts": len(doubled),
+        "missing_parts": missing,
+        "doubled_parts": doubled,
         "whole_idf": whole_idf,
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),

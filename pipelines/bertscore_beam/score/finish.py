@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
-from apache_beam.typehints import no_annotations
+from apache_beam.pvalue import TaggedOutput
 
-from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes
+from bertscore_beam.dump.splits import Splits
 from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf.counts import describe_tables
@@ -38,8 +38,8 @@ from bertscore_beam.records.index import (
     Fragment,
     IndexedParts,
     PieceRun,
-    declare_index,
     delete_index,
+    finish_index,
     read_pieces,
     runs_to_index,
     write_bucket,
@@ -48,7 +48,7 @@ from bertscore_beam.records.index import (
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import (
     IDF_FILE,
-    FolderRecords,
+    Records,
     delete_plans,
     delete_records,
     files_of_run,
@@ -59,7 +59,7 @@ from bertscore_beam.records.records import (
     write_pack,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
-from bertscore_beam.records.resume import FolderDiff, by_bin, compare_with_plan
+from bertscore_beam.records.resume import by_bin, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
 from bertscore_beam.records.summary import (
     FailedSplit,
@@ -85,35 +85,98 @@ from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work
 
-# The parts of a run at its end: those that are there and valid, and the splits without one.
+# The folder of a run when all its splits have been tried: read once, for totals, index and groups.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RunParts:
-    plan: Plan
-    found: FolderRecords
-    diff: FolderDiff
+class RunEnd:
+    """The folder of a run whose splits have all been tried, compared with its plan.
 
-    def records(self) -> Iterator[PartRecord]:
-        for _, of_bin, in_bin in by_bin(self.diff.done, self.found.records):
+    Attributes:
+        missing: Number of planned parts that are missing or not valid.
+        doubled: Number of parts in the folder with rows of planned parts.
+        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
+        has_lists: Whether a row has several references; False without other metrics.
+        indexed: The parts of the index; None without one, or if the pipeline builds it.
+    """
+
+    missing: int
+    doubled: int
+    untouched_rows: int
+    has_lists: bool
+    indexed: IndexedParts | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts that are there and valid; each loop reads their records again."""
+
+    splits: Splits
+    found: Records
+
+    def __iter__(self) -> Iterator[PartRecord]:
+        for _, of_bin, in_bin in by_bin(self.splits, self.found):
             for split in of_bin:
                 yield in_bin[split.part_name]
 
 
-def _parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> _RunParts:
+def indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
+    """Return parts for an index that is built of them."""
+    return IndexedParts.of(
+        (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
+    )
+
+
+def _look_over(
+    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, *, index: bool
+) -> tuple[RunEnd, _Parts]:
+    """Compare a folder with its plan, list what is rejected, and delete records that are packed."""
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
     sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
-    return _RunParts(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
-
-
-def _indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
-    return IndexedParts.of(
-        (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
+    diff = compare_with_plan(*given, at_end=True)
+    if plan.rejected_files or diff.work:
+        rejects = rejected_files(plan.rejected_files, diff.work, dict(new.failures))
+        folder.write(FILES_FILE, rejects)
+    else:
+        folder.delete(FILES_FILE)
+    delete_records(folder, found.doubles)
+    parts = _Parts(diff.done, found.records)
+    end = RunEnd(
+        missing=len(diff.work),
+        doubled=len(diff.stale),
+        untouched_rows=diff.rows_at_risk,
+        has_lists=bool(spec.metrics) and any(record.digests.has_lists for record in parts),
+        indexed=indexed_parts(parts) if index else None,
     )
+    return end, parts
+
+
+_PIECES, _PARTS = "pieces", "parts"
+
+
+class _LookOver(beam.DoFn):
+    """The totals of a run -> `RunEnd`; parts for its groups, and runs of pieces for its index."""
+
+    def __init__(self, spec: ScoreSpec) -> None:
+        self._spec = spec
+
+    def process(
+        self, totals: RunTotals, idf: IdfTables | None, packs: Sequence[str]
+    ) -> Iterator[Any]:
+        spec = self._spec
+        end, parts = _look_over(spec, totals, idf, index=spec.index and not spec.is_remote)
+        if spec.index and spec.is_remote:
+            for run in runs_to_index(spec.folder, indexed_parts(parts)):
+                yield TaggedOutput(_PIECES, run)
+        small: dict[str, Any] = {"summary": ScoreSummary(), "work": Work()}
+        small |= {"languages": {}, "dropped": {}}
+        if spec.has_groups:
+            yield from (TaggedOutput(_PARTS, replace(record, **small)) for record in parts)
+        yield end
 
 
 # Pack the records of a run in its pipeline, so that its end need not read a file for each part.
@@ -194,7 +257,7 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 
 # The statistics of the groups of a run, in its pipeline.
 #
-#     totals --> the parts --> Reshuffle --> statistics of parts --> of all groups --> rows
+#     its parts --> Reshuffle --> statistics of parts --> of all groups --> rows
 #
 # They are read from the parts, and not taken from the rows while these are scored. So parts of
 # earlier tries, parts that were kept and rows that were reused count like all others, and other
@@ -204,26 +267,18 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 
 @dataclass
 class _GroupRun(beam.PTransform):
-    """The totals of a run -> a row for each group, and one for all rows together.
-
-    `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
-    """
+    """The parts of a run -> a row for each group, and one for all rows together."""
 
     spec: ScoreSpec
-    idf: Any = None
-    packs: Any = None
 
-    @no_annotations  # Beam has no type hint for the side input
-    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
+    def expand(self, parts: beam.PCollection[PartRecord]) -> beam.PCollection[GroupRow]:
         spec = self.spec
         group = partial(
             group_part, folder=spec.folder, by=spec.group_by, language=spec.fields.language
         )
         step = Each(group, attrgetter("part_name"))
         return (
-            totals
-            # PartRecord: of the parts, known when every split has been tried.
-            | "PartsOfRun" >> beam.FlatMap(_small_records, self.idf, self.packs, spec=self.spec)
+            parts
             | "SpreadParts" >> Spread()
             # PartStatistics: of one part, and then of all.
             | "GroupPart" >> beam.ParDo(RunStep(step))
@@ -235,45 +290,24 @@ class _GroupRun(beam.PTransform):
         )
 
 
-def _records(
-    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterator[PartRecord]:
-    return _parts_of_run(spec, idf).records()
-
-
-def _small_records(
-    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterator[PartRecord]:
-    for record in _records(totals, idf, packs, spec=spec):
-        yield replace(record, languages={}, dropped={}, summary=ScoreSummary(), work=Work())
-
-
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.
 #
-#     totals --> runs of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
+#     runs of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
 #
 # Rows cross as entries of 56 bytes, some dozens of one bucket together: no machine sorts them all.
 
 
 @dataclass
 class _IndexRun(beam.PTransform):
-    """The totals of a run -> None, when its index is written.
+    """Names of parts whose pieces are read together -> None, when the index is written."""
 
-    `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
-    """
+    folder: OutputFolder
 
-    spec: ScoreSpec
-    idf: Any
-    packs: Any
-
-    @no_annotations  # Beam has no type hint for the side input
-    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
-        folder = self.spec.folder
+    def expand(self, runs: beam.PCollection[PieceRun]) -> beam.PCollection[None]:
+        folder = self.folder
         read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
         pieces = (
-            totals
-            # PieceRun: names of parts, known when every split has been tried.
-            | "PiecesOfRun" >> beam.FlatMap(_runs, self.idf, self.packs, spec=self.spec)
+            runs
             | "SpreadPieces" >> beam.Reshuffle()
             | "ReadPieces"
             >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
@@ -288,7 +322,7 @@ class _IndexRun(beam.PTransform):
         )
         written = (
             pieces
-            | "OfBuckets" >> beam.Filter(_is_of_bucket)
+            | "OfBuckets" >> beam.Map(_of_bucket)
             # (bucket, its rows): 56 MB each.
             | "GroupByBucket" >> beam.GroupByKey()
             | "WriteBucket" >> beam.Map(partial(write_bucket, folder), signatures, reasons)
@@ -296,19 +330,17 @@ class _IndexRun(beam.PTransform):
         return (
             written
             | "BucketsWritten" >> beam.combiners.ToList()
-            # No bucket is written if the index was there, or there is no row.
-            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
+            | "FinishIndex" >> beam.Map(partial(finish_index, folder), signatures, reasons)
         )
-
-
-def _runs(
-    totals: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
-) -> Iterator[PieceRun]:
-    return runs_to_index(spec.folder, _indexed_parts(_records(totals, idf, packs, spec=spec)))
 
 
 def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
     return read[0][2] != WORDS
+
+
+def _of_bucket(read: tuple[Bucket, Fragment]) -> tuple[Bucket, Fragment]:
+    """Leave words alone out: they only tell that there are pieces, also of no scored row."""
+    return read if _is_of_bucket(read) else (read[0], (read[1][0], {}, {}, b""))
 
 
 def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
@@ -331,23 +363,33 @@ class FinishRun(beam.PTransform):
 
     def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
         """Add up, then write; the output is a single element."""
+        spec = self.spec
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
         # Nobody needs their names, but whoever looks at the folder waits until they are written.
-        packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
+        packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(spec))
         each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.merge)
-        indexed = groups = None
-        if self.spec.is_remote and self.spec.index:  # its workers build the index together
-            indexed = beam.pvalue.AsList(totals | "IndexRun" >> _IndexRun(self.spec, idf, packs))
-        if self.spec.group_by or self.spec.metrics:
-            groups = beam.pvalue.AsList(totals | "GroupRun" >> _GroupRun(self.spec, idf, packs))
+        end = indexed = groups = None
+        is_indexed = spec.is_remote and spec.index  # its workers build the index together
+        if is_indexed or spec.has_groups:
+            look = beam.ParDo(_LookOver(spec), idf, packs)
+            read = totals | "LookOver" >> look.with_outputs(_PIECES, _PARTS, main="end")
+            end = beam.pvalue.AsSingleton(read.end)
+            if is_indexed:
+                indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _IndexRun(spec.folder))
+            if spec.has_groups:
+                groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _GroupRun(spec))
         return totals | "WriteSummary" >> beam.Map(
-            _finish, idf, packs, indexed, groups, spec=self.spec
+            _finish, idf, end, groups, packs, indexed, spec=spec
         )
 
 
 def finish_run(
-    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
+    spec: ScoreSpec,
+    new: RunTotals,
+    idf: IdfTables | None,
+    end: RunEnd | None = None,
+    groups: Sequence[GroupRow] | None = None,
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
@@ -359,51 +401,39 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        groups: All rows and the groups of the run, in any order; None to read them from the parts.
+        end: What the folder has; None to look it over now.
+        groups: With `end`: all rows and the groups of the run, in any order.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     folder = spec.folder
-    parts = _parts_of_run(spec, idf)
-    plan, missing = parts.plan, parts.diff.work
+    if end is None:
+        end, parts = _look_over(spec, new, idf, index=spec.index)
+        if spec.has_groups:
+            groups = read_groups(folder, parts, spec.group_by, spec.fields.language)
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = summarize(
         replace(spec.goal, restarts=pool.restarts()),
         new,
         signature,
-        missing=[split.part_name for split in missing],
-        doubled=parts.diff.stale,
-        untouched_rows=parts.diff.rows_at_risk,
+        missing=end.missing,
+        doubled=end.doubled,
+        untouched_rows=end.untouched_rows,
         whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
         total = spec.goal.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
-    if spec.group_by or spec.metrics:
-        if groups is None:
-            language = spec.fields.language
-            groups = read_groups(folder, parts.records(), spec.group_by, language)
-        rows = in_order(groups)
-        if spec.metrics:
-            summary["metrics"] = _metrics(spec, parts, rows[0])
-            summary["caveats"] += caveats_of_metrics(rows[0])
-        summary |= write_groups(folder, rows, spec.group_by)
-        if spec.detached and (words := no_groups_warning(summary, spec.group_by)):
-            logger.warning(event("no_groups", reason=words))
+    if groups is not None:
+        _add_groups(summary, spec, in_order(groups), listed=end.has_lists)
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
-    if plan.rejected_files or missing:
-        rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
-        folder.write(FILES_FILE, rejects)
-    else:
-        folder.delete(FILES_FILE)
-    if spec.index:
-        index_rows(folder, parts.records())
-    else:
+    if end.indexed is not None:
+        index_rows(folder, end.indexed)
+    elif not spec.index:
         delete_index(folder)
-    delete_records(folder, parts.found.doubles)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -413,22 +443,30 @@ def finish_run(
     return bool(summary["success"])
 
 
-def _metrics(spec: ScoreSpec, parts: _RunParts, total: GroupRow) -> dict[str, Any]:
-    """Return the other metrics over all rows, and how they are made."""
-    sole = spec.settings.sole
-    languages = sorted(spec.settings.by_language) if sole is None else [sole.config.language or ""]
-    listed = any(record.digests.has_lists for record in parts.records())
-    made = described(spec.metrics, languages, listed=listed)
-    return {name: {**values, **made[name]} for name, values in metrics_of(total).items()}
+def _add_groups(
+    summary: dict[str, Any], spec: ScoreSpec, rows: Sequence[GroupRow], *, listed: bool
+) -> None:
+    """Write the groups, and add them to the summary, with the other metrics over all rows."""
+    if spec.metrics:
+        sole = spec.settings.sole
+        languages = sorted(spec.settings.by_language)
+        languages = languages if sole is None else [sole.config.language or ""]
+        made = described(spec.metrics, languages, listed=listed)
+        metrics = metrics_of(rows[0]).items()
+        summary["metrics"] = {name: {**values, **made[name]} for name, values in metrics}
+        summary["caveats"] += caveats_of_metrics(rows[0])
+    summary |= write_groups(spec.folder, rows, spec.group_by)
+    if spec.detached and (words := no_groups_warning(summary, spec.group_by)):
+        logger.warning(event("no_groups", reason=words))
 
 
-def index_rows(folder: OutputFolder, of_parts: Iterable[PartRecord]) -> None:
+def index_rows(folder: OutputFolder, parts: IndexedParts) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, _indexed_parts(of_parts))
+        pool.ask(write_index, folder, parts)
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))
@@ -448,17 +486,18 @@ def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
 def _finish(
     totals: RunTotals,
     idf: IdfTables | None,
+    end: RunEnd | None,
+    groups: Sequence[GroupRow] | None,
     packs: Sequence[str],
-    indexed: Sequence[None] | None,
-    groups: Sequence[GroupRow] | None = None,
+    indexed: Sequence[None] | None = None,
     *,
     spec: ScoreSpec,
 ) -> RunTotals:
     if not spec.detached:
-        finish_run(spec, totals, idf, groups)
+        finish_run(spec, totals, idf, end, groups)
         return totals
     # Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
-    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, groups):
+    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, end, groups):
         raise RuntimeError(
             f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
         )

@@ -78,3 +78,8 @@ class ScoreSpec:
     is_remote: bool = False
     keep_input: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether its parts are read at the end: all rows together, and groups if there are any."""
+        return bool(self.group_by or self.metrics)

@@ -39,7 +39,7 @@ def goal(**changes) -> RunGoal:
     return RunGoal(**({"started": time.time() - 10} | values | changes))
 
 
-def judged(new: RunTotals, *, missing=(), doubled=(), **changes) -> dict[str, Any]:
+def judged(new: RunTotals, *, missing=0, doubled=0, **changes) -> dict[str, Any]:
     return summarize(goal(**changes), new, "signature", missing=missing, doubled=doubled)
 
 
@@ -144,7 +144,7 @@ def test_clock_that_runs_behind_gives_no_negative_time():
 
 def test_summary_says_what_happened():
     failure = RunTotals.of(FailedSplit(split=split(10, 20), reason="InputError: torn"))
-    summary = judged(part(20, 16) + failure, missing=["x"])
+    summary = judged(part(20, 16) + failure, missing=1)
     assert (summary["precision"], summary["rejected"]) == (0.5, 14)
     assert summary["reasons"] == {"null_candidate": 4}
     assert summary["failures"] == {"a.parquet/part-000000000020.parquet": "InputError: torn"}

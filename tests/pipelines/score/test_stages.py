@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -13,7 +14,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.records import index as index_module
 from bertscore_beam.records.groups import GROUPS_FILE, group_part
 from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER, read_index
-from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.folder import PLAN_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.score.job import build_score_pipeline
 from bertscore_core import ScoreSummary
 from bertscore_core.tokens import Work
@@ -96,9 +97,17 @@ def group_small_record(record, **given):
     return group_part(record, **given)
 
 
-def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder, monkeypatch):
+@pytest.mark.parametrize("is_scored", [True, False])
+def test_all_workers_build_the_index_of_one_process(
+    tmp_path, dump, tiny_folder, monkeypatch, is_scored
+):
+    """They look the folder over once, for index, groups and totals together."""
+    if not is_scored:
+        without = pa.table({"id": [1], "candidate": pa.nulls(1, pa.string()), "reference": ["a"]})
+        dump = write_dump(tmp_path / "null", [without])
     monkeypatch.setattr(index_module, "BUCKET_ROWS", 5)
     given = {"model": str(tiny_folder("bert")), "num_layers": 2, "split_rows": 4}
+    given["max_reject_fraction"] = 1.0
     jobs.run_job(dump, output=tmp_path / "one", **given)
     job = jobs.start(
         jobs.prepare_score(jobs.job_options(dump, tmp_path / "all", group_by=("id",), **given))
@@ -106,14 +115,19 @@ def test_all_workers_build_the_index_of_one_process(tmp_path, dump, tiny_folder,
     # No process builds it here: the pipeline alone does.
     monkeypatch.setattr(index_module, "_build", None)
     monkeypatch.setattr("bertscore_beam.score.finish.group_part", group_small_record)
+    reads, read = [], OutputFolder.read
+    monkeypatch.setattr(
+        OutputFolder, "read", lambda own, name: reads.append(name) or read(own, name)
+    )
     pipeline = beam.Pipeline(runner=FnApiRunner())
     build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True))
     pipeline.run().wait_until_finish()
     job.spec.folder.release()
+    assert reads.count(PLAN_FILE) == 1
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
-    assert sum(read_index(job.spec.folder).rows) > 5
+    assert sum(read_index(job.spec.folder).rows) == (27 if is_scored else 0)
     assert job.spec.folder.exists(GROUPS_FILE)
-    assert len(index_of(tmp_path / "one")) > 5
+    assert len(index_of(tmp_path / "one")) > (5 if is_scored else 0)
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
 
 
