@@ -49,7 +49,7 @@ MOST_GROUPS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowGroups:
+class GroupsOfRows:
     """The groups of N rows.
 
     Attributes:
@@ -61,7 +61,7 @@ class RowGroups:
     codes: IntArray
 
 
-def groups_of(table: pa.Table, by: Sequence[str]) -> RowGroups:
+def groups_of(table: pa.Table, by: Sequence[str]) -> GroupsOfRows:
     """Return the group of every row.
 
     Args:
@@ -79,7 +79,7 @@ def groups_of(table: pa.Table, by: Sequence[str]) -> RowGroups:
         # Pairs of a group so far and a value, numbered anew: never more than there are rows.
         pairs, codes = np.unique(codes * len(words) + own, return_inverse=True)
         keys = [(*keys[pair // len(words)], words[pair % len(words)]) for pair in pairs.tolist()]
-    return RowGroups(groups=tuple(keys) if table.num_rows else (), codes=codes.astype(np.int64))
+    return GroupsOfRows(groups=tuple(keys) if table.num_rows else (), codes=codes.astype(np.int64))
 
 
 def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:

@@ -357,13 +357,13 @@ def read_parquet(
             if row_group_of(split) != row_group:
                 continue
             _check_unchanged(split, file.metadata, size if split.data else source_size(source))
-            rows = _Rows(file, source, split, names)
+            rows = _RowReader(file, source, split, names)
             are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.rows_read)
             while row_group_of(split) == row_group:
                 split = yield _checked(rows, split, is_exact=are_exact)
 
 
-def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
+def _checked(rows: "_RowReader", split: Split, *, is_exact: bool) -> pa.Table:
     table = rows.read(split)
     skip = split.skip_rows
     if not is_exact and not rows.are_exact(skip, skip + split.rows_read):
@@ -380,7 +380,7 @@ def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
     return types.with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
 
 
-class _Rows:
+class _RowReader:
     """The rows of the row groups of a split, read from their start to their end."""
 
     def __init__(

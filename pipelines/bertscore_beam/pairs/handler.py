@@ -122,7 +122,7 @@ def score_column(name: str) -> str:
 
 
 @dataclass(kw_only=True, eq=False)  # no slots: RunInference holds it by a weak reference
-class PairScorer:
+class InferenceModel:
     """The model of RunInference: the loaded scorers, and what was seen so far.
 
     Attributes:
@@ -140,7 +140,7 @@ class PairScorer:
     pairs: int = 0
 
 
-class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]):
+class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceModel]):
     """Runs BERTScore inside Beam's RunInference: pairs to `PredictionResult`s.
 
     A result's `example` is the pair as it came, its `inference` a `PairScore`, and its `model_id`
@@ -224,7 +224,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             language: Signature.parse(text) for language, text in settings.signatures(idf).items()
         }
 
-    def load_model(self) -> PairScorer:
+    def load_model(self) -> InferenceModel:
         """Load the scorer and the idf table, once a process; with languages when they are needed.
 
         Raises:
@@ -236,14 +236,14 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         if settings.sole is not None:
             with ending_with_the_device():
                 scorers(settings.sole)
-        return PairScorer(
+        return InferenceModel(
             scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
         )
 
     def run_inference(
         self,
         batch: Sequence[PairLike],
-        model: PairScorer,
+        model: InferenceModel,
         inference_args: dict[str, Any] | None = None,
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
@@ -286,7 +286,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Return the namespace of RunInference's own metrics."""
         return counters.NAMESPACE
 
-    def _check_fields(self, batch: Sequence[PairLike], model: PairScorer) -> None:
+    def _check_fields(self, batch: Sequence[PairLike], model: InferenceModel) -> None:
         """Raise for an element with no text field, and for a field that no element has.
 
         A missing field counts as null. If none of the first 1,024 pairs of a process has it, its

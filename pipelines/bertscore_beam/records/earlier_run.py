@@ -62,7 +62,7 @@ class ReusableRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRun:
+class DatedRun:
     """A scoring run that a pattern has found, done or not."""
 
     started: float
@@ -133,7 +133,7 @@ def _open(root: str, output: str) -> ReusableRun:
     return _source(folder, notes)
 
 
-def _latest(runs: Sequence[FoundRun], output: str) -> ReusableRun | None:
+def _latest(runs: Sequence[DatedRun], output: str) -> ReusableRun | None:
     for candidate in reversed(runs):
         folder = OutputFolder(candidate.root)
         if candidate.root != output and successful_run(folder) is not None:
@@ -151,7 +151,7 @@ def damaged_runs_note(damaged: Sequence[str]) -> str:
     )
 
 
-def scoring_runs(pattern: str, option: str) -> tuple[list[FoundRun], list[str]]:
+def scoring_runs(pattern: str, option: str) -> tuple[list[DatedRun], list[str]]:
     """Return the scoring runs of the folders that a pattern matches, the oldest first.
 
     If all folders are named by dates, such as 2026-11-20 or dt=20261120, they are in the order of
@@ -177,7 +177,7 @@ def scoring_runs(pattern: str, option: str) -> tuple[list[FoundRun], list[str]]:
         if isinstance(notes, InputError):
             damaged.append(root)
         elif notes is not None and notes.started is not None:
-            runs.append(FoundRun(started=notes.started, root=root, notes=notes))
+            runs.append(DatedRun(started=notes.started, root=root, notes=notes))
     by_date = _are_dated(runs)
     runs.sort(
         key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root)
@@ -192,7 +192,7 @@ def _notes_in(root: str) -> RunNotes | InputError | None:
         return error
 
 
-def _are_dated(runs: Sequence[FoundRun]) -> bool:
+def _are_dated(runs: Sequence[DatedRun]) -> bool:
     return all(folder_date(run.root) is not None for run in runs)
 
 

@@ -21,7 +21,7 @@ from bertscore_beam.dump.census import (
     MOST_GROUPS,
     OPTION,
     Group,
-    RowGroups,
+    GroupsOfRows,
     check_number,
     groups_of,
 )
@@ -107,7 +107,7 @@ def statistics_of(
 
 
 def grouped_rows(
-    table: pa.Table, row_groups: RowGroups, reused: BoolArray | None, language: str | None
+    table: pa.Table, row_groups: GroupsOfRows, reused: BoolArray | None, language: str | None
 ) -> GroupedRows:
     """Return scored rows with the group of each, to be added up; see `statistics_of`."""
     is_rescaled = columns.RAW_F1 in table.column_names

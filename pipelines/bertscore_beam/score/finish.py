@@ -266,7 +266,7 @@ def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: in
 
 
 @dataclass
-class _GroupRun(beam.PTransform):
+class _ReadGroups(beam.PTransform):
     """The parts of a run -> a row for each group, and one for all rows together."""
 
     spec: ScoreSpec
@@ -298,7 +298,7 @@ class _GroupRun(beam.PTransform):
 
 
 @dataclass
-class _IndexRun(beam.PTransform):
+class _BuildIndex(beam.PTransform):
     """Names of parts whose pieces are read together -> None, when the index is written."""
 
     folder: OutputFolder
@@ -351,7 +351,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class FinishRun(beam.PTransform):
+class ConcludeRun(beam.PTransform):
     """SplitResults -> summary, written with the success marker.
 
     If the run is detached, no launcher turns the summary into an exit status. So the job fails here
@@ -376,9 +376,9 @@ class FinishRun(beam.PTransform):
             read = totals | "LookOver" >> look.with_outputs(_PIECES, _PARTS, main="end")
             end = beam.pvalue.AsSingleton(read.end)
             if is_indexed:
-                indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _IndexRun(spec.folder))
+                indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _BuildIndex(spec.folder))
             if spec.has_groups:
-                groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _GroupRun(spec))
+                groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _ReadGroups(spec))
         return totals | "WriteSummary" >> beam.Map(
             _finish, idf, end, groups, packs, indexed, spec=spec
         )

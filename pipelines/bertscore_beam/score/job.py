@@ -3,7 +3,7 @@
 plan --> splits --> CountDocumentFrequencies --> SaveIdf
                         +-----------------------------+ (side input: the name of the idf table)
                         v
-pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
+pending --> splits --> WithIdf --> by name --> ScoreSplits --> ConcludeRun
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ from bertscore_beam.run.text_import import (
     missing_imports,
     slow_text_warning,
 )
-from bertscore_beam.score.finish import FinishRun, finish_run
+from bertscore_beam.score.finish import ConcludeRun, finish_run
 from bertscore_beam.score.idf_of_run import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
@@ -247,7 +247,7 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
         # PartRecord, KeptPart or FailedSplit: the result of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)
     )
-    _ = results | "FinishRun" >> FinishRun(spec, table)
+    _ = results | "FinishRun" >> ConcludeRun(spec, table)
 
 
 def conclude_score(spec: ScoreSpec) -> Outcome:

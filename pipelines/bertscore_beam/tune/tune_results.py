@@ -119,7 +119,7 @@ _CHOICES = 10
 Agreement = Estimates | Resampled
 
 
-class GroupRows(NamedTuple):
+class JudgedGroup(NamedTuple):
     """The rows of one group, as the statistics take them.
 
     Each of the first four is None where the judgements have no such column. Scores are those of S
@@ -135,16 +135,16 @@ class GroupRows(NamedTuple):
     @classmethod
     def of(
         cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: Doubles
-    ) -> "GroupRows":
+    ) -> "JudgedGroup":
         """Take some rows of all judgements. Scores have shape (S, N)."""
         columns = (judgements.people, judgements.labels, judgements.systems, judgements.items)
         return cls(*columns, scores)._take(rows)
 
-    def _take(self, rows: npt.NDArray[np.int64]) -> "GroupRows":
+    def _take(self, rows: npt.NDArray[np.int64]) -> "JudgedGroup":
         columns: list[Any] = [None if column is None else column[..., rows] for column in self]
-        return GroupRows(*columns)
+        return JudgedGroup(*columns)
 
-    def half(self, side: int, settings: Sequence[int], seed: int) -> "GroupRows":
+    def half(self, side: int, settings: Sequence[int], seed: int) -> "JudgedGroup":
         """Return one of two random halves, 0 or 1, with these settings. Items stay whole."""
         items = np.arange(self.scores.shape[1]) if self.items is None else self.items
         numbers = np.unique(items, return_inverse=True)[1]
@@ -153,7 +153,7 @@ class GroupRows(NamedTuple):
         return chosen._take(np.flatnonzero(sides == side))
 
 
-Statistic = Callable[[GroupRows], Agreement]
+Statistic = Callable[[JudgedGroup], Agreement]
 
 
 def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Statistic]:
@@ -163,7 +163,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     def over_rows(statistic: Callable[..., Estimates]) -> Statistic:
         return lambda rows: statistic(rows.people, rows.scores, rows.items)
 
-    def over_systems(statistic: Callable[..., Any]) -> Callable[[GroupRows], Any]:
+    def over_systems(statistic: Callable[..., Any]) -> Callable[[JudgedGroup], Any]:
         return lambda rows: statistic(rows.people, rows.scores, rows.systems, rows.items, **how)
 
     statistics: dict[str, Statistic] = {}
@@ -189,7 +189,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     return statistics
 
 
-def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
+def hybrids_of(rows: JudgedGroup, options: TuneOptions) -> dict[str, Doubles]:
     """Return how each setting chooses among hybrid systems, if any, by the name of the number."""
     if not options.hybrids:
         return {}
@@ -224,7 +224,7 @@ def mean_of(parts: Sequence[Agreement]) -> Agreement:
 
 
 def held_out(
-    statistic: Statistic, groups: Sequence[GroupRows], settings: Sequence[int], seed: int
+    statistic: Statistic, groups: Sequence[JudgedGroup], settings: Sequence[int], seed: int
 ) -> float | None:
     """Return what the best setting is worth on rows that did not choose it, mean over groups.
 
@@ -311,7 +311,8 @@ def evaluate(
     options, sides = plan.options, compared(plan, scores, others)
     positions = _positions(plan, sides)
     groups = {
-        group: GroupRows.of(plan.judgements, own, sides.scores) for group, own in positions.items()
+        group: JudgedGroup.of(plan.judgements, own, sides.scores)
+        for group, own in positions.items()
     }
     sizes = {group: len(own) for group, own in positions.items()}
     sizes[MEAN] = sum(sizes.values())
@@ -379,7 +380,7 @@ def _best(agreement: Agreement, sides: SettingScores) -> int | None:
 
 
 def _check_defined(
-    statistic: str, agreement: Agreement, sides: SettingScores, groups: Mapping[str, GroupRows]
+    statistic: str, agreement: Agreement, sides: SettingScores, groups: Mapping[str, JudgedGroup]
 ) -> None:
     if _best(agreement, sides) is not None:
         return
@@ -401,7 +402,7 @@ def _check_defined(
 def _recommend(
     plan: TunePlan,
     sides: SettingScores,
-    groups: Mapping[str, GroupRows],
+    groups: Mapping[str, JudgedGroup],
     agreement: Agreement,
     scores: Mapping[str, ModelScores],
 ) -> list[Row]:

@@ -10,7 +10,7 @@ from bertscore_beam.cli.main import main
 from bertscore_beam.options.values import load_yaml
 from bertscore_beam.tune.judgements import read_judgements
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_results import GroupRows, statistics_of
+from bertscore_beam.tune.tune_results import JudgedGroup, statistics_of
 from configs.experiments.make_sample import write_samples
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "experiments").glob("*.yaml"))
@@ -50,7 +50,7 @@ def test_an_experiment_reads_its_columns_and_computes_its_statistics(config, sam
     assert set(statistics) <= EXPECTED[config.stem] | {"darr"}
     # Scores that are the judgements themselves agree with them fully.
     people = judgements.labels if judgements.people is None else judgements.people
-    own = GroupRows.of(judgements, judgements.of_group(0), people[None])
+    own = JudgedGroup.of(judgements, judgements.of_group(0), people[None])
     assert statistics[options.statistic](own).values == pytest.approx([1])
 
 

@@ -6,7 +6,7 @@ import pytest
 from bertscore_beam.tune import tune_results
 from bertscore_beam.tune.other_metrics import languages_of_rows
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_results import GroupRows, hybrids_of, mean_of, statistics_of
+from bertscore_beam.tune.tune_results import JudgedGroup, hybrids_of, mean_of, statistics_of
 from bertscore_core.stats.agreement import pearson
 from bertscore_core.stats.estimates import Resampled
 from tests.support.judgements import judgement_rows, read, write_judgements
@@ -41,7 +41,7 @@ def test_raw_assessments_of_0_to_100_are_also_ranked(tmp_path, sign):
 def test_a_score_that_repeats_people_agrees_fully(tmp_path):
     found = judgements(tmp_path, **COLUMNS)
     people, labels = found.people[None], found.labels[None]
-    own = GroupRows.of(found, np.arange(len(found)), np.concatenate([people, labels]))
+    own = JudgedGroup.of(found, np.arange(len(found)), np.concatenate([people, labels]))
     values = {
         name: statistic(own).values
         for name, statistic in statistics_of(found, options(**COLUMNS)).items()
@@ -56,7 +56,7 @@ def test_a_score_that_repeats_people_agrees_fully(tmp_path):
 
 
 def made_rows(people, scores, items=None):
-    return GroupRows(people=people, labels=None, systems=None, items=items, scores=scores)
+    return JudgedGroup(people=people, labels=None, systems=None, items=items, scores=scores)
 
 
 def test_halves_hold_each_row_once_and_keep_items_whole():
