@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.dump.inputs import check_one_version
 from bertscore_beam.dump.lines import Lines, take_lines
-from bertscore_beam.dump.parquet import read_parquet
+from bertscore_beam.dump.parquet_rows import read_parquet
 from bertscore_beam.dump.partitions import with_partitions
 from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.reading import reading

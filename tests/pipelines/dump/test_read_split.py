@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from bertscore_beam.dump import columns, parquet, types
+from bertscore_beam.dump import columns, parquet_rows, types
 from bertscore_beam.dump.batches import Batches
 from bertscore_beam.dump.columns import append_scores
 from bertscore_beam.dump.nested import check_indices
@@ -34,7 +34,7 @@ def test_splits_hold_every_row_once_with_its_type_and_metadata(
     path = write(tmp_path_factory.getbasetemp() / "cut.parquet", every_type(), row_group_size)
     whole = read_whole(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "_BATCH_ROWS", batch)
+        patch.setattr(parquet_rows, "_BATCH_ROWS", batch)
         pieces = [read_split(split) for split in plan(path, target_rows)]
     assert len(pieces) >= ROWS // target_rows
     assert all(same(piece.slice(0, 0), whole.slice(0, 0)) for piece in pieces)
@@ -64,7 +64,7 @@ def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path):
 
 def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
-    monkeypatch.setattr(parquet, "_BATCH_ROWS", 10)
+    monkeypatch.setattr(parquet_rows, "_BATCH_ROWS", 10)
     taken: list[int] = []
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def test_reading_stops_after_the_last_row_wanted(tmp_path, monkeypatch):
             taken.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(parquet, "Batches", lambda batches: Batches(count(batches)))
+    monkeypatch.setattr(parquet_rows, "Batches", lambda batches: Batches(count(batches)))
     splits = plan(path, 100)
     assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200
@@ -147,8 +147,8 @@ def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
     tmp_path, monkeypatch, kind
 ):
     limit = 8 << 20
-    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", limit)
-    monkeypatch.setattr(parquet, "_BATCH_BYTES", limit // 8)
+    monkeypatch.setattr(parquet_rows, "MAX_DECODED_BYTES", limit)
+    monkeypatch.setattr(parquet_rows, "_BATCH_BYTES", limit // 8)
     path = write(tmp_path / "a.parquet", repeated(kind), store_schema=False)
     assert os.path.getsize(path) < 200_000
     (whole,) = plan(path, 20_000)
@@ -186,8 +186,8 @@ CODED = {"n": range(ROWS), "text": ["x" * 100] * ROWS, "c": every_type()["struct
     ids=["dictionary", "across row groups", "large on disk"],
 )
 def test_rows_that_may_be_large_are_read(tmp_path, monkeypatch, limit, table, options):
-    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", limit)
-    monkeypatch.setattr(parquet, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(parquet_rows, "MAX_DECODED_BYTES", limit)
+    monkeypatch.setattr(parquet_rows, "_BATCH_ROWS", 7)
     path = write(tmp_path / "a.parquet", table, **options)
     (whole,) = plan(path, len(table))
     assert read_split(whole).equals(table)

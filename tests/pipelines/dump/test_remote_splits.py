@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import parquet
+from bertscore_beam.dump import parquet, parquet_rows
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan import Resources
@@ -39,7 +39,8 @@ def test_splits_are_read_from_memory_from_a_store_and_over_http(scheme):
 
 @pytest.mark.process
 def test_no_more_is_fetched_from_an_object_store_than_is_wanted(monkeypatch):
-    monkeypatch.setattr(parquet, "BUFFER_BYTES", 1000)
+    for module in (parquet, parquet_rows):
+        monkeypatch.setattr(module, "BUFFER_BYTES", 1000)
     fetched: list[int] = []
     file_type = importlib.import_module("s3fs.core").S3File
     fetch = file_type._fetch_range

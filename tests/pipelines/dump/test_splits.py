@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, strategies as st
 
-from bertscore_beam.dump import parquet
+from bertscore_beam.dump import parquet_rows
 from bertscore_beam.dump.read_rows import SplitReader, read_split
 from bertscore_beam.dump.splits import (
     MOST_RUNS,
@@ -193,7 +193,7 @@ def test_plan_says_how_often_rows_are_read():
 
 
 def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(parquet_rows, "_BATCH_ROWS", 7)
     path = str(tmp_path / "a.parquet")
     pq.write_table(every_type(), path, row_group_size=20)
     splits = plan_path(path, 6)
@@ -209,8 +209,8 @@ def test_stream_yields_what_each_split_yields_alone(tmp_path, monkeypatch):
 
 
 def test_split_that_cannot_be_read_costs_no_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_BATCH_ROWS", 10)
-    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 100_000)
+    monkeypatch.setattr(parquet_rows, "_BATCH_ROWS", 10)
+    monkeypatch.setattr(parquet_rows, "MAX_DECODED_BYTES", 100_000)
     texts = ["long" * 1000 if 100 <= number < 200 else "short" for number in range(400)]
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": texts}), path)  # each text once, in a dictionary
