@@ -41,6 +41,8 @@ NEEDED = {verb: ["--input", "a"] for verb in ("score", "idf", "import")}
 NEEDED["tune"] = ["--judgements", "a", "--score-column", "c"]
 """What a config brings, beside the output."""
 
+SOURCES = ("pipelines/bertscore_beam", ".")
+
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
     "--build", "--rm",  # docker compose
@@ -91,6 +93,24 @@ def test_the_readme_is_short():
     lines = PAGES["README.md"].splitlines()
     assert len(lines) <= 130
     assert [line for line in lines if len(line) > 120] == []
+
+
+def test_the_architecture_names_functions_and_types_beside_the_files_that_define_them():
+    rows = [line.split("|")[1:-1] for line in PAGES["docs/architecture.md"].splitlines()]
+    places = [cells[2:] for cells in rows if len(cells) == 4] + [cells[1:2] for cells in rows]
+    wrong, found = [], 0
+    for place in places:
+        quoted = re.findall(r"`([\w./]+)`", " ".join(place))
+        files = [name for name in quoted if name.endswith(".py") and "/" in name]
+        paths = [next(filter(Path.is_file, (ROOT / at / name for at in SOURCES))) for name in files]
+        code = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+        names = [name.rpartition(".")[2] for name in quoted if "/" not in name and files]
+        for name in (name for name in names if name != "py"):
+            found += 1
+            if not re.search(rf"^ *((async )?def|class) {name}\b|^{name}\b.* = ", code, re.M):
+                wrong.append((name, files))
+    assert found > 40
+    assert wrong == []
 
 
 def test_the_readme_leads_to_every_page():
