@@ -18,6 +18,7 @@ from markupsafe import Markup
 from bertscore_beam.compare.comparison_tables import verdict
 from bertscore_beam.compare.results import WHOLE, Comparison, GroupComparison
 from bertscore_beam.pages import cards, charts, words
+from bertscore_beam.pages.report_options import MEASURE
 from bertscore_beam.pages.report_rows import ChosenRow, ReportData
 from bertscore_beam.records.groups import shown_metrics
 from bertscore_beam.run.output import escape_line, format_duration
@@ -69,6 +70,7 @@ def render(data: ReportData) -> str:
         headline=_headline(data),
         changed=_changed(data),
         standing=_standing,
+        caveats_by_words=_caveats(data),
         verdict=verdict,
         segments_of=cards.segments_of,
         marked_texts=cards.marked_texts,
@@ -179,6 +181,18 @@ def _changed(data: ReportData) -> dict[str, list[tuple[Comparison, GroupComparis
             if has_failed or (group is not against.whole and word in changed):
                 changed["worse" if has_failed else word].append((against, group))
     return changed
+
+
+def _caveats(data: ReportData) -> dict[str, list[str]]:
+    """Return caveats in sentences, each with what has it: a change, or the means."""
+    found: dict[str, list[str]] = {}
+    for one in data.changes:
+        name = "change" if one.measure == MEASURE else f"change of {one.measure}"
+        for sentence in one.caveats:
+            found.setdefault(sentence, []).append(name)
+    for sentence in data.caveats:
+        found.setdefault(sentence, []).append("means")
+    return found
 
 
 def _standing(against: Comparison) -> dict[str, int]:

@@ -176,10 +176,8 @@ def test_what_fell_and_rose_comes_first_and_a_segment_has_one_card(with_texts):
 
 
 def test_rows_without_texts_are_folded_as_well(without_texts):
-    tables = re.findall(r'aria-labelledby="(fallen|risen|worst|best)(-more)?"', without_texts)
-    assert tables == [
-        (name, more) for name in ("fallen", "risen", "worst", "best") for more in ("", "-more")
-    ]
+    tables = re.findall(r'aria-labelledby="(fallen|risen|worst|best)"', without_texts)
+    assert tables == ["fallen"] * 2 + ["risen"] * 2 + ["worst"] * 2 + ["best"] * 2
     assert f"<summary>{len(TEXTS) - 5} more rows</summary>" in without_texts
 
 
