@@ -123,9 +123,9 @@ def compare_runs(options: CompareOptions) -> results.Compared:
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
             results.check_comparable(difference, run.folder.shown, other.folder.shown)
-            results.check_same_metrics(
-                run, other, [name for name in options.measure if name in METRICS]
-            )
+            known = {*METRICS, *run.metrics, *other.metrics}
+            names = [name for name in options.measure if name in known]
+            results.check_same_metrics(run, other, names)
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)

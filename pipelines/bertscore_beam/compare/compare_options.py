@@ -21,9 +21,9 @@ class CompareOptions(Options):
         by: Columns of groups, each of which is compared as well.
         cluster: Column of clusters: rows with the same value resemble each other, such as those of
             one document.
-        measure: `f1`, `precision`, `recall`, a metric of the runs (`bleu`, `chrf`, `chrf++`, `ter`
-            with a minus, `rougel`) or a column of numbers, or several of them: the gate looks at
-            each.
+        measure: `f1`, `precision`, `recall`, a metric of the runs (`bleu`, `chrf`, `chrf++`, `ter`,
+            `rougel`, one of your own; with a minus if lower is better) or a column of numbers, or
+            several of them: the gate looks at each.
         confidence: Of the intervals and the gate.
         fail_if_drop: End with status 4 if RUN, or a group, is worse by more than this.
         max_missing_fraction: Largest share of the rows scored in AGAINST that may have no score in

@@ -7,6 +7,7 @@ with probability 1.5e-23.
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -91,15 +92,24 @@ class RowReader:
     Attributes:
         files: Number of each input file, in order of appearance; so are the next two.
         groups: Number of each group.
+        is_negated: Whether lower is better: greater is, with a minus.
         systems: Number of each system, as the group of its name; of rows without one as (None,).
         labels: Number of each label of a metric of corpora.
         without_key: Rows left out for a null or NaN in a column of the key.
     """
 
-    def __init__(self, options: CompareOptions, measure: str) -> None:
+    def __init__(
+        self, options: CompareOptions, measure: str, runs: Sequence[FinishedRun] = ()
+    ) -> None:
+        """Begin with nothing; a metric of the runs is a measure before a column of that name."""
         self._options, self.measure = options, measure
-        own = (*columns.SCORES.items(), *columns.METRICS.items())
-        self._column = dict(own).get(measure, measure)
+        metrics = {*columns.METRICS, *chain.from_iterable(run.metrics for run in runs)}
+        self._column = columns.SCORES.get(measure, measure)
+        if measure in metrics - {*columns.SCORES}:
+            self._column = columns.metric_column(measure)
+        self.is_negated = measure == "ter" or any(
+            run.summary.metrics[measure].lower_is_better for run in runs if measure in run.metrics
+        )
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
@@ -132,7 +142,8 @@ class RowReader:
             table = part.table
             entries = np.zeros(len(table), dtype=self.entry)
             entries["side"] = side
-            entries["score"] = entries["raw"] = _numbers(table, score, measure, run)
+            own = _numbers(table, score, measure, run)
+            entries["score"] = entries["raw"] = 0.0 - own if self.is_negated else own
             if raw in table.column_names:
                 entries["raw"] = pc.fill_null(table[raw], math.nan).to_numpy()
             if counts:
@@ -206,7 +217,7 @@ def _numbered(
 
 
 def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:
-    """Return the numbers of a measure, NaN for none; of TER with a minus: greater is better.
+    """Return the numbers of a measure, NaN for none.
 
     Infinity is not a number, but for F1: it is minus infinity where P = -R.
     """
@@ -224,8 +235,7 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
         )
     column = column.cast(pa.float64(), safe=False)
     is_number = pc.is_valid(column) if name in _UNBOUNDED else pc.is_finite(column)
-    numbers = pc.if_else(is_number, column, math.nan).to_numpy()
-    return np.asarray(0.0 - numbers if measure == "ter" else numbers, np.float64)
+    return np.asarray(pc.if_else(is_number, column, math.nan).to_numpy(), np.float64)
 
 
 def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:

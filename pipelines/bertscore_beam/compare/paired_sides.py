@@ -424,7 +424,7 @@ def pair_sides(
     Without systems each run is a side. `references` is the column of references to digest; None if
     that is not needed. `settings` has one for each AGAINST, or one for all systems.
     """
-    reader = RowReader(options, measure)
+    reader = RowReader(options, measure, runs)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
     wanted = len(options.systems or ()) or len(rows)
     with closing(row_buckets(sum(run.rows for run in runs))) as buckets:

@@ -127,6 +127,17 @@ SELECT_COLUMNS = (UTILITY, BEST, DIVERSITY)
 """The columns that only `select` adds."""
 
 _ADDED = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
+_PLACES = {name: place for place, name in enumerate(_ADDED)}
+
+
+def metric_column(name: str) -> str:
+    """Return the column of a metric: of another library, or of one's own."""
+    return METRICS.get(name, f"metric_{name}")
+
+
+def metric_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return all columns of metrics: of the libraries, and of one's own among the names."""
+    return tuple(dict.fromkeys((*METRIC_COLUMNS, *map(metric_column, names))))
 
 
 CANDIDATE = "bertscore_candidate"
@@ -183,6 +194,8 @@ class TableFields:
         several: The columns of candidates if there is more than one; the candidates of a row are
             then multiplied out into `candidate_column`.
         references: The file that has the references; None if the input has them.
+        source: Column of the texts that candidates are made from, for metrics that take them.
+        added: Columns that metrics of one's own add: the input must not have them.
     """
 
     candidate_column: str | None = None
@@ -192,6 +205,8 @@ class TableFields:
     language: str | None = None
     several: tuple[str, ...] = ()
     references: ReferenceFile | None = None
+    source: str | None = None
+    added: tuple[str, ...] = ()
 
     @property
     def compares_samples(self) -> bool:
@@ -221,7 +236,12 @@ class TableFields:
     @property
     def needed(self) -> tuple[str, ...]:
         """The columns that every file must have."""
-        return (*self.candidates, self.reference_column, *self.choosing)
+        return (*self.candidates, self.reference_column, *self.sources, *self.choosing)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The column of sources, if there is one."""
+        return () if self.source is None else (self.source,)
 
     def named(self, group_by: Iterable[str] = ()) -> tuple[str, ...]:
         """Return all columns of the input that a run names, each once, those of groups as well."""
@@ -326,13 +346,13 @@ def check_can_choose(name: str, kind: pa.DataType, use: str) -> None:
         )
 
 
-def check_collisions(schema: pa.Schema) -> None:
-    """Raise if an input column has the name of a score column.
+def check_collisions(schema: pa.Schema, more: Iterable[str] = ()) -> None:
+    """Raise if an input column has the name of a score column, or one of `more`.
 
     Raises:
         ConfigError: If one does.
     """
-    taken = [name for name in _ADDED if name in schema.names]
+    taken = [name for name in dict.fromkeys((*_ADDED, *more)) if name in schema.names]
     if taken:
         raise ConfigError(
             f"the input already has score columns: got {', '.join(taken)}; expected none of the "
@@ -358,9 +378,9 @@ def append_scores(
     Raises:
         ConfigError: If the input has a score column already.
     """
-    check_collisions(table.schema)
+    check_collisions(table.schema, columns)
     inputs = table.num_columns
-    for name in sorted(columns, key=_ADDED.index):
+    for name in sorted(columns, key=lambda name: (_PLACES.get(name, len(_PLACES)), name)):
         table = table.append_column(name, columns[name])
     notes = {key.encode(): value.encode() for key, value in metadata.items()}
     added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
@@ -369,12 +389,14 @@ def append_scores(
     return table.replace_schema_metadata(dict(sorted({**described, **notes}.items())))
 
 
-def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
+def split_scores(table: pa.Table, metrics: Iterable[str]) -> tuple[pa.Table, dict[str, pa.Array]]:
     """Undo `append_scores`: return the input's columns, and the score columns by name.
 
-    Metadata that `append_scores` replaced keep their notes.
+    `metrics` are the names of the run's metrics. Metadata that `append_scores` replaced keep
+    their notes.
     """
-    names = [name for name in table.column_names if name in _ADDED]
+    added = {*_ADDED, *metric_columns(metrics)}
+    names = [name for name in table.column_names if name in added]
     scores = {name: table[name].combine_chunks() for name in names}
     described = describe_columns(table.schema.metadata or {}, (), without=names)
     return table.drop_columns(names).replace_schema_metadata(described), scores

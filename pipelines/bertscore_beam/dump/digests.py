@@ -137,7 +137,8 @@ class RowDigests:
 
     Attributes:
         candidates: Of the column of candidates.
-        references: Of the column of references, and of columns that decide on the weights.
+        references: Of the column of references, of columns that decide on the weights, and of that
+            of sources.
         rows: Of all columns, with their names, types and the file's metadata.
     """
 
@@ -175,7 +176,8 @@ def _digest_references(rows: Rows) -> str:
     Lists get one more score column than single texts, so the kind matters.
     """
     kind = "lists" if is_list(rows.references.type) else "texts"
-    others = f"-{digest_columns(*rows.deciding)}" if rows.fields.deciding else ""
+    deciding = [*rows.deciding, *rows.source_columns]
+    others = f"-{digest_columns(*deciding)}" if deciding else ""
     return f"{kind}-{digest_columns(rows.references)}{others}"
 
 

@@ -26,7 +26,7 @@ from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
 from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.partitions import partitions_of, with_partitions
-from bertscore_beam.dump.paths import place_of, root_of
+from bertscore_beam.dump.paths import is_text, place_of, root_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
 from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
@@ -569,8 +569,10 @@ def _check_schema(blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: 
         among = wanted.fields.reference_column in wanted.fields.candidates
         several = check_candidates(schema, wanted.fields.candidates, among=among)
         columns.check_columns(schema, None, wanted.fields.reference_column)
+        for name in wanted.fields.sources:
+            columns.check_text(schema, name, "source", is_text)
         columns.check_choosing_columns(schema, wanted.choosing)
-        columns.check_collisions(schema)
+        columns.check_collisions(schema, wanted.fields.added)
     except InputError as error:
         raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:

@@ -265,6 +265,17 @@ class Rows:
         return [] if name is None else languages_of(column_of(self.table, name))
 
     @property
+    def source_columns(self) -> list[pa.ChunkedArray]:
+        """The column of sources, if there is one."""
+        return [column_of(self.table, name) for name in self.fields.sources]
+
+    @property
+    def sources(self) -> list[str | None]:
+        """The source of each row, None where it is no text; empty without a column. Shape (N,)."""
+        texts = (text for column in self.source_columns for text in texts_from_column(column))
+        return [text if isinstance(text, str) else None for text in texts]
+
+    @property
     def deciding(self) -> list[pa.ChunkedArray]:
         """The columns beside the texts on which scores depend."""
         return [column_of(self.table, name) for name in self.fields.deciding]

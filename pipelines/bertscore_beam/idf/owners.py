@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.dump.columns import CANDIDATE, TableFields
+from bertscore_beam.dump.columns import CANDIDATE, TableFields, metric_column
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
@@ -82,8 +82,12 @@ def key_of_all(rows: int) -> RowKeys:
 
 def table_fields(options: DumpOptions) -> TableFields:
     """Return the columns of texts, and those that say how rows are scored and counted."""
-    names = options.candidate_column if isinstance(options, ScoreOptions) else ()
+    scores = options if isinstance(options, ScoreOptions) else None
+    names = () if scores is None else scores.candidate_column
+    own = () if scores is None else scores.own_metrics
     return TableFields(
+        source=None if scores is None else scores.source_column,
+        added=tuple(metric_column(name.rpartition(":")[2]) for name in own),
         candidate_column=CANDIDATE if len(names) > 1 else next(iter(names), None),
         several=names if len(names) > 1 else (),
         reference_column=options.reference_column,

@@ -3,13 +3,15 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump.columns import METRIC_COUNTS, METRICS
+from bertscore_beam.dump.columns import METRIC_COUNTS, metric_column
+from bertscore_beam.metrics.own import OwnMetric, score_with
 from bertscore_beam.metrics.table import score_rows
 from bertscore_beam.run.pool import Pool
 from bertscore_core.stats.score_statistics import Doubles
@@ -25,18 +27,21 @@ class MetricProcesses:
     They end with the process that made them.
     """
 
-    def __init__(self, names: Sequence[str], sharing: int | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], sharing: int | None = None, own: Sequence[OwnMetric] = ()
+    ) -> None:
         """Make them; they start when there is work.
 
         Args:
             names: Some of `METRICS`.
             sharing: How many such sets share the cores of this machine; None for one a core.
+            own: Metrics of one's own, which have one process together.
         """
-        self.names = tuple(names)
+        self.names, self.own = tuple(names), tuple(own)
         cores = os.cpu_count() or 1
         number = max(1, min(cores // (sharing or cores) - 1, _MOST_PROCESSES))
-        self.pool = Pool(number, restarts=1)
-        self._threads = ThreadPoolExecutor(number)
+        self.pool, self.own_pool = Pool(number, restarts=1), Pool(1, restarts=1)
+        self._threads, self._own_thread = ThreadPoolExecutor(number), ThreadPoolExecutor(1)
 
     def begin(
         self,
@@ -44,6 +49,7 @@ class MetricProcesses:
         references: Sequence[Any],
         rows: npt.NDArray[np.int64],
         language_of: Callable[[int], str],
+        sources: Sequence[str | None] = (),
     ) -> Callable[[], dict[str, pa.Array]]:
         """Begin to score some rows of a table, and return what waits for their columns.
 
@@ -52,33 +58,47 @@ class MetricProcesses:
             references: The references of each.
             rows: Positions of the rows to score. Shape (M,).
             language_of: Returns the language of a row.
+            sources: The source of each row; empty if they have none.
         """
         by_language: dict[str, list[int]] = {}
-        for row in rows.tolist():
+        for row in rows.tolist() if self.names else ():
             by_language.setdefault(language_of(row), []).append(row)
-        pieces = [
-            (language, own[first : first + _AT_ONCE])
-            for language, own in by_language.items()
-            for first in range(0, len(own), _AT_ONCE)
-        ]
+        pieces = [(language, one) for language, own in by_language.items() for one in _cut(own)]
+        own_pieces = _cut(rows.tolist()) if self.own else []
+
+        def texts(piece: Sequence[int]) -> tuple[list[Any], list[Any]]:
+            return [candidates[row] for row in piece], [list(references[row]) for row in piece]
+
+        def sources_of(piece: Sequence[int]) -> list[str | None]:
+            return [sources[row] for row in piece] if sources else []
+
         waiting = [
-            self._threads.submit(
-                self.pool.ask,
-                score_rows,
-                self.names,
-                language,
-                [candidates[row] for row in own],
-                [list(references[row]) for row in own],
-            )
-            for language, own in pieces
+            self._threads.submit(self.pool.ask, score_rows, self.names, language, *texts(piece))
+            for language, piece in pieces
         ]
+        ask_own = partial(self.own_pool.ask, score_with, self.own)
+        own_waiting = [
+            self._own_thread.submit(ask_own, *texts(piece), sources_of(piece))
+            for piece in own_pieces
+        ]
+        own_names = [metric.name for metric in self.own]
 
         def wait() -> dict[str, pa.Array]:
-            done = [future.result() for future in waiting]
-            order = np.array([row for _, own in pieces for row in own], dtype=np.int64)
-            return columns_of(self.names, len(candidates), order, done)
+            made: dict[str, pa.Array] = {}
+            for names, parts, futures in (
+                (self.names, [piece for _, piece in pieces], waiting),
+                (own_names, own_pieces, own_waiting),
+            ):
+                order = np.array([row for piece in parts for row in piece], dtype=np.int64)
+                done = [future.result() for future in futures]
+                made |= columns_of(names, len(candidates), order, done)
+            return made
 
         return wait
+
+
+def _cut(rows: list[int]) -> list[list[int]]:
+    return [rows[first : first + _AT_ONCE] for first in range(0, len(rows), _AT_ONCE)]
 
 
 def columns_of(
@@ -89,14 +109,14 @@ def columns_of(
 ) -> dict[str, pa.Array]:
     """Return the columns of metrics: of M rows of a table of N, scored in pieces, in their order.
 
-    A row without a score is null in both columns of a metric.
+    A row without a score is null in the columns of a metric.
     """
     made: dict[str, pa.Array] = {}
     for place, name in enumerate(names):
         values = np.full(number, np.nan)
         values[rows] = np.concatenate([np.zeros(0), *(piece[place][0] for piece in scored)])
         missing = np.isnan(values)
-        made[METRICS[name]] = pa.array(values, mask=missing)
+        made[metric_column(name)] = pa.array(values, mask=missing)
         if name in METRIC_COUNTS:
             lists: list[list[int] | None] = [None] * number
             counts = [own for piece in scored for own in piece[place][1].tolist()]

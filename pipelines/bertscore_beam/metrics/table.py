@@ -5,7 +5,7 @@ not the mean of its rows. To add one, write it, and name it in `metric_of` here 
 `dump/columns.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from bertscore_beam.dump.columns import METRIC_COUNTS
 from bertscore_beam.dump.languages import scripts_of
 from bertscore_beam.metrics.metric import Metric, base_of
+from bertscore_beam.metrics.own import OwnMetric
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.score_statistics import Doubles
 
@@ -85,18 +86,59 @@ def check_metrics(
         )
 
 
+_PERIOD = " ."
+_MOST_PERIODS = 100
+"""Rows with one from which sacreBLEU warns."""
+
+
+def num_tokenized(names: Sequence[str], candidates: Iterable[object]) -> int:
+    """Count the candidates that end in a period that was cut off, if it matters to a metric."""
+    if "bleu" not in names:
+        return 0
+    return sum(isinstance(text, str) and text.endswith(_PERIOD) for text in candidates)
+
+
+def tokenized_warning(rows: int) -> str | None:
+    """Return the warning of sacreBLEU that texts look tokenized; None for few rows."""
+    if rows < _MOST_PERIODS:
+        return None
+    return (
+        f"{rows:,} candidates end in {_PERIOD!r}: they look tokenized, which moves BLEU. Score "
+        "detokenized texts, or leave bleu out."
+    )
+
+
 def speed_note(names: Sequence[str]) -> str:
-    """Say how many cores metrics need beside the device."""
-    rate = 1000 / sum(_MILLISECONDS[name] for name in names)
-    return f"{', '.join(names)}: some {rate:,.0f} short rows a second on each core that is free"
+    """Say how many cores metrics need beside the device; of one's own nobody knows."""
+    known = [name for name in names if name in _MILLISECONDS]
+    others = [f"{name}: not known" for name in names if name not in _MILLISECONDS]
+    if known:
+        rate = 1000 / sum(_MILLISECONDS[name] for name in known)
+        words = (
+            f"{', '.join(known)}: some {rate:,.0f} short rows a second on each core that is free"
+        )
+        others = [words, *others]
+    return "; ".join(others)
 
 
-def identity_of(names: Sequence[str], language: str) -> dict[str, str]:
-    """Return what must be equal for runs with metrics to share a folder; nothing without any."""
-    if not names:  # then the packages may be missing
-        return {}
-    packages = ", ".join(f"{package} {version(package)}" for package in _PACKAGES.values())
-    return {"metrics": f"{' '.join(sorted(names))} ({language}; {packages})"}
+def identity_of(
+    names: Sequence[str], language: str, own: Sequence[OwnMetric] = (), source: str | None = None
+) -> dict[str, str]:
+    """Return what must be equal for runs with metrics to share a folder; nothing without any.
+
+    Args:
+        names: Some of `METRICS`.
+        language: The language of all rows; "" if not known.
+        own: Metrics of one's own.
+        source: Their column of sources.
+    """
+    made = {}
+    if names:  # otherwise the packages may be missing
+        packages = ", ".join(f"{package} {version(package)}" for package in _PACKAGES.values())
+        made["metrics"] = f"{' '.join(sorted(names))} ({language}; {packages})"
+    if own:
+        made["own_metrics"] = " ".join(sorted(metric.signature for metric in own))
+    return made if source is None else {**made, "source_column": source}
 
 
 def score_rows(
@@ -152,9 +194,24 @@ def num_counts(name: str) -> int:
     return int(counts.shape[1])
 
 
-def described(names: Sequence[str], languages: Sequence[str], *, listed: bool) -> dict[str, Any]:
-    """Return the signatures of metrics by name, of the corpus and of rows, with their languages."""
-    made: dict[str, Any] = {}
+def described(
+    names: Sequence[str], languages: Sequence[str], *, listed: bool, own: Sequence[OwnMetric] = ()
+) -> dict[str, Any]:
+    """Return the signatures of metrics by name, of the corpus and of rows, with their languages.
+
+    Args:
+        names: Some of `METRICS`.
+        languages: Codes of the languages of the rows.
+        listed: Whether rows may have several references.
+        own: Metrics of one's own, which have one signature, and say whether lower is better.
+    """
+    made: dict[str, Any] = {
+        metric.name: {
+            **dict.fromkeys(("signature", "sentence_signature"), metric.signature),
+            "lower_is_better": metric.lower_is_better,
+        }
+        for metric in own
+    }
     for name in names:
         both = {one: metric_of(name, one).signatures(listed=listed) for one in languages}
         made[name] = {

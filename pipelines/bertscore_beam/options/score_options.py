@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bertscore_beam.dump.columns import METRICS
+from bertscore_beam.dump.columns import METRIC_COLUMNS, METRICS, SCORES, metric_column
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -16,6 +16,7 @@ from bertscore_core.errors import ConfigError
 # What computes the scores, for every command that scores.
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+OWN_METRIC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
 
 
@@ -112,9 +113,9 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         drop_columns: Columns of the input that the output does not have. Encrypted columns,
             and those whose type would be lost (INTERVAL, VARIANT, Int128), are left out with a
             warning; a file in which the run names such a column is rejected.
-        metrics: Metrics of other libraries on the same rows, a column each: bleu, chrf, chrf++ and
-            ter of sacreBLEU, rougel of rouge-score. They run in processes beside the device, and
-            need the extra `tune`.
+        metrics: Other metrics, a column each: bleu, chrf, chrf++ and ter of sacreBLEU and rougel of
+            rouge-score, which need the extra `tune`; and functions, as package.module:name.
+        source_column: Column of the sources, texts, for functions that take them.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
             table. Their rescaled scores then cannot be compared with each other.
         model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
@@ -162,6 +163,7 @@ class ScoreOptions(DeviceOptions, DumpOptions):
     group_by: tuple[str, ...] = field(default=(), metadata={**COLUMNS, "name": "by"})
     drop_columns: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     metrics: tuple[str, ...] = field(default=(), metadata=NAMES)
+    source_column: str | None = None
     allow_shared_baseline: bool = False
     model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
@@ -226,15 +228,41 @@ class ScoreOptions(DeviceOptions, DumpOptions):
             expected="columns that many rows share, not that of the candidates",
             cure=f"Leave {' and '.join(self.candidate_column)} out.",
         )
-        self._check(
-            "metrics",
-            len({*self.metrics} & {*METRICS}) == len(self.metrics),
-            f"names of {', '.join(METRICS)}, each once",
-            "Leave out the others: METEOR and CIDEr need Java, or a corpus of captions.",
-        )
+        self._check_metrics()
         self._check_share("max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction")
         self._check_idf()
         self._check_rescale()
+
+    @property
+    def own_metrics(self) -> tuple[str, ...]:
+        """The metrics that are functions of one's own, as package.module:name."""
+        return tuple(name for name in self.metrics if ":" in name)
+
+    @property
+    def library_metrics(self) -> tuple[str, ...]:
+        """The other metrics."""
+        return tuple(name for name in self.metrics if ":" not in name)
+
+    def _check_metrics(self) -> None:
+        names = [name.rpartition(":")[2] for name in self.metrics]
+        own = [metric_column(name.rpartition(":")[2]) for name in self.own_metrics]
+        self._check(
+            "metrics",
+            {*self.library_metrics} <= {*METRICS}
+            and all(OWN_METRIC.fullmatch(name) for name in self.own_metrics)
+            and {*own}.isdisjoint(METRIC_COLUMNS)
+            and len({*names} - {*SCORES}) == len(names),
+            f"names of {', '.join(METRICS)}, or functions as package.module:name, each with a "
+            "name of its own",
+            "METEOR and CIDEr are not among them: they need Java, or a corpus of captions.",
+        )
+        self._check_texts("source_column")
+        self._check(
+            "source_column",
+            self.source_column is None or bool(own),
+            "one only together with a function in --metrics that takes sources",
+            "Leave it out.",
+        )
 
     def _check_idf(self) -> None:
         near = difflib.get_close_matches(self.idf, IDF_WORDS, n=1)
@@ -339,7 +367,7 @@ class SelectOptions(ScoreOptions):
     # They need references of their own, or an index of rows that only `score` reads.
     hidden = (
         "candidates references reference_column reference_file join idf idf_key idf_group metrics "
-        "reuse index"
+        "source_column reuse index"
     )
 
     input: tuple[str, ...] = field(metadata={"metavar": "INPUT", "position": True, "short": "-i"})

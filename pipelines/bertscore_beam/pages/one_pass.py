@@ -20,10 +20,10 @@ from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of
 from bertscore_beam.dump.languages import language_of
 from bertscore_beam.records.finished import FinishedRun, PartRows, RowPlace, read_columns
 from bertscore_beam.records.groups import (
-    SCORE_COLUMNS,
     add_merging,
     check_columns,
     grouped_rows,
+    score_columns,
     with_language,
 )
 from bertscore_core.stats.score_statistics import MEASURES, ScoreStatistics, statistics_by_group
@@ -69,12 +69,12 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     is_crossed = bool(by) and language is not None and language not in by
     lengths: _Sums[int] = defaultdict(list)
     extreme: dict[int, _Scored] = {1: [], -1: []}  # the lowest F1, and the lowest -F1
-    for part in read_columns(run, [*SCORE_COLUMNS, *_LENGTHS, *cell_columns]):
+    for part in read_columns(run, [*score_columns(run.metrics), *_LENGTHS, *cell_columns]):
         table = part.table
         if not table.num_rows:
             continue
         cells = groups_of(table, cell_columns)
-        rows = grouped_rows(table, cells, part.record.is_reused, language)
+        rows = grouped_rows(table, cells, part.record.is_reused, language, run.metrics)
         # Groups and languages are both sums over the same cells.
         for cell, statistics in zip(cells.groups, statistics_by_group(rows), strict=True):
             add_merging(groups[cell[: len(by)]], statistics)

@@ -101,6 +101,7 @@ class MetricSummary:
     """What `_summary.json` says of another metric: how sentences were scored, or by language."""
 
     sentence_signature: str | dict[str, str] | None = None
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,7 @@ class RunSummary:
     rejected: int = 0
     reused: int = 0
     other_scripts: int = 0
+    tokenized: int = 0
     num_rejected_files: int = 0
     rejected_files: dict[str, str] = field(default_factory=dict)
     seconds: float | None = None
@@ -134,10 +136,12 @@ class RunParts:
 
     Attributes:
         records: Their records, by input and then in the order of their rows.
+        metrics: Names of its other metrics.
     """
 
     folder: OutputFolder
     records: tuple[PartRecord, ...]
+    metrics: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -215,7 +219,9 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
             )
         summary = _read_summary(source)
         records = _whole_parts(source, summary)
-    return FinishedRun(folder=source, notes=notes, summary=summary, records=records)
+    return FinishedRun(
+        folder=source, notes=notes, summary=summary, records=records, metrics=tuple(summary.metrics)
+    )
 
 
 def read_notes(source: OutputFolder) -> RunNotes | None:

@@ -59,15 +59,18 @@ from bertscore_core.stats.score_statistics import (
 )
 from bertscore_core.tokens import BoolArray, IntArray
 
-SCORE_COLUMNS = (
+_SCORE_COLUMNS = (
     *columns.SCORES.values(),
     *columns.RAW_SCORES.values(),
     *columns.UNKNOWN_COLUMNS,
     columns.TRUNCATED,
     columns.ERROR,
-    *columns.METRIC_COLUMNS,
 )
-"""The columns of a part that its statistics are made of, besides those of the groups."""
+
+
+def score_columns(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of a part that its statistics are made of, besides those of the groups."""
+    return (*_SCORE_COLUMNS, *columns.metric_columns(metrics))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +86,26 @@ class PartStatistics:
 
 
 def statistics_of(
-    table: pa.Table, by: Sequence[str], reused: BoolArray | None, language: str | None = None
+    table: pa.Table,
+    by: Sequence[str],
+    reused: BoolArray | None,
+    language: str | None = None,
+    metrics: Iterable[str] = columns.METRICS,
 ) -> PartStatistics:
     """Return the statistics of scored rows: all together, and those of each group.
 
     Args:
-        table: The rows, with the columns of the groups and `SCORE_COLUMNS`.
+        table: The rows, with the columns of the groups and `score_columns`.
         by: The group columns; without any there is no group.
         reused: Which rows took the scores of an earlier run; None if not known. Shape (N,).
         language: The column of languages; None without one.
+        metrics: Names of metrics; those that the rows do not have are left out.
 
     Raises:
         InputError: A column holds values that cannot be groups.
     """
     row_groups = groups_of(table, by)
-    rows = grouped_rows(table, row_groups, reused, language)
+    rows = grouped_rows(table, row_groups, reused, language, metrics)
     whole = replace(rows, groups=np.zeros_like(row_groups.codes), number=1)
     (total,) = statistics_by_group(whole)
     of_groups = statistics_by_group(rows) if by else []
@@ -107,7 +115,11 @@ def statistics_of(
 
 
 def grouped_rows(
-    table: pa.Table, row_groups: GroupsOfRows, reused: BoolArray | None, language: str | None
+    table: pa.Table,
+    row_groups: GroupsOfRows,
+    reused: BoolArray | None,
+    language: str | None,
+    metrics: Iterable[str],
 ) -> GroupedRows:
     """Return scored rows with the group of each, to be added up; see `statistics_of`."""
     is_rescaled = columns.RAW_F1 in table.column_names
@@ -123,11 +135,15 @@ def grouped_rows(
         tokens=columns.counted_tokens(*counted) if counted else None,
         metrics={
             label: rows
-            for name, column in columns.METRICS.items()
-            if {column, columns.METRIC_COUNTS.get(name, column)} <= {*table.column_names}
+            for name in metrics
+            if {columns.metric_column(name), *_counts_of(name)} <= {*table.column_names}
             for label, rows in _metric_rows_by_label(table, name, language)
         },
     )
+
+
+def _counts_of(name: str) -> tuple[str, ...]:
+    return (columns.METRIC_COUNTS[name],) if name in columns.METRIC_COUNTS else ()
 
 
 def metric_labels(table: pa.Table, name: str, language: str | None) -> npt.NDArray[np.object_]:
@@ -152,7 +168,7 @@ def metric_rows(table: pa.Table, name: str) -> tuple[Doubles, IntArray]:
 
     Shapes: (N,) and (N, K).
     """
-    scores = table[columns.METRICS[name]].to_numpy(zero_copy_only=False).astype(np.float64)
+    scores = table[columns.metric_column(name)].to_numpy(zero_copy_only=False).astype(np.float64)
     is_counted = name in columns.METRIC_COUNTS
     counts = np.zeros((len(scores), num_counts(name) if is_counted else 0), np.int64)
     if is_counted:
@@ -201,17 +217,22 @@ def merge_statistics(parts: Iterable[PartStatistics]) -> PartStatistics:
 
 
 def group_part(
-    record: PartRecord, *, folder: OutputFolder, by: Sequence[str], language: str | None
+    record: PartRecord,
+    *,
+    folder: OutputFolder,
+    by: Sequence[str],
+    language: str | None,
+    metrics: Sequence[str],
 ) -> Iterator[PartStatistics]:
-    """Read the statistics of a part from its file.
+    """Read the statistics of a part from its file, also of the metrics of these names.
 
     Raises:
         InputError: It is damaged, or a column holds values that cannot be groups.
         OSError: It cannot be reached.
     """
-    names = [*by, *SCORE_COLUMNS, *([] if language is None else [language])]
+    names = [*by, *score_columns(metrics), *([] if language is None else [language])]
     table = read_part_columns(folder, record, names)
-    yield merge_statistics([statistics_of(table, by, record.is_reused, language)])
+    yield merge_statistics([statistics_of(table, by, record.is_reused, language, metrics)])
 
 
 # What is written of groups: a table with a row for each, and their part of the summary.
@@ -278,7 +299,7 @@ def group_row(
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
     for name, mean in statistics.metric_means.items():
-        sums, column = statistics.by_metric[name], columns.METRICS[name]
+        sums, column = statistics.by_metric[name], columns.metric_column(name)
         if name in CORPUS_METRICS:  # texts that are cut in several ways are not one corpus
             values[column] = corpus_score(name, sums[0][2:]) if len(sums) == 1 else None
         rows = sum(count for count, *_ in sums)
@@ -295,9 +316,20 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
             for kind in ("", "mean", "rows", "missing")
             if kind or name in CORPUS_METRICS
         }
-        for name, column in columns.METRICS.items()
-        if f"{column}_rows" in row.values
+        for name, column in _metrics_in(row.values).items()
     }
+
+
+def _metrics_in(group: Mapping[str, Any]) -> dict[str, str]:
+    """Return the column of each metric that a row of groups has, those of the libraries first."""
+    begin, end = "metric_", "_rows"
+    found = [
+        name.removesuffix(end) for name in group if name.startswith(begin) and name.endswith(end)
+    ]
+    known = {column: name for name, column in columns.METRICS.items()}
+    own = sorted({*found} - {*known})
+    names = {name: column for column, name in known.items() if column in found}
+    return names | {column.removeprefix(begin): column for column in own}
 
 
 def caveat_messages_of(
@@ -512,18 +544,13 @@ def with_language(group: Group) -> Group:
 
 
 def _parts(run: RunParts, by: Sequence[str], language: str | None) -> Iterator[PartStatistics]:
-    for part in read_columns(run, [*by, *SCORE_COLUMNS, *([] if language is None else [language])]):
-        yield statistics_of(part.table, by, part.record.is_reused, language)
+    names = [*by, *score_columns(run.metrics), *([] if language is None else [language])]
+    for part in read_columns(run, names):
+        yield statistics_of(part.table, by, part.record.is_reused, language, run.metrics)
 
 
-def read_groups(
-    folder: OutputFolder,
-    records: Iterable[PartRecord],
-    by: Sequence[str],
-    language: str | None = None,
-) -> list[GroupRow]:
+def read_groups(run: RunParts, by: Sequence[str], language: str | None = None) -> list[GroupRow]:
     """Return the groups of a run that is about to be finished; all rows alone if too many."""
-    run = RunParts(folder=folder, records=tuple(records))
     return group_rows(merge_statistics(_parts(run, by, language)))
 
 
@@ -605,7 +632,7 @@ def show_groups(
 
 def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
     """Return the title of each metric by the name of its value: of the corpus, else the mean."""
-    shown = {name: (column, f"{column}_mean") for name, column in columns.METRICS.items()}
+    shown = {name: (column, f"{column}_mean") for name, column in _metrics_in(group).items()}
     return {
         own: f"mean {name}" if own == mean else name
         for name, (column, mean) in shown.items()

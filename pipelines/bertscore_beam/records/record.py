@@ -91,6 +91,7 @@ class PartRecord:
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
         input_rows: Rows that were read, if each may have several candidates; None if one each.
+        tokenized: As in `ScoredTable`; 0 in a record of a version that did not count.
     """
 
     part_name: str
@@ -118,6 +119,7 @@ class PartRecord:
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
     input_rows: int | None = None
+    tokenized: int = 0
 
     @classmethod
     def of(cls, split: Split, *, summary: ScoreSummary, **made: Any) -> "PartRecord":

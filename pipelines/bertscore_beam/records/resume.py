@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import (
-    METRIC_COLUMNS,
     OUTPUT_COLUMNS,
     SELECT_COLUMNS,
     TableFields,
     append_scores,
+    metric_columns,
 )
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, write_part
@@ -281,9 +281,16 @@ class UnreadablePartError(InputError):
 
 
 def keep_part(
-    folder: OutputFolder, record: PartRecord, split: Split, rows: Rows, digests: RowDigests
+    folder: OutputFolder,
+    record: PartRecord,
+    split: Split,
+    rows: Rows,
+    digests: RowDigests,
+    metrics: Sequence[str],
 ) -> KeptPart | None:
     """Keep a part if its rows are the same; write it again if only other columns have changed.
+
+    `metrics` are the names of the run's metrics.
 
     Returns:
         The part, with a record of the present version of the file; None if it must be scored.
@@ -302,7 +309,7 @@ def keep_part(
             folder.write(record_path(now.part_name), now.to_json())
         return KeptPart(record=now, rewritten=False)
     same_texts = digests.same_texts(record.digests)
-    data = _with_scores_of(folder, record, split, table) if same_texts else None
+    data = _with_scores_of(folder, record, split, table, metrics) if same_texts else None
     if data is None:
         return None
     now = replace(now, digests=digests, **facts_of_part(data))
@@ -350,9 +357,9 @@ def _with_clipped_f1(
 
 
 def _with_scores_of(
-    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
+    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table, metrics: Sequence[str]
 ) -> bytes | None:
-    names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *METRIC_COLUMNS)
+    names = (*OUTPUT_COLUMNS, *SELECT_COLUMNS, *metric_columns(metrics))
     old = _columns_of(folder, record, names)
     if old.num_rows != table.num_rows:
         return None

@@ -59,7 +59,7 @@ class RunTotals(Sums):
         failed_rows: Rows of these splits, estimated where they are not known.
         failures: Some of them, as (part name, reason), by part name.
         languages: Sums over the rows of each language; empty if all rows are scored alike.
-        other_scripts: As in `ScoredTable`.
+        other_scripts: As in `ScoredTable`; so is `tokenized`.
         dropped: Fields of JSON that are not columns, with the number of rows that have them.
     """
 
@@ -80,6 +80,7 @@ class RunTotals(Sums):
     failures: tuple[tuple[str, str], ...] = ()
     languages: Mapping[str, ScoreSummary] = field(default_factory=dict)
     other_scripts: int = 0
+    tokenized: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -114,6 +115,7 @@ class RunTotals(Sums):
             work=record.work,
             languages={name: rows.summary for name, rows in record.languages.items()},
             other_scripts=record.other_scripts,
+            tokenized=record.tokenized,
             dropped=record.dropped,
         )
 
@@ -254,6 +256,7 @@ def summarize(
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
         "other_scripts": total.other_scripts,
+        "tokenized": total.tokenized,
         "dropped_fields": dict(sorted(total.dropped.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,

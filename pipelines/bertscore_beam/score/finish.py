@@ -20,6 +20,7 @@ from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf.counts import describe_tables
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.metrics.table import described
+from bertscore_beam.records.finished import RunParts
 from bertscore_beam.records.groups import (
     GroupRow,
     caveats_of_metrics,
@@ -274,7 +275,11 @@ class _ReadGroups(beam.PTransform):
     def expand(self, parts: beam.PCollection[PartRecord]) -> beam.PCollection[GroupRow]:
         spec = self.spec
         group = partial(
-            group_part, folder=spec.folder, by=spec.group_by, language=spec.fields.language
+            group_part,
+            folder=spec.folder,
+            by=spec.group_by,
+            language=spec.fields.language,
+            metrics=spec.metric_names,
         )
         step = Each(group, attrgetter("part_name"))
         return (
@@ -411,7 +416,8 @@ def finish_run(
     if end is None:
         end, parts = _look_over(spec, new, idf, index=spec.index)
         if spec.has_groups:
-            groups = read_groups(folder, parts, spec.group_by, spec.fields.language)
+            run = RunParts(folder=folder, records=tuple(parts), metrics=spec.metric_names)
+            groups = read_groups(run, spec.group_by, spec.fields.language)
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = summarize(
@@ -447,11 +453,11 @@ def _add_groups(
     summary: dict[str, Any], spec: ScoreSpec, rows: Sequence[GroupRow], *, listed: bool
 ) -> None:
     """Write the groups, and add them to the summary, with the other metrics over all rows."""
-    if spec.metrics:
+    if spec.metric_names:
         sole = spec.settings.sole
         languages = sorted(spec.settings.by_language)
         languages = languages if sole is None else [sole.config.language or ""]
-        made = described(spec.metrics, languages, listed=listed)
+        made = described(spec.metrics, languages, listed=listed, own=spec.own_metrics)
         metrics = metrics_of(rows[0]).items()
         summary["metrics"] = {name: {**values, **made[name]} for name, values in metrics}
         summary["caveats"] += caveats_of_metrics(rows[0])

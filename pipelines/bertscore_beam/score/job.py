@@ -21,6 +21,7 @@ from bertscore_beam.idf.counts import table_warnings
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
@@ -321,7 +322,8 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         goal=RunGoal(),
         idf=IdfSource() if path == "none" else IdfSource(path=path, must_count=counts),
         group_by=options.group_by,
-        metrics=options.metrics,
+        metrics=options.library_metrics,
+        own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),
         index=options.index,
         accelerator=options.accelerator,
         is_remote=runner.is_remote,

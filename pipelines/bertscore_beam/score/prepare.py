@@ -24,6 +24,7 @@ from bertscore_beam.files.paths import absolute, join, mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
@@ -78,6 +79,7 @@ class ScorePlan:
         started: When the run began, in seconds since the epoch.
         reuse: The earlier run to take scores from; None for none.
         reuse_note: What to tell the user about `--reuse`; None without it.
+        own_metrics: What is known of the metrics of one's own.
     """
 
     options: ScoreOptions
@@ -93,6 +95,7 @@ class ScorePlan:
     started: float
     reuse: ReusableRun | None
     reuse_note: str | None
+    own_metrics: tuple[OwnMetric, ...]
 
     @property
     def device_note(self) -> str | None:
@@ -148,7 +151,9 @@ def plan_score(
         OSError: No file can be reached, or not every file that idf must count.
     """
     started, fields = time.time(), table_fields(options)
-    check_metrics(options.metrics, [options.language or ""], refuse_scripts=True)
+    check_metrics(options.library_metrics, [options.language or ""], refuse_scripts=True)
+    has_sources = options.source_column is not None
+    own_metrics = find_metrics(options.own_metrics, has_sources=has_sources)
     named = settle_named(options, runner.threads)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -176,7 +181,7 @@ def plan_score(
         )
         kept_as, plan = _plan_of(files, fields, options, runner, imports, target_rows)
         settings = settle_languages(options, runner.threads, named, plan.census.languages)
-        check_metrics(options.metrics, sorted(settings.by_language))
+        check_metrics(options.library_metrics, sorted(settings.by_language))
     check_rejects(options, plan, settings)
     if given_idf is not None:
         check_given_idf(given_idf, settings)
@@ -197,6 +202,7 @@ def plan_score(
         started=started,
         reuse=reuse,
         reuse_note=reuse_note,
+        own_metrics=own_metrics,
     )
 
 
@@ -226,7 +232,8 @@ def _plan_of(
     """Plan the files, or read the plan that is kept of them; return its name, too, if any."""
     output = imports.folder
     candidates = fields.several or fields.candidate_column
-    columns = (candidates, options.reference_column, fields.choosing)
+    columns: tuple[object, ...] = (candidates, options.reference_column, fields.choosing)
+    columns += (fields.source, fields.added) if fields.added else ()
     settings = (*columns, options.group_by, options.drop_columns, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None and fields.references is None:
@@ -310,7 +317,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     idf = _idf_source(planned, folder)
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
-    identity |= identity_of(options.metrics, options.language or "")
+    identity |= identity_of(
+        options.library_metrics, options.language or "", planned.own_metrics, options.source_column
+    )
     digest = identity_digest(identity)
     before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
     identity |= language_identity(settings)
@@ -344,7 +353,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             detached=planned.runner.detached,
             reuse=planned.reuse,
             group_by=options.group_by,
-            metrics=options.metrics,
+            metrics=options.library_metrics,
+            own_metrics=planned.own_metrics,
             index=options.index,
             runs_of_splits=planned.runner.runs_of_splits,
             # The start of the run may write a generation itself.

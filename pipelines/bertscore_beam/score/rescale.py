@@ -25,7 +25,7 @@ from bertscore_beam.files.paths import absolute, mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
-from bertscore_beam.records.finished import FinishedRun, open_finished, open_part
+from bertscore_beam.records.finished import FinishedRun, RunParts, open_finished, open_part
 from bertscore_beam.records.groups import (
     GROUPS_FILE,
     caveat_messages_in,
@@ -73,11 +73,11 @@ from bertscore_core.tokens import FloatArray
 
 
 def _rescaled_part(
-    source: OutputFolder, record: PartRecord, row: FloatArray, signature: Signature
+    source: FinishedRun, record: PartRecord, row: FloatArray, signature: Signature
 ) -> tuple[bytes, ScoreSummary]:
-    with open_part(source, record, whole=True) as file:
+    with open_part(source.folder, record, whole=True) as file:
         table, utc_times = file.read(), has_utc_times(file.schema)
-    inputs, before = columns.split_scores(table)
+    inputs, before = columns.split_scores(table, source.metrics)
     rows = rows_of_part(before)
     taken, _ = taken_rows(rows, np.flatnonzero(rows.found), row)
     pairs = ScoredPairs.joined(rows.reasons.tolist(), [taken])
@@ -88,7 +88,8 @@ def _rescaled_part(
         listed=columns.BEST_REFERENCE in before,
         input_rows=input_rows(table[CANDIDATE_FROM]) if columns.UTILITY in before else None,
     )
-    after |= {name: before[name] for name in columns.METRIC_COLUMNS if name in before}
+    names = columns.metric_columns(source.metrics)
+    after |= {name: before[name] for name in names if name in before}
     scored = columns.append_scores(inputs, after, part_metadata(signature))
     return write_part(scored, utc_times=utc_times), pairs.summary()
 
@@ -267,7 +268,9 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         pack_kept_records(folder, find_records(folder), gone=(), unsure=())
         summary = _summary(planned, written)
         if by := planned.group_by:
-            summary |= write_groups(folder, read_groups(folder, written, by), by)
+            metrics = planned.finished.metrics
+            run = RunParts(folder=folder, records=tuple(written), metrics=metrics)
+            summary |= write_groups(folder, read_groups(run, by), by)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
     return Outcome(
@@ -281,7 +284,7 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     if record.part_name in job.done:
         return job.done[record.part_name]
     planned, name, source = job.planned, record.part_name, job.planned.finished.folder
-    data, sums = _rescaled_part(source, record, planned.row, planned.signature)
+    data, sums = _rescaled_part(planned.finished, record, planned.row, planned.signature)
     piece = source.read_if_there(rows_file(name))[0]
     now = replace(
         record, job_digest=identity_digest(planned.identity), summary=sums, **facts_of_part(data)

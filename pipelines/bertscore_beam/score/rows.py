@@ -35,6 +35,7 @@ from bertscore_beam.dump.texts import (
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.idf.owners import NO_KEY, RowKeys, row_keys
 from bertscore_beam.metrics.processes import MetricProcesses
+from bertscore_beam.metrics.table import num_tokenized
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.row_scores import VALUES, RowScores, SignedRows, encode_reasons
 from bertscore_beam.records.settings import LanguageSettings, RunSettings
@@ -238,9 +239,15 @@ def score_table(
     found = None if find is None else find(digests, signed)
     pairs = _score_subsets(scorers, texts, subsets, found, progress)
     offered = _offered_rows(pairs, digests, signed)
-    more = {} if of_metrics is None else of_metrics()
     return with_scores(
-        rows, pairs, settings=settings, idf=idf, found=found, offered=offered, more=more
+        rows,
+        pairs,
+        settings=settings,
+        idf=idf,
+        found=found,
+        offered=offered,
+        more={} if of_metrics is None else of_metrics(),
+        tokenized=0 if metrics is None else num_tokenized(metrics.names, texts.candidates),
     )
 
 
@@ -250,7 +257,8 @@ def _begin_metrics(
     sole = settings.sole
     language = "" if sole is None else sole.config.language or ""
     languages = rows.languages if sole is None else [language] * len(rows)
-    return metrics.begin(texts.candidates, texts.references, texts.usable, languages.__getitem__)
+    pairs = texts.candidates, texts.references, texts.usable
+    return metrics.begin(*pairs, languages.__getitem__, rows.sources if metrics.own else ())
 
 
 def score_texts(

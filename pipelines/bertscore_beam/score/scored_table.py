@@ -180,6 +180,7 @@ class ScoredTable:
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: Rows whose references are plainly in another script than the language of the
             baseline, in a run that scores all rows alike.
+        tokenized: Candidates that look tokenized, in a run with BLEU.
         reused: Which rows took the scores of an earlier run. Shape (rows,).
         reuse_failures: Damaged pieces and entries of that run, and look-ups of it that failed.
         offered: The raw scores of the rows, for later runs.
@@ -192,6 +193,7 @@ class ScoredTable:
     work: Work
     languages: Mapping[str, LanguageRows]
     other_scripts: int
+    tokenized: int
     reused: BoolArray
     reuse_failures: int
     offered: RowScores
@@ -206,6 +208,7 @@ def with_scores(
     found: FoundRows | None,
     offered: RowScores,
     more: Mapping[str, pa.Array],
+    tokenized: int,
 ) -> ScoredTable:
     """Append the score columns, and those of other metrics, to the columns of the input."""
     added = {**more} | score_columns(
@@ -237,6 +240,7 @@ def with_scores(
         work=pairs.work,
         languages=_by_language(pairs, languages, settings),
         other_scripts=others,
+        tokenized=tokenized,
         reused=np.zeros(len(rows), dtype=np.bool_) if found is None else found.found,
         reuse_failures=0 if found is None else found.failures,
         offered=offered,

@@ -7,7 +7,7 @@ from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import reading_note
 from bertscore_beam.files.paths import mask_credentials
-from bertscore_beam.metrics.table import format_signatures, speed_note
+from bertscore_beam.metrics.table import format_signatures, speed_note, tokenized_warning
 from bertscore_beam.records.earlier_run import differences
 from bertscore_beam.records.groups import (
     caveat_messages_in,
@@ -110,6 +110,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         _truncation_warning(summary, length),
         _nothing_reused_warning(spec, summary),
         _script_warning(summary, settings.script_language),
+        tokenized_warning(summary["tokenized"]),
         no_groups_warning(summary, spec.group_by),
         *caveat_messages_in(summary),
     )
@@ -183,7 +184,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
         **({} if reuse is None else {"reuse": reuse}),
         "estimated time": estimate_lines(job),
         "idf": _idf_cell(job),
-        **({"other metrics": speed_note(metrics)} if (metrics := job.spec.metrics) else {}),
+        **({"other metrics": speed_note(metrics)} if (metrics := job.spec.metric_names) else {}),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.records.earlier_run import ReusableRun
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.records.summary import RunGoal
@@ -47,6 +48,7 @@ class ScoreSpec:
         reuse: The earlier run that rows take their scores from; None for none.
         group_by: Columns whose values are the groups of the summary; none for no groups.
         metrics: Metrics of other libraries to score rows with as well.
+        own_metrics: Metrics of one's own, the same.
         index: Whether the run ends with an index of its rows for later runs.
         runs_of_splits: How many share the work; None if the number of workers is not known.
         record_generation: Generation of the packs that the run writes of its records.
@@ -70,6 +72,7 @@ class ScoreSpec:
     reuse: ReusableRun | None = None
     group_by: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    own_metrics: tuple[OwnMetric, ...] = ()
     index: bool = True
     runs_of_splits: int | None = None
     record_generation: int = 1
@@ -82,4 +85,9 @@ class ScoreSpec:
     @property
     def has_groups(self) -> bool:
         """Whether its parts are read at the end: all rows together, and groups if there are any."""
-        return bool(self.group_by or self.metrics)
+        return bool(self.group_by or self.metric_names)
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of all metrics."""
+        return (*self.metrics, *(metric.name for metric in self.own_metrics))

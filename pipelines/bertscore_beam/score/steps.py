@@ -69,8 +69,8 @@ class ScoreSplits:
         scorers, metrics = LoadedScorers(spec.model_memory), None
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             scorers(sole)
-        if spec.metrics:
-            metrics = MetricProcesses(spec.metrics, spec.model_memory.processes)
+        if spec.metric_names:
+            metrics = MetricProcesses(spec.metrics, spec.model_memory.processes, spec.own_metrics)
         return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
 
     def name(self, chosen: ToScore) -> str:
@@ -128,7 +128,7 @@ class SplitScorer:
         is_damaged = False
         if record is not None:
             try:
-                part = keep_part(spec.folder, record, split, rows, digests)
+                part = keep_part(spec.folder, record, split, rows, digests, spec.metric_names)
             except UnreadablePartError as error:
                 part, is_damaged = None, True
                 counters.count(counters.PARTS_UNREADABLE)
@@ -195,6 +195,7 @@ class SplitScorer:
             reuse_failures=scored.reuse_failures,
             languages=scored.languages,
             other_scripts=scored.other_scripts,
+            tokenized=scored.tokenized,
             input_rows=None if rows.numbers is None else split.num_rows,
         )
         name = split.part_name

@@ -19,7 +19,7 @@ SPECIAL: dict[str, Any] = {
     "device": "cuda:1",
     "idf": "corpus",
     "language": None,
-    "metrics": ["bleu", "chrf++"],
+    "metrics": ["bleu", "chrf++", "package.module:name"],
     "language_column": "lang",
     "languages": {
         "zh": {"model": "bert-base-chinese", "num_layers": 8, "baseline": "tables/zh.csv"},
