@@ -113,8 +113,8 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         drop_columns: Columns of the input that the output does not have. Encrypted columns,
             and those whose type would be lost (INTERVAL, VARIANT, Int128), are left out with a
             warning; a file in which the run names such a column is rejected.
-        metrics: Other metrics, a column each: bleu, chrf, chrf++ and ter of sacreBLEU and rougel of
-            rouge-score, which need the extra `tune`; and functions, as package.module:name.
+        metrics: Other metrics, a column each: bleu, chrf, chrf++, ter and rougel, with the extra
+            `tune`; and functions, as package.module:name.
         source_column: Column of the sources, texts, for functions that take them.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
             table. Their rescaled scores then cannot be compared with each other.

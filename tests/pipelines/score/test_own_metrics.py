@@ -202,7 +202,8 @@ def test_it_is_compared_gated_and_shown_and_lower_may_be_better(night, tmp_path,
     assert run("report", words[0], "--against", *words[1:], "-o", page) == WORSE
     text = page.read_text()
     assert "Change of copied" in text
-    assert "copied of all rows: it is lower" in text
+    assert "all rows, copied: " in text
+    assert "gate: it is lower by more than 0.001" in text.partition("all rows, copied: ")[2][:600]
     assert ">mean copied<" in text
     capsys.readouterr()
     assert run("groups", out, "--json") == cli.DONE
