@@ -61,7 +61,7 @@ from bertscore_beam.run.text_import import (
     slow_text_warning,
 )
 from bertscore_beam.score.finish import ConcludeRun, finish_run
-from bertscore_beam.score.idf_of_run import WithIdf, idf_table
+from bertscore_beam.score.idf_table import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
 from bertscore_beam.score.settle import without_setting_warning

@@ -28,7 +28,6 @@ from bertscore_beam.metrics.own import OwnMetric, find_metrics
 from bertscore_beam.metrics.table import check_metrics, identity_of
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
-from bertscore_beam.records.other_texts import check_same_texts
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import (
     FolderRecords,
@@ -50,6 +49,7 @@ from bertscore_beam.records.resume import (
     with_known_languages,
 )
 from bertscore_beam.records.row_scores import rows_file
+from bertscore_beam.records.same_texts import check_same_texts
 from bertscore_beam.records.settings import RunSettings, check_given_idf, check_groups
 from bertscore_beam.records.summary import SHOWN_FAILURES, RunGoal
 from bertscore_beam.run.folder import OutputFolder, given_split_rows
@@ -58,7 +58,7 @@ from bertscore_beam.run.loading import describe_unknown_device
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import imports_among
-from bertscore_beam.score.idf_of_run import find_idf
+from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named

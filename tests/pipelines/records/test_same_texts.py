@@ -225,7 +225,7 @@ def test_twenty_parts_spread_over_the_dump_are_looked_at(tmp_path, monkeypatch):
         seen.append(split.row_offset)
         return read_split(split, columns)
 
-    monkeypatch.setattr("bertscore_beam.records.other_texts.read_split", noting)
+    monkeypatch.setattr("bertscore_beam.records.same_texts.read_split", noting)
     jobs.prepare_score(chosen)
     assert seen == [2 * (number * 50 // 20) for number in range(20)]
     seen.clear()
