@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump.plan_file import plan_from_bytes
-from bertscore_beam.dump.splits import Split, SplitRun, split_runs
+from bertscore_beam.dump.splits import Split, SplitChunk, split_chunks
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import PENDING_FILE, EarlierRecords, num_packs
@@ -93,8 +93,8 @@ class Pool:
             self._fail(error)
             return
         splits = list(plan_from_bytes(plan, PENDING_FILE).splits)
-        runs = split_runs(splits, 2)  # two, as a rule
-        self.tasks = [Task(self._scores(run)) for run in runs]
+        chunks = split_chunks(splits, 2)  # two, as a rule
+        self.tasks = [Task(self._scores(chunk)) for chunk in chunks]
         self._step()
         for _ in range(2):
             self._hire()
@@ -216,8 +216,8 @@ class Pool:
 
     # What the tasks are.
 
-    def _scores(self, run: SplitRun) -> Callable[[Worker], Any]:
-        chosen = ToScore(run)
+    def _scores(self, chunk: SplitChunk) -> Callable[[Worker], Any]:
+        chosen = ToScore(chunk)
         return lambda worker: list(SplitScorer(self.spec, self._model, worker.earlier).run(chosen))
 
     def _model(self, split: Split, rows: Rows) -> ScoredTable:

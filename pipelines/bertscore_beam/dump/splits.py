@@ -1,4 +1,4 @@
-"""Splits of input files: how they are cut, held in little memory, and put into runs.
+"""Splits of input files: how they are cut, held in little memory, and put into chunks.
 
     file                 |  row group 0  |  row group 1  |          row group 2          |
     splits               |       split (groups 0-1)      |  rows 0-k  |  k-2k  |  2k-3k  |
@@ -343,22 +343,22 @@ class Splits(Sequence[Split]):
         return Splits(table)
 
 
-# Runs of splits: the splits of one row group that are read as one stream.
+# Chunks of splits: the splits of one row group that are read as one stream.
 #
 #     row group of 1,000,000 rows    | split | split | split | split | split | split | ...
-#     runs                           |         run           |         run           | ...
+#     chunks                         |        chunk          |        chunk          | ...
 #
-# Every run decodes the row group from its start. So one run a row group reads every byte once; more
-# of them let workers share a large row group.
+# Every chunk decodes the row group from its start. So one chunk a row group reads every byte once;
+# more of them let workers share a large row group.
 
-MOST_RUNS = 40
-"""Most runs of a row group if the number of workers is not known."""
-_MANY_RUNS = 1000
-"""Runs of an input with many row groups if the number of workers is not known."""
+MOST_CHUNKS = 40
+"""Most chunks of a row group if the number of workers is not known."""
+_MANY_CHUNKS = 1000
+"""Chunks of an input with many row groups if the number of workers is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class SplitRun:
+class SplitChunk:
     """Splits of one row group, in the order of their rows; or one split of anything else.
 
     It is the element of a pipeline. Each split has its own part and record.
@@ -381,35 +381,35 @@ def row_group_of(split: Split) -> tuple[str, str, int, int]:
     return split.path, split.input_name, split.first_row_group, split.row_group_stop
 
 
-def split_runs(splits: Sequence[Split], runs: int | None) -> Iterator[SplitRun]:
-    """Yield the runs of the splits of a plan, in its order, so that all workers have work.
+def split_chunks(splits: Sequence[Split], chunks: int | None) -> Iterator[SplitChunk]:
+    """Yield the chunks of the splits of a plan, in its order, so that all workers have work.
 
-    The splits of a row group become the fewest runs of about equal length that are no longer than
+    The splits of a row group become the fewest chunks of about equal length that are no longer than
     an equal share of all rows; a single split may be.
 
     Args:
         splits: The splits.
-        runs: How many runs share the rows; None if the number of workers is not known.
+        chunks: How many chunks share the rows; None if the number of workers is not known.
     """
     rows = sum(split.about_rows for split in splits)
-    most_rows = max(math.ceil(rows / (runs or _MANY_RUNS)), 1)
-    most_runs = runs or MOST_RUNS
+    most_rows = max(math.ceil(rows / (chunks or _MANY_CHUNKS)), 1)
+    most_chunks = chunks or MOST_CHUNKS
     for _, row_group in itertools.groupby(splits, row_group_of):
         pieces = tuple(row_group)
         rows = sum(split.about_rows for split in pieces)
-        number = min(math.ceil(rows / most_rows), most_runs, len(pieces)) or 1
+        number = min(math.ceil(rows / most_rows), most_chunks, len(pieces)) or 1
         bounds = [place * len(pieces) // number for place in range(number + 1)]
         for start, stop in itertools.pairwise(bounds):
-            yield SplitRun(pieces[start:stop])
+            yield SplitChunk(pieces[start:stop])
 
 
-def reading_note(splits: Sequence[Split], runs: int | None) -> str:
+def reading_note(splits: Sequence[Split], chunks: int | None) -> str:
     """Say how many times the rows of splits are decoded, on average."""
     rows = decoded = most = 0
-    for run in split_runs(splits, runs):
-        last = run.splits[-1]
+    for chunk in split_chunks(splits, chunks):
+        last = chunk.splits[-1]
         end = last.skip_rows + last.rows_read  # from the start of the row group
-        rows += sum(split.rows_read for split in run.splits)
+        rows += sum(split.rows_read for split in chunk.splits)
         decoded += end
         most = max(most, end)
     if decoded == rows:

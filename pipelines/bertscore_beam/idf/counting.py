@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.dump.splits import Split, SplitRun
+from bertscore_beam.dump.splits import Split, SplitChunk
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf import counts
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ToCount:
-    """A run of splits, and which of its rows are counted.
+    """A chunk of splits, and which of its rows are counted.
 
     Attributes:
         owned: The rows of each split, by the name of its part, and None for a split that could not
             be read; all rows count if it is None itself.
     """
 
-    run: SplitRun
+    chunk: SplitChunk
     owned: Mapping[str, Owned | None] | None = None
 
 
@@ -143,19 +143,19 @@ OfPart: TypeAlias = tuple[str, Owned | None]
 """The name of a split's part, and some of its rows; None if the split could not be read."""
 
 Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, OfPart]
-"""A bucket of keys, and rows of it; or the name of a run, and rows of a split without a key."""
+"""A bucket of keys, and rows of it; or the name of a chunk, and rows of a split without a key."""
 
 
-def find_keys(run: SplitRun, *, counting: Counting) -> Iterator[list[Found]]:
+def find_keys(chunk: SplitChunk, *, counting: Counting) -> Iterator[list[Found]]:
     """Find the keys of the rows of splits; yield what is found of each split."""
-    reader = SplitReader(run.splits, counting.fields.counted)
-    for split in run.splits:
+    reader = SplitReader(chunk.splits, counting.fields.counted)
+    for split in chunk.splits:
         rows = counting.rows_of(split, reader)
         if rows is None:
-            yield [(run.name, (split.part_name, None))]
+            yield [(chunk.name, (split.part_name, None))]
             continue
-        keyed, alone = keyed_rows(split, run.name, rows)
-        yield [(run.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
+        keyed, alone = keyed_rows(split, chunk.name, rows)
+        yield [(chunk.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
 
 
 CountRows: TypeAlias = Callable[[Rows, Owned | None], counts.SplitCount]
@@ -181,13 +181,13 @@ class CountSplits:
         return partial(self._run, partial(counts.count_rows, tokenizers))
 
     def name(self, chosen: ToCount) -> str:
-        """Return the name of the run."""
-        return chosen.run.name
+        """Return the name of the chunk."""
+        return chosen.chunk.name
 
     def _run(self, count: CountRows, chosen: ToCount) -> Iterator[counts.SplitCount]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
-        reader = SplitReader(chosen.run.splits, self.counting.fields.counted)
-        for split in chosen.run.splits:
+        reader = SplitReader(chosen.chunk.splits, self.counting.fields.counted)
+        for split in chosen.chunk.splits:
             owned = None if chosen.owned is None else chosen.owned[split.part_name]
             if owned is None and chosen.owned is not None:  # its keys could not be read
                 counted = counts.SplitCount(unreadable=1)

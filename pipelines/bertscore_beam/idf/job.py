@@ -271,7 +271,7 @@ def _show_idf(planned: IdfPlan) -> tuple[TextTable, ...]:
         "rows": rows_note(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
-        "rows read": reading_note(plan.splits, planned.runner.runs_of_splits),
+        "rows read": reading_note(plan.splits, planned.runner.num_chunks),
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
@@ -333,7 +333,7 @@ def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
         _ = (
             root
             # The plan that `begin_idf` writes.
-            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.runs_of_splits)
+            | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.num_chunks)
             | "Spread" >> Spread()
             | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
             | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)

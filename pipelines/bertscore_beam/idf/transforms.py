@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump.splits import SplitRun
+from bertscore_beam.dump.splits import SplitChunk
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.idf.counting import Counting, CountSplits, Found, ToCount, find_keys
 from bertscore_beam.idf.counts import SplitCount, describe_tables
@@ -33,15 +33,15 @@ class CountDocumentFrequencies(beam.PTransform):
 
     counting: Counting
 
-    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[IdfTables]:
+    def expand(self, chunks: beam.PCollection[SplitChunk]) -> beam.PCollection[IdfTables]:
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
         counting = self.counting
         choose: beam.PTransform = beam.Map(ToCount)
         if counting.fields.key:
             choose = ChooseRows(counting)
         return (
-            runs
-            # ToCount: a run of splits, and positions of rows if there are keys.
+            chunks
+            # ToCount: a chunk of splits, and positions of rows if there are keys.
             | "ChooseRows" >> choose
             # SplitCount: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
@@ -57,11 +57,11 @@ class ChooseRows(beam.PTransform):
 
     counting: Counting
 
-    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToCount]:
-        """Compare the keys of each bucket, and give every run its rows back."""
+    def expand(self, chunks: beam.PCollection[SplitChunk]) -> beam.PCollection[ToCount]:
+        """Compare the keys of each bucket, and give every chunk its rows back."""
         step = Each(partial(find_keys, counting=self.counting), attrgetter("name"))
         # A step gives each split one result; see `Task.received`.
-        of_splits = runs | "FindKeys" >> beam.ParDo(RunStep(step))
+        of_splits = chunks | "FindKeys" >> beam.ParDo(RunStep(step))
         found = of_splits | "OfSplits" >> beam.FlatMap(iter)
         owned = (
             found
@@ -70,10 +70,10 @@ class ChooseRows(beam.PTransform):
             | "ByBucket" >> beam.GroupByKey()
             | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
         )
-        of_runs = found | "OfRuns" >> beam.Filter(lambda part: not _is_of_bucket(part))
+        of_chunks = found | "OfRuns" >> beam.Filter(lambda part: not _is_of_bucket(part))
         parts = {
-            "run": runs | "ByName" >> beam.Map(lambda run: (run.name, run)),
-            "owned": (owned, of_runs) | "AllOwned" >> beam.Flatten(),
+            "chunk": chunks | "ByName" >> beam.Map(lambda chunk: (chunk.name, chunk)),
+            "owned": (owned, of_chunks) | "AllOwned" >> beam.Flatten(),
         }
         return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
 
@@ -91,8 +91,8 @@ def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCou
         name: None if None in owned else Owned.merge(rows for rows in owned if rows is not None)
         for name, owned in by_part.items()
     }
-    for run in found["run"]:
-        yield ToCount(run, merged)
+    for chunk in found["chunk"]:
+        yield ToCount(chunk, merged)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from bertscore_beam.dump.plan_file import plan_from_bytes
-from bertscore_beam.dump.splits import SplitRun, split_runs
+from bertscore_beam.dump.splits import SplitChunk, split_chunks
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
@@ -219,26 +219,26 @@ class _TakeApart(beam.PTransform):
 
 @dataclass
 class ReadPlan(beam.PTransform):
-    """The splits of a saved plan, read on one worker and put into runs.
+    """The splits of a saved plan, read on one worker and put into chunks.
 
-    The job contains only the plan's path: runners limit the size of a job. Spread the runs before a
-    step that takes long: otherwise it is fused with the reading, and runs on one worker.
+    The job contains only the plan's path: runners limit the size of a job. Spread the chunks before
+    a step that takes long: otherwise it is fused with the reading, and runs on one worker.
 
     Attributes:
-        runs: How many runs share the work; None if the number of workers is not known.
+        chunks: How many chunks share the work; None if the number of workers is not known.
     """
 
     path: str
-    runs: int | None
+    chunks: int | None
 
-    def expand(self, root: beam.Pipeline) -> beam.PCollection[SplitRun]:
+    def expand(self, root: beam.Pipeline) -> beam.PCollection[SplitChunk]:
         """Read the plan."""
         return (
             root
             | "PlanPath" >> beam.Create([self.path])
-            | "ReadSplits" >> beam.FlatMap(_read_runs, self.runs).with_output_types(SplitRun)
+            | "ReadSplits" >> beam.FlatMap(_read_chunks, self.chunks).with_output_types(SplitChunk)
         )
 
 
-def _read_runs(path: str, runs: int | None) -> Iterator[SplitRun]:
-    return split_runs(plan_from_bytes(read_bytes(path), path).splits, runs)
+def _read_chunks(path: str, chunks: int | None) -> Iterator[SplitChunk]:
+    return split_chunks(plan_from_bytes(read_bytes(path), path).splits, chunks)

@@ -185,8 +185,8 @@ _OF_THIS_MACHINE = {_FN_API, "switchingdirect", "direct"}
 _DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
 _ENVIRONMENT_OPTION = "--environment_"
 _AT_ONCE_ON_GPU = 4
-_RUNS_HERE, _RUNS_ELSEWHERE = 2, 8
-"""Runs of splits for each worker, of which none can be divided. Machines elsewhere start minutes
+_CHUNKS_HERE, _CHUNKS_ELSEWHERE = 2, 8
+"""Chunks of splits for each worker, of which none can be divided. Machines elsewhere start minutes
 apart: with 2 they would end some 20% later than ideal, with 8 some 7% (`divided` of the
 benchmarks)."""
 _RESTARTS = 1
@@ -304,15 +304,17 @@ class Runner:
         return options.max_num_workers or options.num_workers or None
 
     @property
-    def runs_of_splits(self) -> int | None:
-        """Runs of splits that share the work; None if a service chooses the number of workers.
+    def num_chunks(self) -> int | None:
+        """Chunks of splits that share the work; None if a service chooses the number of workers.
 
         Threads that share a GPU elsewhere count once.
         """
         workers = self.expected_workers
         if workers is None:
             return None
-        return _RUNS_HERE * workers * self.at_once if self.is_local else _RUNS_ELSEWHERE * workers
+        return (
+            _CHUNKS_HERE * workers * self.at_once if self.is_local else _CHUNKS_ELSEWHERE * workers
+        )
 
     @property
     def threads(self) -> int | None:

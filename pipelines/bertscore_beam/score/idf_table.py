@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from bertscore_beam.dump.plan import Plan, shape_digest
-from bertscore_beam.dump.splits import SplitRun
+from bertscore_beam.dump.splits import SplitChunk
 from bertscore_beam.idf.counting import Counting, Vocabulary
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
 from bertscore_beam.idf.owners import num_buckets
@@ -72,7 +72,7 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
     )
     return (
         root
-        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.runs_of_splits)
+        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.num_chunks)
         | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
         | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
@@ -81,7 +81,7 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
 
 @dataclass
 class WithIdf(beam.PTransform):
-    """Runs of splits -> ToScore, once the idf tables are saved.
+    """Chunks of splits -> ToScore, once the idf tables are saved.
 
     The tables are a side input of this quick step and not of the long one that scores. While a
     stage with a side input has work, Prism (2.77) keeps a core busy with asking whether the side
@@ -91,10 +91,10 @@ class WithIdf(beam.PTransform):
     tables: beam.PCollection[IdfTables] | None
     path: str | None
 
-    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToScore]:
-        """Name the tables beside every run."""
+    def expand(self, chunks: beam.PCollection[SplitChunk]) -> beam.PCollection[ToScore]:
+        """Name the tables beside every chunk."""
         if self.tables is None:
-            return runs | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
+            return chunks | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
         saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
         named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
-        return runs | "NameTables" >> named
+        return chunks | "NameTables" >> named

@@ -241,9 +241,9 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
     table = idf_table(root, spec)
     results = (
         root
-        # SplitRun: what to read, a few hundred bytes for each split.
+        # SplitChunk: what to read, a few hundred bytes for each split.
         # ToScore: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.runs_of_splits)
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.num_chunks)
         | "WithIdf" >> WithIdf(table, spec.idf.path)
         # PartRecord, KeptPart or FailedSplit: the result of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)

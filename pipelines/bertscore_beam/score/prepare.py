@@ -356,7 +356,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             metrics=options.library_metrics,
             own_metrics=planned.own_metrics,
             index=options.index,
-            runs_of_splits=planned.runner.runs_of_splits,
+            num_chunks=planned.runner.num_chunks,
             # The start of the run may write a generation itself.
             record_generation=found.latest + 2,
             corpus=plan.digest,

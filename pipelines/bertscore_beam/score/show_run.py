@@ -180,7 +180,7 @@ def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": rows_note(job.diff.pending),
         "rows to compare first": rows_note(job.diff.unsure),
-        "rows read": reading_note(job.diff.work, job.spec.runs_of_splits),
+        "rows read": reading_note(job.diff.work, job.spec.num_chunks),
         **({} if reuse is None else {"reuse": reuse}),
         "estimated time": estimate_lines(job),
         "idf": _idf_cell(job),

@@ -50,7 +50,7 @@ class ScoreSpec:
         metrics: Metrics of other libraries to score rows with as well.
         own_metrics: Metrics of one's own, the same.
         index: Whether the run ends with an index of its rows for later runs.
-        runs_of_splits: How many share the work; None if the number of workers is not known.
+        num_chunks: How many share the work; None if the number of workers is not known.
         record_generation: Generation of the packs that the run writes of its records.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
@@ -74,7 +74,7 @@ class ScoreSpec:
     metrics: tuple[str, ...] = ()
     own_metrics: tuple[OwnMetric, ...] = ()
     index: bool = True
-    runs_of_splits: int | None = None
+    num_chunks: int | None = None
     record_generation: int = 1
     corpus: str = ""
     accelerator: str | None = None

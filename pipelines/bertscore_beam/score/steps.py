@@ -1,6 +1,6 @@
-"""What is done with each run of splits and each part of a scoring run; knows no Beam.
+"""What is done with each chunk of splits and each part of a scoring run; knows no Beam.
 
-The splits of a run are scored one after the other: the rows of a split are read and scored on the
+The splits of a chunk are scored one after the other: the rows of a split are read and scored on the
 device, its part is written and, last, its record.
 """
 
@@ -15,7 +15,7 @@ from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, write_part
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.dump.splits import Split, SplitRun
+from bertscore_beam.dump.splits import Split, SplitChunk
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
@@ -46,9 +46,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ToScore:
-    """A run of splits, and its idf tables by name; None without any."""
+    """A chunk of splits, and its idf tables by name; None without any."""
 
-    run: SplitRun
+    chunk: SplitChunk
     idf: SavedIdf | None = None
 
 
@@ -74,8 +74,8 @@ class ScoreSplits:
         return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
 
     def name(self, chosen: ToScore) -> str:
-        """Return the name of the run of splits."""
-        return chosen.run.name
+        """Return the name of the chunk."""
+        return chosen.chunk.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class SplitScorer:
         incomplete idf table no split is scored, and all earlier parts are kept. A repeated call
         writes the same bytes, and does not score again what has a record.
         """
-        splits, idf = chosen.run.splits, chosen.idf
+        splits, idf = chosen.chunk.splits, chosen.idf
         reader = SplitReader(splits)
         # An earlier try of the same splits has ended where the first record is missing.
         is_again = len(splits) > 1

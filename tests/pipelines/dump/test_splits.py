@@ -12,14 +12,14 @@ from hypothesis import example, given, strategies as st
 from bertscore_beam.dump import parquet_rows
 from bertscore_beam.dump.read_rows import SplitReader, read_split
 from bertscore_beam.dump.splits import (
-    MOST_RUNS,
+    MOST_CHUNKS,
     RowGroup,
     Split,
     Splits,
     plan_file,
     reading_note,
     rows_for_workers,
-    split_runs,
+    split_chunks,
 )
 from bertscore_core.errors import InputError
 from tests.support.tables import every_type, plan as plan_path
@@ -156,33 +156,33 @@ def splits_of(*rows: int, target: int) -> list[Split]:
     return plan(groups(*rows), target)
 
 
-def runs_of(splits: list[Split], number: int | None) -> list[tuple[Split, ...]]:
-    return [run.splits for run in split_runs(splits, number)]
+def chunks_of(splits: list[Split], number: int | None) -> list[tuple[Split, ...]]:
+    return [chunk.splits for chunk in split_chunks(splits, number)]
 
 
 @pytest.mark.parametrize("number", [2, 4, 14, 200, None])
 @pytest.mark.parametrize("groups", [(1000,), (1000, 5, 5, 300), (10,) * 50, (40, 400) * 10, (0,)])
 def test_runs_hold_each_split_once_in_order_and_never_two_row_groups(number, groups):
     splits = splits_of(*groups, target=20)
-    runs = runs_of(splits, number)
+    runs = chunks_of(splits, number)
     assert list(itertools.chain(*runs)) == splits
     for run in runs:
         assert len(run) == 1 or len({(one.first_row_group, one.row_group_stop) for one in run}) == 1
-    most = MOST_RUNS if number is None else number
+    most = MOST_CHUNKS if number is None else number
     for place in range(len(groups)):
         assert sum(run[0].first_row_group == place for run in runs) <= max(most, 1)
 
 
 def test_one_large_row_group_is_shared_and_many_are_read_once():
     one = splits_of(1_000_000, target=20_000)
-    assert [len(run) for run in runs_of(one, 4)] == [12, 13, 12, 13]
-    assert len(runs_of(one, None)) == MOST_RUNS
-    assert len(runs_of(one, 2000)) == 50
+    assert [len(run) for run in chunks_of(one, 4)] == [12, 13, 12, 13]
+    assert len(chunks_of(one, None)) == MOST_CHUNKS
+    assert len(chunks_of(one, 2000)) == 50
     many = splits_of(*[1_000_000] * 30, target=20_000)
-    assert [len(run) for run in runs_of(many, 4)] == [50] * 30
-    assert len(runs_of(many[:1] + many[49:51], 4)) == 3  # what is left of a resumed run
+    assert [len(run) for run in chunks_of(many, 4)] == [50] * 30
+    assert len(chunks_of(many[:1] + many[49:51], 4)) == 3  # what is left of a resumed run
     small = splits_of(*[20_000] * 30, target=20_000)
-    assert [len(run) for run in runs_of(small, 2)] == [1] * 30
+    assert [len(run) for run in chunks_of(small, 2)] == [1] * 30
 
 
 def test_plan_says_how_often_rows_are_read():

@@ -131,7 +131,7 @@ FOUR = ("--runner=DataflowRunner", "--max_num_workers=4")
 )
 def test_machines_elsewhere_get_more_runs_each_than_workers_here(flags, runs):
     """They start minutes apart; threads that share a GPU of theirs are one of them."""
-    assert Runner.of(options(*flags, workers=3)).runs_of_splits == runs
+    assert Runner.of(options(*flags, workers=3)).num_chunks == runs
 
 
 @pytest.mark.parametrize("runner", [(), ("--runner=DataflowRunner",)])

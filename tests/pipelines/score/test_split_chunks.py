@@ -4,7 +4,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.dump.splits import SplitRun
+from bertscore_beam.dump.splits import SplitChunk
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import EarlierRecords
 from bertscore_beam.records.summary import KeptPart
@@ -23,11 +23,11 @@ def dump(tmp_path):
 
 
 def begun(dump, output):
-    """Return a job that has begun, and its first run of splits."""
+    """Return a job that has begun, and its first chunk of splits."""
     job = start(prepare_score(job_options(dump, output, split_rows=10)))
-    run = SplitRun(tuple(job.diff.work[:6]))
-    assert len(run.splits) == 6
-    return job, run
+    chunk = SplitChunk(tuple(job.diff.work[:6]))
+    assert len(chunk.splits) == 6
+    return job, chunk
 
 
 def scorer_of(job):
@@ -37,12 +37,12 @@ def scorer_of(job):
 def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path):
     summary = run_options(job_options(dump, tmp_path / "out", split_rows=10))
     assert (summary["rows"], summary["parts"], summary["success"]) == (65, 7, True)
-    job, run = begun(dump, tmp_path / "alone")
+    job, chunk = begun(dump, tmp_path / "alone")
     scorer = scorer_of(job)
     for split in job.diff.work:
-        list(scorer.run(ToScore(SplitRun((split,)))))
-    job, run = begun(dump, tmp_path / "together")
-    for chosen in (run, SplitRun(job.diff.work[6:])):
+        list(scorer.run(ToScore(SplitChunk((split,)))))
+    job, chunk = begun(dump, tmp_path / "together")
+    for chosen in (chunk, SplitChunk(job.diff.work[6:])):
         list(scorer_of(job).run(ToScore(chosen)))
     scored = parts_of(tmp_path / "out")
     assert len(scored) == 7
@@ -51,26 +51,26 @@ def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path
 
 
 def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkeypatch):
-    job, run = begun(dump, tmp_path / "out")
+    job, chunk = begun(dump, tmp_path / "out")
     read, reads = [], SplitReader.read
     monkeypatch.setattr(
         SplitReader, "read", lambda one, split: (read.append(split), reads(one, split))[1]
     )
-    first = scorer_of(job).run(ToScore(run))
+    first = scorer_of(job).run(ToScore(chunk))
     assert [type(next(first)) for _ in range(4)] == 4 * [PartRecord]
     first.close()  # the worker dies
     written = files_below(tmp_path / "out")
-    again = list(scorer_of(job).run(ToScore(run)))
+    again = list(scorer_of(job).run(ToScore(chunk)))
     assert [type(one) for one in again] == 4 * [KeptPart] + 2 * [PartRecord]
-    assert read == list(run.splits)
+    assert read == list(chunk.splits)
     assert written.items() <= files_below(tmp_path / "out").items()
 
 
 def test_element_is_named_by_its_parts_and_the_plan_says_how_often_rows_are_read(
     dump, tmp_path, capsys
 ):
-    job, run = begun(dump, tmp_path / "out")
-    name = ScoreSplits(job.spec).name(ToScore(run))
+    job, chunk = begun(dump, tmp_path / "out")
+    name = ScoreSplits(job.spec).name(ToScore(chunk))
     first = "shard-000.parquet/part-000000000000.parquet"
     assert name == f"{first} to part-000000000050.parquet"
     words = ("score", "--input", dump, "--output", tmp_path / "other", "--split-rows", 10)
