@@ -10,7 +10,6 @@ from bertscore_core.baseline import Baseline, find_baseline, read_baseline
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.model.architectures import read_architecture
-from bertscore_core.model.device import Budget
 from bertscore_core.model.encoder import (
     EncoderOptions,
     check_openvino,
@@ -20,6 +19,7 @@ from bertscore_core.model.encoder import (
     resolve_device,
 )
 from bertscore_core.model.layers import check_layer
+from bertscore_core.model.memory import Budget
 from bertscore_core.model.openvino_runtime import openvino_version
 from bertscore_core.model.packing import can_pack
 from bertscore_core.model.resolve import ModelFiles, resolve_model

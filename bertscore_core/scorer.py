@@ -20,8 +20,10 @@ from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.match.embedding import EmbeddedTexts, Engine, embed, plan_embedding
 from bertscore_core.match.kernel import score_pairs
-from bertscore_core.model.device import Budget, DeviceQueue, noticing_a_lost_device
+from bertscore_core.model.device import DeviceQueue
 from bertscore_core.model.encoder import Encoder, load_encoder
+from bertscore_core.model.lost_device import noticing_a_lost_device
+from bertscore_core.model.memory import Budget
 from bertscore_core.model.switches import set_threads, undisturbed
 from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.signature import Signature

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from bertscore_core import tokens
 from bertscore_core.idf import TokenWeights
-from bertscore_core.model.device import Begun, Budget, DeviceQueue, Result, attempt
+from bertscore_core.model.device import Begun, DeviceQueue
 from bertscore_core.model.encoder import Encoder
+from bertscore_core.model.memory import Budget, Result, attempt
 from bertscore_core.model.packing import PackedBatch
 
 

@@ -18,8 +18,10 @@ from torch import Tensor
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.match import embedding, matching
-from bertscore_core.model.device import Budget, DeviceQueue, Fetched, attempt, is_device_lost
+from bertscore_core.model.device import DeviceQueue, Fetched
 from bertscore_core.model.encoder import Encoder
+from bertscore_core.model.lost_device import is_device_lost
+from bertscore_core.model.memory import Budget, attempt
 from bertscore_core.tokens import FloatArray, IntArray, TextPairs, Work, plan_batches
 
 logger = logging.getLogger(__name__)

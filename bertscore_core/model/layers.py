@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_core.errors import ConfigError
-from bertscore_core.model.device import is_device_lost
+from bertscore_core.model.lost_device import is_device_lost
 from bertscore_core.model.switches import exact_products
 
 # Names that architectures give to their list of layers.

@@ -34,8 +34,9 @@ from bertscore_core.model.attention import (
     attend,
     ways_of,
 )
-from bertscore_core.model.device import is_device_lost, is_out_of_memory
 from bertscore_core.model.layers import EveryLayer, LastLayer
+from bertscore_core.model.lost_device import is_device_lost
+from bertscore_core.model.memory import is_out_of_memory
 from bertscore_core.tokens import IntArray, TokenIds
 
 logger = logging.getLogger(__name__)

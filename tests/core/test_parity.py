@@ -17,8 +17,9 @@ from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.match.embedding import Engine
 from bertscore_core.match.kernel import score_pairs
-from bertscore_core.model.device import Budget, DeviceQueue
+from bertscore_core.model.device import DeviceQueue
 from bertscore_core.model.encoder import EncoderOptions
+from bertscore_core.model.memory import Budget
 from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TextPairs, TokenizedTexts, Work

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from bertscore_core import BERTScorer, BertScorer, ConfigError, InputError, ScorerConfig, explain
-from bertscore_core.model.device import Budget
+from bertscore_core.model.memory import Budget
 from tests.support.tolerances import INVARIANCE_ATOL
 
 CANDIDATES = [

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_core import Baseline, BertScorer, ScorerConfig, rescale, specification
-from bertscore_core.model.device import Budget
+from bertscore_core.model.memory import Budget
 from tests.support.encoders import shared_encoder
 from tests.support.specified import SPECIAL_TOKENS, Specified
 from tests.support.tolerances import PARITY_ATOL

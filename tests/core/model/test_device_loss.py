@@ -6,8 +6,9 @@ import torch
 from bertscore_core import DeviceLostError
 from bertscore_core.match import kernel, matching_triton
 from bertscore_core.model import triton_jit
-from bertscore_core.model.device import is_device_lost, is_out_of_memory, noticing_a_lost_device
 from bertscore_core.model.encoder import Encoder
+from bertscore_core.model.lost_device import is_device_lost, noticing_a_lost_device
+from bertscore_core.model.memory import is_out_of_memory
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered"
 ADVICE = "CUDA kernel errors might be asynchronously reported at some other API call"

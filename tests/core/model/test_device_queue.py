@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertscore_core.model.device import Budget, CudaMoment, DeviceQueue
+from bertscore_core.model.device import CudaMoment, DeviceQueue
+from bertscore_core.model.memory import Budget
 from bertscore_core.tokens import Work
 
 GENEROUS = 60.0

@@ -20,9 +20,10 @@ from bertscore_core.idf import TokenWeights
 from bertscore_core.match import embedding
 from bertscore_core.match.embedding import Engine, embed, plan_embedding
 from bertscore_core.model import attention, packing
-from bertscore_core.model.device import Budget, DeviceQueue
+from bertscore_core.model.device import DeviceQueue
 from bertscore_core.model.encoder import EncoderOptions, load_encoder
 from bertscore_core.model.layers import LastLayer
+from bertscore_core.model.memory import Budget
 from bertscore_core.model.packing import POSITIONS, PackedBatch, Packing, can_pack, packed_forward
 from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokens import TokenizedTexts, WindowShape, Work

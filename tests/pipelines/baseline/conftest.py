@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from bertscore_beam.baseline import baseline_tables
-from bertscore_beam.baseline.baseline_tables import draw_distributions
+from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import hold
 from bertscore_beam.run.output import DONE

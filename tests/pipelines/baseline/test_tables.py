@@ -9,12 +9,8 @@ import pytest
 from PIL import Image
 
 from bertscore_beam.baseline import baseline_tables
-from bertscore_beam.baseline.baseline_tables import (
-    CHECKS,
-    FEW_PAIRS,
-    check_moments,
-    draw_distributions,
-)
+from bertscore_beam.baseline.baseline_tables import CHECKS, FEW_PAIRS, check_moments
+from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.crawl.sentences import FILTER_VERSION
 from bertscore_core.stats.moments import Moments
 from tests.support.baseline_tables import moments
