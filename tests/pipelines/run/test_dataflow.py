@@ -30,6 +30,7 @@ from tests.support.processes import launched
 from tests.support.text_files import to_jsonl
 from tests.support.waiting import wait_until
 from tests.support.web import web_server
+from tests.test_docs import commands
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -136,6 +137,28 @@ def test_a_score_job_with_idf_index_groups_and_metrics_is_that_of_this_machine(
     assert "_SUCCESS" in names
     assert LOCK_FILE not in names
     assert any(name.startswith("_manifest/index/") for name in names)
+
+
+def test_the_commands_of_the_page_run_as_they_are_written(
+    cloud, layer, tmp_path, monkeypatch, capsys
+):
+    """But for the reader's own names, and what a machine without a GPU needs."""
+    put_table(cloud, "page/one.parquet", rows())
+    command(cloud, tmp_path, "score")  # writes the config
+    (tmp_path / "score.yaml").rename(tmp_path / "my.yaml")
+    monkeypatch.chdir(tmp_path)
+    described, ran = (
+        words for words in commands("docs/machines-and-speed.md") if "gs://..." in words
+    )
+    for words in (described, ran):
+        for own in ("gs://bucket/page/*.parquet", "gs://bucket/page-scores"):
+            words[words.index("gs://...")] = own
+        assert cli.main([*words, *layer, "--", *cloud.flags]) == cli.DONE
+        assert ("_SUCCESS" in objects(cloud, "page-scores/")) == (words is ran)
+        said = capsys.readouterr().out
+        if words is described:
+            (job,) = json.loads(said)["jobs"]
+            assert not any(one["staged"] for one in job["environments"].values())
 
 
 def test_text_is_imported_and_rows_of_an_earlier_night_take_its_scores(cloud, nights):

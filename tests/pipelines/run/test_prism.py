@@ -7,6 +7,7 @@ Without it the tests are skipped; see test_engines.py.
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -24,9 +25,11 @@ from tests.support.jobs import run_job, summed
 from tests.support.processes import launched, session_members, workers_among
 from tests.support.waiting import wait_until
 from tests.support.workers import Server, find_prism, job_server, start_pool
+from tests.test_docs import commands
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
+PRISM = "--runner=PrismRunner"
 ROWS, SPLIT_ROWS = 3000, 10
 PARTS = ROWS // SPLIT_ROWS
 """A job of so many parts takes several heartbeats."""
@@ -105,7 +108,10 @@ def finish(night: Path, out: Path, pool: Server, *beam: str) -> None:
 def test_a_job_may_last_longer_than_a_server_may_take_to_answer(
     prism, tmp_path, monkeypatch, capfd
 ):
-    """By Beam's default, here 5 seconds for 300, the streams end by which it waits for the job."""
+    """By Beam's default, here 5 seconds for 300, the streams end by which it waits for the job.
+
+    The command is that of the page, but for the reader's own names.
+    """
     add_options = PortableOptions._add_argparse_args
 
     def with_five_seconds(parser):
@@ -113,23 +119,31 @@ def test_a_job_may_last_longer_than_a_server_may_take_to_answer(
         parser.set_defaults(job_server_timeout=5)
 
     monkeypatch.setattr(PortableOptions, "_add_argparse_args", with_five_seconds)
-    words = ["score", "--input", str(write_dump(tmp_path / "dump", [20]))]
-    words += ["--output", str(tmp_path / "out"), "--device", "cpu"]
+    dump = write_dump(tmp_path / "dump", [20])
+    (tmp_path / "my.yaml").write_text(f"input: {dump}\noutput: {tmp_path / 'out'}\n")
+    monkeypatch.chdir(tmp_path)
+    (words,) = (one for one in commands("docs/machines-and-speed.md") if PRISM in one)
     with pool() as workers:
-        beam = ["--runner=PrismRunner", f"--prism_location={prism}", "--environment_type=EXTERNAL"]
-        beam.append(f"--environment_config={workers.address}")
+        own = {"=PATH": f"={prism}", "localhost:50000": workers.address}
+        for written, real in own.items():
+            words = [word.replace(written, real) for word in words]
         began = time.monotonic()
-        assert cli.main([*words, "--", *beam]) == cli.DONE, capfd.readouterr().err[-5000:]
+        assert cli.main(words) == cli.DONE, capfd.readouterr().err[-5000:]
         assert time.monotonic() - began > 5
+    assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
 def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, prism, tmp_path):
-    out, beam = tmp_path / "out", ("--runner=PrismRunner", f"--prism_location={prism}")
+    out, beam = tmp_path / "out", (PRISM, f"--prism_location={prism}")
     with pool() as workers, launcher(night, out, workers, *beam) as process:
         wait_until(lambda: finished(out), LONG, process)
         kill_worker(workers)  # Prism 2.77 does not notice
         workers.kill()
         assert process.wait(LONG) == cli.BROKEN, said(out).read_text()[-5000:]
+    lines = said(out).read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("bertscore-beam: "))
+    assert re.search(r": the job stopped: the job on prism failed: .*worker disconnected", line)
+    assert not any(line.startswith("Traceback") for line in lines)
     parts_before = finished(out)
     assert 0 < len(parts_before) < PARTS
     assert not (out / "_SUCCESS").exists()

@@ -121,10 +121,10 @@ FOUR = ("--runner=DataflowRunner", "--max_num_workers=4")
     [
         ((), 6),
         (("--number_of_worker_harness_threads=4",), 24),
-        (FOUR, 32),
+        (FOUR, 64),
         (
             ("--runner=DataflowRunner", "--num_workers=4", "--number_of_worker_harness_threads=4"),
-            32,
+            64,
         ),
         (("--runner=FlinkRunner",), None),
     ],
