@@ -15,7 +15,7 @@ pipeline would read the input twice, and hold all digests in memory on a local r
 
 It is built from the pieces of the parts (`records.row_scores`), which are too many to be searched:
 
-    runs of pieces --read_pieces--> rows by bucket --write_bucket--> files of a bucket
+    chunks of pieces --read_pieces--> rows by bucket --write_bucket--> files of a bucket
 
 On one machine the rows wait in files of its disk (`write_index`), elsewhere in the shuffle of the
 pipeline (`score.finish`). The bytes are the same, whoever writes them and however often.
@@ -82,12 +82,12 @@ _WRITERS = 2
 
 _Words: TypeAlias = Mapping[int, str]
 Fragment: TypeAlias = tuple[int, _Words, _Words, Any]
-"""Rows of a run of pieces that are in one bucket: the number of that run, what the codes of
+"""Rows of a chunk of pieces that are in one bucket: the number of that chunk, what the codes of
 settings and of reasons stand for, and the entries as bytes."""
 Bucket: TypeAlias = tuple[str, int, int]
 """Id of the index, bits of its buckets, and number of the bucket; `WORDS` for none."""
 WORDS = -1
-"""The number of a fragment without entries that names all signatures and reasons of its run."""
+"""The number of a fragment without entries that names all signatures and reasons of its chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def are_sound(
 
 
 @dataclass(frozen=True, slots=True)
-class PieceRun:
+class PieceChunk:
     """Pieces that are read together: about as many rows as a bucket has.
 
     So a fragment has many rows, however many buckets there are.
@@ -169,7 +169,7 @@ class PieceRun:
     Attributes:
         index: Id of the index that is built.
         bits: Bits of a digest that choose its bucket.
-        number: Which run it is, in their order.
+        number: Which chunk it is, in their order.
     """
 
     index: str
@@ -208,7 +208,7 @@ class IndexedParts:
         return cls(id=digest.hexdigest()[:32], names=tuple(names), num_rows=num_rows)
 
 
-def runs_to_index(folder: OutputFolder, parts: IndexedParts) -> Iterator[PieceRun]:
+def chunks_to_index(folder: OutputFolder, parts: IndexedParts) -> Iterator[PieceChunk]:
     """Yield what is to be read for the index of a run's parts; nothing if it is there already."""
     earlier = read_index(folder)
     if earlier is not None and earlier.id == parts.id:
@@ -217,7 +217,7 @@ def runs_to_index(folder: OutputFolder, parts: IndexedParts) -> Iterator[PieceRu
     bits = max(0, math.ceil(math.log2(num_rows / BUCKET_ROWS)))
     together = max(1, BUCKET_ROWS * len(names) // num_rows)
     for number, start in enumerate(range(0, max(1, len(names)), together)):
-        yield PieceRun(parts.id, bits, number, names[start : start + together])
+        yield PieceChunk(parts.id, bits, number, names[start : start + together])
 
 
 def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
@@ -230,9 +230,9 @@ def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
         OSError: A disk has no room for it. Then nothing of it is left.
     """
     try:
-        if runs := list(runs_to_index(folder, parts)):
+        if chunks := list(chunks_to_index(folder, parts)):
             _check_room(folder, parts.num_rows)
-            _build(folder, runs)
+            _build(folder, chunks)
     finally:
         _delete_other_indexes(folder)
 
@@ -256,16 +256,16 @@ def delete_index(folder: OutputFolder) -> None:
     _delete_index_files(folder)
 
 
-def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket, Fragment]]:
+def read_pieces(chunk: PieceChunk, *, folder: OutputFolder) -> Iterator[tuple[Bucket, Fragment]]:
     """Read pieces; yield the words of their codes, then their scored rows by bucket."""
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
-    entries = _entries(folder, run, signatures, reasons)
+    entries = _entries(folder, chunk, signatures, reasons)
     of_setting, of_reason = dict(enumerate(signatures)), dict(enumerate(reasons))
-    yield (run.index, run.bits, WORDS), (run.number, of_setting, of_reason, b"")
-    for bucket, rows in split_by_bucket(entries, entries["high"], run.bits):
+    yield (chunk.index, chunk.bits, WORDS), (chunk.number, of_setting, of_reason, b"")
+    for bucket, rows in split_by_bucket(entries, entries["high"], chunk.bits):
         words = _used(of_setting, rows["setting"]), _used(of_reason, rows["reason"])
-        yield (run.index, run.bits, bucket), (run.number, *words, rows.tobytes())
+        yield (chunk.index, chunk.bits, bucket), (chunk.number, *words, rows.tobytes())
 
 
 def write_bucket(
@@ -358,15 +358,15 @@ def _check_room(folder: OutputFolder, num_rows: int) -> None:
             )
 
 
-def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
+def _build(folder: OutputFolder, chunks: Sequence[PieceChunk]) -> None:
     """Sort more rows than fit in memory: into buckets on the disk first, then each bucket."""
-    name, bits = runs[0].index, runs[0].bits
+    name, bits = chunks[0].index, chunks[0].bits
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     written = [((name, bits, WORDS), 0)]
     with closing(Buckets(bits, itemgetter("high"))) as buckets:
-        for run in runs:
-            buckets.add(_entries(folder, run, signatures, reasons))
+        for chunk in chunks:
+            buckets.add(_entries(folder, chunk, signatures, reasons))
         codes = dict(enumerate(signatures)), dict(enumerate(reasons))
 
         def write(taken_bucket: tuple[int, npt.NDArray[np.void]]) -> tuple[Bucket, int]:
@@ -382,7 +382,7 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
 
 
 def _entries(
-    folder: OutputFolder, run: PieceRun, signatures: dict[str, int], reasons: dict[str, int]
+    folder: OutputFolder, chunk: PieceChunk, signatures: dict[str, int], reasons: dict[str, int]
 ) -> npt.NDArray[np.void]:
     """Return the scored rows of pieces; what is missing or damaged is left out.
 
@@ -390,8 +390,8 @@ def _entries(
     `signatures` and `reasons`, which new words are added to.
     """
     pieces = [np.empty(0, dtype=_ENTRY)]
-    paths = (folder.path(rows_file(part)) for part in run.parts)
-    for part, data in zip(run.parts, read_each(paths, _READERS), strict=True):
+    paths = (folder.path(rows_file(part)) for part in chunk.parts)
+    for part, data in zip(chunk.parts, read_each(paths, _READERS), strict=True):
         if data is None:
             continue
         with suppress(InputError):

@@ -38,11 +38,11 @@ from bertscore_beam.records.index import (
     Bucket,
     Fragment,
     IndexedParts,
-    PieceRun,
+    PieceChunk,
+    chunks_to_index,
     delete_index,
     finish_index,
     read_pieces,
-    runs_to_index,
     write_bucket,
     write_index,
 )
@@ -160,7 +160,7 @@ _PIECES, _PARTS = "pieces", "parts"
 
 
 class _LookOver(beam.DoFn):
-    """The totals of a run -> `RunEnd`; parts for its groups, and runs of pieces for its index."""
+    """The totals of a run -> `RunEnd`; parts for its groups, and chunks of pieces for its index."""
 
     def __init__(self, spec: ScoreSpec) -> None:
         self._spec = spec
@@ -171,8 +171,8 @@ class _LookOver(beam.DoFn):
         spec = self._spec
         end, parts = _look_over(spec, totals, idf, index=spec.index and not spec.is_remote)
         if spec.index and spec.is_remote:
-            for run in runs_to_index(spec.folder, indexed_parts(parts)):
-                yield TaggedOutput(_PIECES, run)
+            for chunk in chunks_to_index(spec.folder, indexed_parts(parts)):
+                yield TaggedOutput(_PIECES, chunk)
         small: dict[str, Any] = {"summary": ScoreSummary(), "work": Work()}
         small |= {"languages": {}, "dropped": {}}
         if spec.has_groups:
@@ -297,7 +297,7 @@ class _ReadGroups(beam.PTransform):
 
 # The index of a run, in its pipeline: built from the pieces of its parts by all workers.
 #
-#     runs of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
+#     chunks of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
 #
 # Rows cross as entries of 56 bytes, some dozens of one bucket together: no machine sorts them all.
 
@@ -308,11 +308,11 @@ class _BuildIndex(beam.PTransform):
 
     folder: OutputFolder
 
-    def expand(self, runs: beam.PCollection[PieceRun]) -> beam.PCollection[None]:
+    def expand(self, chunks: beam.PCollection[PieceChunk]) -> beam.PCollection[None]:
         folder = self.folder
         read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
         pieces = (
-            runs
+            chunks
             | "SpreadPieces" >> beam.Reshuffle()
             | "ReadPieces"
             >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])

@@ -18,9 +18,9 @@ from bertscore_beam.records.index import (
     INDEX_FOLDER,
     WORDS,
     IndexedParts,
+    chunks_to_index,
     read_index,
     read_pieces,
-    runs_to_index,
     write_bucket,
     write_index,
 )
@@ -365,13 +365,13 @@ def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monk
     pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
     pieces[5] = replace(pieces[5], reasons=("another",))
     parts = parts_of(store(folder, pieces), 420)
-    runs = list(runs_to_index(folder, parts))
-    assert [len(run.parts) for run in runs] == [1] * 6
+    chunks = list(chunks_to_index(folder, parts))
+    assert [len(chunk.parts) for chunk in chunks] == [1] * 6
     write_index(folder, parts)
     files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
-    assert list(runs_to_index(folder, parts)) == []
+    assert list(chunks_to_index(folder, parts)) == []
     for turn in range(2):
-        found = [one for run in runs for one in read_pieces(run, folder=folder)]
+        found = [one for chunk in chunks for one in read_pieces(chunk, folder=folder)]
         random.Random(turn).shuffle(found)
         words = [fragment for (_, _, bucket), fragment in found if bucket == WORDS]
         signatures = sorted({word for one in words for word in one[1].values()})
