@@ -135,7 +135,7 @@ $(VENV)/.demo-stamp: $(PINS) | $(BIN)/python
 
 $(VENV)/.test-stamp: $(PINS) | $(BIN)/python
 	@echo "Installing into $(VENV): a few minutes the first time."
-	$(PIP_INSTALL) -c constraints.txt -e '.[demo,baseline,results,tune,s3,gcs,gcp,test,dev]'
+	$(PIP_INSTALL) -c constraints.txt -e '.[demo,baseline,delta,results,tune,s3,gcs,gcp,test,dev]'
 	@touch $@ $(VENV)/.demo-stamp
 
 $(VENV)/.docs-stamp: $(VENV)/.test-stamp

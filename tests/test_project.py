@@ -20,7 +20,7 @@ from bertscore_beam.options.values import load_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"
-TESTED_EXTRAS = ("demo", "baseline", "results", "tune", "s3", "gcs", "gcp", "test", "dev")
+TESTED_EXTRAS = ("demo", "baseline", "delta", "results", "tune", "s3", "gcs", "gcp", "test", "dev")
 CONFIGS = sorted((ROOT / "configs").glob("*/*.yaml"))
 JOB_CONFIGS = [path for path in CONFIGS if path.name != "sentences.yaml"]
 SCORE_CONFIGS = [path for path in JOB_CONFIGS if path.parent.name in ("demo", "score")]

@@ -70,6 +70,7 @@ def read_output(folder: Path) -> pa.Table:
     parts = sorted(
         path
         for path in folder.rglob("part-*.parquet")
-        if not any(part.startswith("_") for part in path.relative_to(folder).parts)
+        if path.is_file()  # and no folder of an input of such a name
+        and not any(part.startswith("_") for part in path.relative_to(folder).parts)
     )
     return pa.concat_tables([pq.ParquetFile(path).read() for path in parts])

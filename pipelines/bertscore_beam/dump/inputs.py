@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 
-from bertscore_beam.dump.formats import AUTO, suffixes
+from bertscore_beam.dump.delta import DeltaTable, read_delta
+from bertscore_beam.dump.formats import AUTO, Format, suffixes
 from bertscore_beam.files.find import FoundFile, file_version, search
 from bertscore_beam.files.listing import real_path
 from bertscore_beam.files.paths import mask_credentials, resolve, with_scheme
@@ -22,9 +23,15 @@ class InputFile(FoundFile):
 
     Attributes:
         input_format: Format of the file, a `Format`; `auto` to go by its name.
+        partitions: Its partition columns, as `Split` has them; None to go by its path.
+        table: The Delta table that it is a file of; "" for none.
+        table_version: The version of that table.
     """
 
     input_format: str = AUTO
+    partitions: str | None = None
+    table: str = ""
+    table_version: int = 0
 
 
 def expand_inputs(
@@ -35,8 +42,9 @@ def expand_inputs(
     An existing file or folder is taken literally even if its name holds glob characters. A folder,
     given or matched, stands for the files below it with a suffix of a known format. Names below the
     place where the search began that start with "_" or "." are skipped, as every Parquet reader
-    does, unless the pattern spells that character out. Symbolic links are followed; a file that
-    they lead to more than once is returned once.
+    does, unless the pattern spells that character out. The folder of a Delta table stands for the
+    current files of the table. Symbolic links are followed; a file that they lead to more than once
+    is returned once.
 
     Args:
         globs: What to look for. Each may match many files; a file matched twice is returned once.
@@ -48,15 +56,21 @@ def expand_inputs(
         be listed.
 
     Raises:
-        InputError: If an entry matches nothing.
+        InputError: If an entry matches nothing, or a part of a table; or a Delta table cannot be
+            read.
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
     found: dict[str, FoundFile] = {}
+    tables: dict[str, DeltaTable] = {}
     again: list[str] = []
     endings = suffixes(input_format)
     for pattern in globs:
         result = search(pattern, endings)
+        if (folder := result.delta_table()) is not None:
+            table = read_delta(folder)
+            result.found = table.files(result.found)
+            tables |= dict.fromkeys(table.partitions, table)
         if not result.found:
             plain = [suffix for suffix in endings if suffix.count(".") == 1]
             raise InputError(
@@ -78,7 +92,24 @@ def expand_inputs(
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
     first = sorted(_once(found.values(), again), key=attrgetter("path"))
-    return [InputFile(**asdict(file), input_format=input_format) for file in first]
+    return [_input_file(file, input_format, tables.get(file.path)) for file in first]
+
+
+def _input_file(file: FoundFile, input_format: str, table: DeltaTable | None) -> InputFile:
+    if table is None:
+        return InputFile(**asdict(file), input_format=input_format)
+    return InputFile(
+        **asdict(file),
+        input_format=Format.PARQUET,
+        partitions=table.partitions[file.path],
+        table=table.folder,
+        table_version=table.version,
+    )
+
+
+def tables_of(files: Iterable[InputFile]) -> dict[str, int]:
+    """Return the version of each Delta table that files are of, by its folder."""
+    return {mask_credentials(file.table): file.table_version for file in files if file.table}
 
 
 def _outside(found: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFile]:

@@ -381,7 +381,9 @@ def plan_inputs(
                 file_rows=None,
                 file_size=file.size,
                 file_version=file.version,
-                partitions=partitions_of(file.path),
+                partitions=(
+                    partitions_of(file.path) if file.partitions is None else file.partitions
+                ),
                 references=references,
             )
             text = TextFile.of(file, wanted.named, fields.lists)

@@ -77,7 +77,7 @@ class Split:
         utc_times: Whether the file's times of day are marked as UTC.
         text: How a file of text was read, a digest; "" for Parquet.
         data: The Parquet file that was made of a file of text; "" for Parquet.
-        partitions: Partition columns of the file, as `inputs.partitions_of` returns them.
+        partitions: Partition columns of the file, as `partitions.partitions_of` returns them.
         left_out: Columns that are not read, as JSON; "" for none.
         references: The file of references whose columns are added, a `ReferenceFile` as JSON; "" if
             the input has them.

@@ -125,8 +125,7 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     pattern spells that character out.
 
     Raises:
-        InputError: If the pattern is not valid: a `**` that is not a whole name; or if a file that
-            is not named in full belongs to a table.
+        InputError: If the pattern is not valid: a `**` that is not a whole name.
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
@@ -152,7 +151,6 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> "Search":
     elif entry is not None:
         found.take(entry)
     found.found.sort(key=attrgetter("path"))
-    found.check_no_table()
     return found
 
 
@@ -169,7 +167,7 @@ _LOGS_ABOVE = ("_delta_log", "metadata")
 _ICEBERG = re.compile(r"(v\d|\d+-)[^/]*\.metadata\.json")
 """Names of the files that make a folder of such a name the log of a table."""
 _CURRENT = {
-    "Delta": "Give those of `deltalake.DeltaTable(FOLDER).file_uris()` as --input.",
+    "Delta": "Give the folder of the table itself as --input.",
     "Hudi": "Write a snapshot as Parquet: `spark.read.format('hudi').load(FOLDER)`.",
     "Iceberg": "Give those of pyiceberg's `StaticTable.from_metadata(FILE).scan().plan_files()` as "
     "--input.",
@@ -327,17 +325,25 @@ class Search:
             return any(_ICEBERG.fullmatch(one.name) for one in listing.list_folder(self.fs, entry))
         return False
 
-    def check_no_table(self) -> None:
-        """Raise if a file belongs to a table."""
+    def delta_table(self) -> str | None:
+        """Return the folder if it is that of a Delta table; None if no file belongs to a table.
+
+        Raises:
+            InputError: If a file belongs to another table.
+        """
         for folder, kind in sorted(self._logs):
             table = with_scheme(self.fs, folder)
-            within = any(file.path.startswith(table) for file in self.found)
+            is_root = not self._parts and table.rstrip("/") == self._root.rstrip("/")
+            within = is_root or any(file.path.startswith(table) for file in self.found)
             if within and self._is_table(folder, kind):
+                if is_root and kind == "Delta":
+                    return table
                 raise InputError(
                     f"{mask_credentials(table)!r} is of a {kind} table: got a folder, which also "
                     "holds files that are no longer part of the table; expected its current files. "
                     f"{_CURRENT[kind]}"
                 )
+        return None
 
     def _reached(
         self, folder: listing.Entry, state: _State, entry: listing.Entry

@@ -6,13 +6,14 @@ plan --> splits --> CountDocumentFrequencies --> SaveIdf
 pending --> splits --> WithIdf --> by name --> ScoreSplits --> ConcludeRun
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
 
+from bertscore_beam.dump.inputs import tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import from_json
@@ -118,6 +119,8 @@ def begin_score(
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
+    for note in _table_notes(job):
+        say(note)
     if planned.device_note is not None:
         say(f"The encoder runs on {planned.device_note}")
     if job.found.foreign:
@@ -150,6 +153,15 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
     tables = (table for table in baselines if isinstance(table, Baseline))
     notices = (idf_mismatch(table, idf=weighted) for table in tables)
     return list(dict.fromkeys(notice for notice in notices if notice is not None))
+
+
+def _table_notes(job: ScoreJob) -> Iterator[str]:
+    """Say of each Delta table at which version it is read, and was read before."""
+    before = (job.before or {}).get("tables")
+    for table, version in tables_of(job.planned.files).items():
+        earlier = before.get(table, version) if isinstance(before, Mapping) else version
+        changed = f", and was read at version {earlier} before" if earlier != version else ""
+        yield f"The Delta table {table!r} is read at version {version}{changed}."
 
 
 def start_run(job: ScoreJob) -> None:
@@ -197,6 +209,7 @@ def start_run(job: ScoreJob) -> None:
             **signed,
             "options": job.planned.options.describe(),
             "corpus": plan.digest,
+            "tables": tables_of(job.planned.files),
             "rows": plan.num_rows,
             "parts": len(plan.splits),
             SPLIT_ROWS: plan.split_rows,

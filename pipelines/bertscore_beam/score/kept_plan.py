@@ -21,7 +21,10 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
     """Return the name of the plan of some files; None if one may change unnoticed."""
     if not all(file.version and file.trouble is None for file in files):
         return None
-    known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
+    known = [
+        (file.path, file.size, file.version, file.root, file.input_format, file.partitions)
+        for file in files
+    ]
     text = json.dumps([version("bertscore-beam"), PARSER, settings, known], default=str)
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return f"{PLANS_FOLDER}/{digest}.pq"

@@ -1,0 +1,180 @@
+"""Delta tables: which files of a folder are of the table now, and the partition columns of each.
+
+The log is copied and read here, so that it is found with the credentials of all other files. Of a
+table that needs more than its files to be read, such as deletion vectors, an error says so.
+"""
+
+import json
+import posixpath
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from bertscore_beam.dump.partitions import partitions_of
+from bertscore_beam.files import listing
+from bertscore_beam.files.find import FoundFile, search
+from bertscore_beam.files.paths import join, mask_credentials, resolve, with_scheme
+from bertscore_beam.files.read import in_parallel, read_many
+from bertscore_core.errors import ConfigError, InputError
+
+_READABLE = {
+    "columnMapping",  # unless it is on
+    "deletionVectors",  # unless a file has one
+    "timestampNtz",
+    "typeWidening",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+"""Features of tables whose files can be read as they are."""
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_NUMBERED = re.compile(r"(\d{20})\.")
+_HINT = "_last_checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTable:
+    """A version of a table.
+
+    Attributes:
+        folder: The folder of the table.
+        version: Number of the version.
+        partitions: Partition columns of each of its files, as `Split` has them, by path.
+    """
+
+    folder: str
+    version: int
+    partitions: Mapping[str, str]
+
+    def files(self, found: Sequence[FoundFile]) -> list[FoundFile]:
+        """Return the files of the table, of those that were found in its folder, or looked for.
+
+        Raises:
+            InputError: One is not there.
+        """
+        known = {file.path: file for file in found}
+        away = [path for path in self.partitions if path not in known]  # hidden, or just written
+        for path, one in zip(away, in_parallel(_look_for, away), strict=True):
+            if not one:
+                raise InputError(
+                    f"the Delta table {mask_credentials(self.folder)!r} is not whole: got no file "
+                    f"{mask_credentials(path)!r}, which its log names; expected all files of "
+                    f"version {self.version}. Run the job again if the table was just vacuumed, or "
+                    "restore the file."
+                )
+            known[path] = replace(one[0], root=self.folder.rstrip("/"))
+        return [known[path] for path in self.partitions]
+
+
+def _look_for(path: str) -> list[FoundFile]:
+    return search(path, ()).found
+
+
+def read_delta(folder: str) -> DeltaTable:
+    """Read the log of a table.
+
+    Raises:
+        ConfigError: The package deltalake is missing.
+        InputError: The table cannot be read, or not from its files alone.
+        OSError: The log cannot be reached.
+    """
+    try:
+        import deltalake  # an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{mask_credentials(folder)!r} is a Delta table: got no package deltalake; expected "
+            "that of the extra 'delta'. In the checkout: pip install '.[delta]'."
+        ) from error
+    with tempfile.TemporaryDirectory(prefix="bertscore-delta-") as copy:
+        _copy_log(folder, Path(copy))
+        try:
+            table = deltalake.DeltaTable(copy)
+            _check_readable(folder, table)
+            actions = pa.table(table.get_add_actions())
+        except deltalake.exceptions.DeltaError as error:
+            words = str(error).replace(copy, mask_credentials(folder).rstrip("/"))
+            raise _unreadable(folder, words, "a log that the package deltalake reads") from error
+        return DeltaTable(
+            folder=folder, version=table.version(), partitions=_partitions(folder, actions)
+        )
+
+
+def _copy_log(folder: str, copy: Path) -> None:
+    """Copy the log of a table from its newest checkpoint on, but not the hint where that is."""
+    fs, _ = resolve(folder)
+    log = join(folder, "_delta_log")
+    names = [posixpath.relpath(path, log) for path in _files_below(fs, log)]
+    checkpoints = [found[1] for found in map(_CHECKPOINT.fullmatch, names) if found]
+    first = max(checkpoints, default="")
+    numbers = {name: found[1] for name in names if (found := _NUMBERED.match(name))}
+    wanted = [name for name in names if name != _HINT and numbers.get(name, first) >= first]
+    for name, data in zip(wanted, read_many([join(log, name) for name in wanted]), strict=True):
+        if data is not None:
+            path = copy / "_delta_log" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def _files_below(fs: Any, log: str) -> list[str]:
+    inner = resolve(log)[1]
+    found, waiting = [], [listing.Entry(path=inner, kind=listing.DIRECTORY, real=inner)]
+    while waiting:
+        for entry in listing.list_folder(fs, waiting.pop()):
+            if entry.kind == listing.DIRECTORY:
+                waiting.append(entry)
+            else:
+                found.append(with_scheme(fs, entry.path))
+    return found
+
+
+def _check_readable(folder: str, table: Any) -> None:
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none":
+        raise _unreadable(folder, f"column mapping by {mode}", "columns under their own names")
+    features = set(table.protocol().reader_features or ())
+    if others := sorted(features - _READABLE):
+        raise _unreadable(folder, f"the features {', '.join(others)}", "a table without these")
+    if "deletionVectors" in features and (got := _deletion_vectors(table)):
+        purge = "`REORG TABLE ... APPLY (PURGE)` in Spark makes such"
+        raise _unreadable(folder, got, f"files without deleted rows; {purge}")
+
+
+def _deletion_vectors(table: Any) -> str:
+    """Return what is known of deletion vectors; "" if there are none."""
+    import deltalake
+
+    try:
+        return "" if next(iter(table.deletion_vectors()), None) is None else "deletion vectors"
+    except deltalake.exceptions.DeltaError:  # they are in files that were not copied, for example
+        return "deletion vectors, or features that hide whether it has any"
+
+
+def _partitions(folder: str, actions: pa.Table) -> dict[str, str]:
+    """Return the partition columns of each file, after those in the path of the table."""
+    above = dict(json.loads(partitions_of(f"{folder.rstrip('/')}/x") or "[]"))
+    names, columns = [], []
+    if "partition" in actions.column_names:
+        column = actions["partition"].combine_chunks()
+        names = [field.name for field in column.type]
+        columns = [value.cast(pa.string()).to_pylist() for value in column.flatten()]
+    rows = zip(*columns, strict=True) if columns else ((),) * actions.num_rows
+    found = {}
+    paths = map(unquote, actions["path"].to_pylist())  # a log writes them as URLs
+    for path, values in zip(paths, rows, strict=True):
+        if "://" in path or path.startswith("/"):
+            raise _unreadable(folder, "files of another table, as a clone has", "files of its own")
+        here = above | dict(zip(names, values, strict=True))
+        found[join(folder, path)] = json.dumps(list(here.items())) if here else ""
+    return found
+
+
+def _unreadable(folder: str, got: str, expected: str) -> InputError:
+    return InputError(
+        f"the Delta table {mask_credentials(folder)!r} cannot be read here: got {got}; expected "
+        f"{expected}. Or write a copy of its rows as Parquet files."
+    )

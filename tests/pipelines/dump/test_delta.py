@@ -1,0 +1,203 @@
+"""Delta tables as an input: the current files of the table, as deltalake writes them."""
+
+import datetime
+import json
+import sys
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.plan import plan_inputs
+from bertscore_beam.dump.read_rows import read_split
+from bertscore_core.errors import ConfigError, InputError
+from tests.support.dumps import pair_rows, read_output
+from tests.support.s3 import s3_bucket
+
+LOG = "_delta_log/{:020}.json"
+
+
+def write(folder: Path | str, ids: range, **more: object) -> None:
+    """Write rows, numbered in column `id`, to a table, by default after those that it has."""
+    rows = pair_rows(len(ids), ids.start)
+    table = pa.table({**rows, "id": list(ids)} | dict(more.pop("columns", {})))
+    write_deltalake(str(folder), table, **{"mode": "append", **more})
+
+
+def read(folder: Path | str, **fields: str) -> list[dict]:
+    """Return the rows that are read of a table."""
+    found = expand_inputs([str(folder)])
+    wanted = TableFields(candidate_column="candidate", reference_column="reference", **fields)
+    plan = plan_inputs(found, fields=wanted, target_rows=1000)
+    assert plan.rejected_files == ()
+    rows = [row for split in plan.splits for row in read_split(split).to_pylist()]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def ids(folder: Path | str) -> list[int]:
+    return [row["id"] for row in read(folder)]
+
+
+def commit(folder: Path, *actions: dict) -> None:
+    """Add a version to a table by hand."""
+    number = len([*(folder / "_delta_log").glob("*.json")])
+    (folder / LOG.format(number)).write_text("\n".join(map(json.dumps, actions)))
+
+
+def first_actions(folder: Path) -> dict[str, dict]:
+    lines = (folder / LOG.format(0)).read_text().splitlines()
+    return {name: action for line in lines for name, action in json.loads(line).items()}
+
+
+def test_rows_are_those_of_the_table_after_each_change(tmp_path):
+    write(tmp_path / "t", range(6))
+    assert ids(tmp_path / "t") == [*range(6)]
+    write(tmp_path / "t", range(6, 9))
+    assert ids(tmp_path / "t") == [*range(9)]
+    DeltaTable(tmp_path / "t").delete("id = 7")
+    assert ids(tmp_path / "t") == [0, 1, 2, 3, 4, 5, 6, 8]
+    DeltaTable(tmp_path / "t").optimize.compact()
+    assert ids(tmp_path / "t") == [0, 1, 2, 3, 4, 5, 6, 8]
+    write(tmp_path / "t", range(20, 23), mode="overwrite")
+    assert ids(tmp_path / "t") == [20, 21, 22]
+    files = [*(tmp_path / "t").glob("*.parquet")]
+    assert len(files) == 5  # nothing was vacuumed
+    (file,) = expand_inputs([str(tmp_path / "t")])
+    assert (file.table, file.table_version) == (f"{tmp_path}/t/", 4)
+    assert ids(file.path) == [20, 21, 22]
+
+
+def test_an_old_checkpoint_and_versions_after_it_are_read(tmp_path):
+    write(tmp_path, range(2))
+    write(tmp_path, range(2, 4))
+    DeltaTable(tmp_path).create_checkpoint()
+    (tmp_path / LOG.format(0)).unlink()  # as a table loses what is older than its checkpoint
+    write(tmp_path, range(4, 6))
+    DeltaTable(tmp_path).delete("id = 0")
+    assert ids(tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_partition_columns_come_from_the_log(tmp_path):
+    values = {
+        "lang": ["a b", "x/y:%", None, "de"],
+        "day": [datetime.date(2026, 1, day) for day in range(1, 5)],
+        "_n": [1, 2, 3, 4],
+        "good": [True, False, None, True],
+    }
+    folder = tmp_path / "of=us" / "t"
+    write(folder, range(4), columns=values, partition_by=[*values])
+    found = read(folder)
+    assert [[row[name] for name in ("of", *values)] for row in found] == [
+        ["us", "a b", "2026-01-01", "1", "true"],
+        ["us", "x/y:%", "2026-01-02", "2", "false"],
+        ["us", None, "2026-01-03", "3", None],
+        ["us", "de", "2026-01-04", "4", "true"],
+    ]
+    DeltaTable(folder).delete("lang = 'de'")
+    assert ids(folder) == [0, 1, 2]
+
+
+@pytest.mark.process
+def test_a_table_in_a_store_is_read_with_the_credentials_of_its_files(tmp_path):
+    write(tmp_path / "t", range(3), columns={"lang": ["a", "b", "b"]}, partition_by=["lang"])
+    write(tmp_path / "t", range(3, 5), columns={"lang": ["a", "b"]}, mode="overwrite")
+    with s3_bucket() as bucket:
+        fs = fsspec.filesystem("s3")
+        fs.put(f"{tmp_path}/t", f"{bucket}/t", recursive=True)
+        assert [(row["id"], row["lang"]) for row in read(f"{bucket}/t")] == [(3, "a"), (4, "b")]
+
+
+DELETED = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1}
+
+
+def table_with(folder: Path, *features: str, **add: object) -> None:
+    """Write a table with features in its protocol, its file added again in another way if given."""
+    write(folder, range(3))
+    old = first_actions(folder)
+    named = {"readerFeatures": features, "writerFeatures": features}
+    made = {**old["add"], **add}
+    gone = {"path": old["add"]["path"], "deletionTimestamp": 1, "dataChange": True}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **named}
+    changes = [{"remove": gone}, {"add": made}] if add else []
+    commit(folder, {"protocol": protocol}, *changes)
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(InputError) as error:
+        expand_inputs([str(folder)])
+    return str(error.value)
+
+
+def test_what_files_alone_do_not_say_is_refused_by_name(tmp_path):
+    vector = {**DELETED, "sizeInBytes": 36, "cardinality": 1}
+    table_with(tmp_path / "dv", "deletionVectors", deletionVector=vector)
+    assert "got deletion vectors, or features that hide whether it has any; expected" in refusal(
+        tmp_path / "dv"
+    )
+
+    write(tmp_path / "mapped", range(3))
+    metadata = first_actions(tmp_path / "mapped")["metaData"]
+    metadata["configuration"] = {"delta.columnMapping.mode": "name"}
+    schema = json.loads(metadata["schemaString"])
+    for number, field in enumerate(schema["fields"]):
+        named = {"id": number, "physicalName": f"col-{number}"}
+        field["metadata"] = {f"delta.columnMapping.{key}": value for key, value in named.items()}
+    metadata["schemaString"] = json.dumps(schema)
+    mapped = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    commit(tmp_path / "mapped", mapped, {"metaData": metadata})
+    assert "got column mapping by name; expected" in refusal(tmp_path / "mapped")
+
+    table_with(tmp_path / "variant", "variantType")
+    assert "got the features variantType; expected" in refusal(tmp_path / "variant")
+    table_with(tmp_path / "new", "fromTheFuture")
+    assert "fromTheFuture" in refusal(tmp_path / "new")
+    table_with(tmp_path / "clone", path=f"file://{tmp_path}/elsewhere.parquet")
+    assert "got files of another table" in refusal(tmp_path / "clone")
+
+    harmless = {"unused": ["deletionVectors"], "others": ["vacuumProtocolCheck", "typeWidening"]}
+    for name, features in harmless.items():
+        table_with(tmp_path / name, *features)
+        assert ids(tmp_path / name) == [0, 1, 2]
+
+
+def test_a_file_that_the_log_names_and_nobody_has_is_an_error(tmp_path):
+    write(tmp_path, range(3))
+    (file,) = expand_inputs([str(tmp_path)])
+    Path(file.path).unlink()
+    assert f"got no file '{file.path}', which its log names" in refusal(tmp_path)
+
+
+def test_a_log_that_cannot_be_read_is_an_error_with_the_place_of_the_table(tmp_path):
+    write(tmp_path, range(3))
+    (tmp_path / LOG.format(0)).write_text("{")
+    words = refusal(tmp_path)
+    assert f"the Delta table '{tmp_path}/' cannot be read here: got" in words
+    assert "bertscore-delta-" not in words
+
+
+def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
+    write(tmp_path, range(3))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(ConfigError, match=r"package deltalake; .*pip install '\.\[delta\]'"):
+        expand_inputs([str(tmp_path)])
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys):
+    dump, output = tmp_path / "t", tmp_path / "out"
+    write(dump, range(4), columns={"lang": ["de", "en"] * 2}, partition_by=["lang"])
+    words = ["score", "--input", str(dump), "--output", str(output), "--by", "lang"]
+    assert cli.main(words) == cli.DONE
+    assert f"{dump}/' is read at version 0" in capsys.readouterr().err
+    write(dump, range(4, 6), columns={"lang": ["de", None]})
+    assert cli.main(words) == cli.DONE
+    assert "is read at version 1, and was read at version 0 before" in capsys.readouterr().err
+    rows = read_output(output).to_pylist()
+    assert sorted((row["id"], row["lang"]) for row in rows)[3:] == [(3, "en"), (4, "de"), (5, None)]
+    assert json.loads((output / "_run.json").read_text())["tables"] == {f"{dump}/": 1}
