@@ -9,6 +9,7 @@
 #   make docs     build the site in build/docs; links, the tour's outputs and the reference are checked
 #   make versions test the core with the oldest and the newest versions it may have: 20 GB of disk
 #   make configs  write docker/flex/score.json from the options of `score`
+#   make recipes  test the recipes with the packages of others, in an environment of their own
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
@@ -37,8 +38,9 @@ PIP_INSTALL := $(BIN)/python -m pip install $(PIP_FLAGS)
 PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
+RECIPES_VENV := build/recipes-venv
 
-.PHONY: help demo test quick check lint engines docs versions configs lock golden bench fuzz clean
+.PHONY: help demo test quick check lint engines docs versions recipes configs lock golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -51,12 +53,12 @@ demo: $(VENV)/.demo-stamp
 	$(BIN)/bertscore-beam score --config configs/demo/demo.yaml
 
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
-test quick check engines docs versions: export TOKENIZERS_PARALLELISM = false
-test quick check engines docs versions: export HF_HUB_OFFLINE = 1
+test quick check engines docs versions recipes: export TOKENIZERS_PARALLELISM = false
+test quick check engines docs versions recipes: export HF_HUB_OFFLINE = 1
 # As many processes as cores: more threads in each would only wait for one another.
 test quick versions: export OMP_NUM_THREADS = 1
 # Hundreds of processes import the project: none of them should compile it again.
-test quick check engines versions: export PYTHONDONTWRITEBYTECODE =
+test quick check engines versions recipes: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
 
 test: $(VENV)/.test-stamp
@@ -81,6 +83,10 @@ versions: $(ENDS:%=build/versions-%/.stamp)
 	for end in $(ENDS); do \
 	  build/versions-$$end/bin/python -m pytest $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS) tests/core || exit; \
 	done
+
+# The packages choose the versions of what they share with the project: constraints.txt is left out.
+recipes: $(VENV)/.test-stamp $(RECIPES_VENV)/.stamp
+	RECIPES_PYTHON=$(CURDIR)/$(RECIPES_VENV)/bin/python $(PYTEST) -n 0 tests/test_recipes.py $(PYTEST_ARGS)
 
 check: lint quick
 
@@ -150,4 +156,9 @@ build/versions-%/.stamp: constraints-%.txt pyproject.toml | $(BIN)/python
 $(GOLDEN_VENV)/.stamp: tests/golden/requirements.txt | $(BIN)/python
 	$(BIN)/python -m venv $(GOLDEN_VENV)
 	$(GOLDEN_VENV)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(RECIPES_VENV)/.stamp: tests/recipes.txt pyproject.toml | $(BIN)/python
+	$(BIN)/python -m venv $(@D)
+	$(@D)/bin/python -m pip install $(PIP_FLAGS) -r $< -e '.[demo]'
 	@touch $@

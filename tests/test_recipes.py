@@ -1,17 +1,22 @@
-"""Recipes of the pages (blocks of `py`) with the real packages of others.
+"""Recipes of the pages (blocks of `py`) and of configs/recipes with the real packages of others.
 
-They are in no environment of ours. RECIPES_PYTHON names an interpreter that has them, and ours.
+They are in no environment of ours. RECIPES_PYTHON names an interpreter that has them, and ours:
+`make recipes` makes it from tests/recipes.txt.
 """
 
+import ast
 import json
-import math
 import os
 import re
+import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
@@ -22,8 +27,10 @@ from tests.support.tolerances import PARITY_ATOL
 
 pytestmark = [pytest.mark.process, pytest.mark.model, pytest.mark.long]
 
-DOCS = Path(__file__).parents[1] / "docs"
-PYTHON = os.environ.get("RECIPES_PYTHON", sys.executable)
+ROOT = Path(__file__).parents[1]
+DOCS, RECIPES = ROOT / "docs", ROOT / "configs" / "recipes"
+MADE = "RECIPES_PYTHON"
+PYTHON = os.environ.get(MADE, sys.executable)
 BLOCK = re.compile(r"^```py\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.M | re.S)
 
 
@@ -33,9 +40,11 @@ def run(code, folder, input=None, **environment):
 
 
 def need(package, folder):
-    """Skip the test where a package is not there."""
-    if run(f"import {package}", folder).returncode:
-        pytest.skip(f"{package} is not installed for RECIPES_PYTHON ({PYTHON})")
+    """Skip the test where a package is not there, unless the environment was made to have it."""
+    done = run(f"import {package}", folder)
+    if done.returncode:
+        assert package == "mbrs" or MADE not in os.environ, done.stderr
+        pytest.skip(f"{package} is not installed for {PYTHON}")
 
 
 def recipe(page, package, folder):
@@ -54,56 +63,182 @@ def test_evaluates_own_bertscore_runs_on_the_drop_in(tmp_path):
     assert done.stdout == printed
 
 
-def test_the_numbers_of_a_night_are_in_mlflow(tmp_path, capsys):
-    code, _ = recipe("nightly.md", "mlflow", tmp_path)
-    (tmp_path / "hyp.txt").write_text("a cat sat\nrain\n")
-    files = ["--candidates", str(tmp_path / "hyp.txt"), "--references", str(tmp_path / "hyp.txt")]
-    assert cli.main(["score", *files, "--json", "--quiet"]) == cli.DONE
-    night = capsys.readouterr().out
-    (tmp_path / "night.json").write_text(night)
+def test_a_recipe_is_short():
+    assert all(len(path.read_text().splitlines()) <= 20 for path in RECIPES.glob("*.py"))
+
+
+# --- A night of night.sh in a tracker -------------------------------------------------------------
+
+SYSTEMS, LANGUAGES = ("big/7b", "small"), ("de", "en")
+DAY = "2026-11-20"
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory) -> Path:
+    """The folder of a night of two systems in two languages, with its page and its verdict."""
+    folder = tmp_path_factory.mktemp("night")
+    rows = [
+        {
+            "system": system,
+            "language": language,
+            "candidate": sentence(number),
+            "reference": sentence(number + (system == "small")),
+        }
+        for system, language, number in product(SYSTEMS, LANGUAGES, range(5))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "dump.parquet")
+    words = ["score", "--input", str(folder), "--output", str(folder / "scores" / DAY), "--quiet"]
+    words += ["--model", "all-MiniLM-L6-v2", "--language-column", "language", "--by", "system"]
+    assert cli.main([*words, "language", "--metrics", "bleu", "chrf++"]) == cli.DONE
+    (folder / "pages").mkdir()
+    (folder / "pages" / f"{DAY}.json").write_text('{"passed": true, "comparisons": []}')
+    (folder / "pages" / f"{DAY}.html").write_text("<p>night</p>")
+    return folder
+
+
+def numbers_of(night: Path) -> dict[str, float]:
+    """Return what a tracker should have, from the table of groups."""
+    table = pq.read_table(night / "scores" / DAY / "_groups.pq").to_pylist()[1:]
+    scores = [f"{m}{end}" for m in ("precision", "recall", "f1") for end in ("", "_low", "_high")]
+    columns = {name: f"bertscore_{name}" for name in scores}
+    columns |= {name: name for name in ("metric_bleu", "metric_chrfpp")}
+    return {"passed": 1.0} | {
+        f"{name}/{row['system'].replace('/', '_')}/{row['language']}": row[column]
+        for row, (name, column) in product(table, columns.items())
+    }
+
+
+def signatures_of(night: Path) -> dict[str, str]:
+    summary = json.loads((night / "scores" / DAY / "_summary.json").read_text())
+    return {
+        **{f"signature/{code}": summary["languages"][code]["signature"] for code in LANGUAGES},
+        "signature/bleu": summary["metrics"]["bleu"]["signature"],
+        "signature/chrfpp": summary["metrics"]["chrf++"]["signature"],
+    }
+
+
+def test_mlflow_has_every_system_and_language_and_the_verdict(night):
+    need("mlflow", night)
+    to = {"MLFLOW_TRACKING_URI": f"sqlite:///{night}/runs.db"}
+    words = [PYTHON, RECIPES / "to_mlflow.py", DAY]
+    subprocess.run(words, cwd=night, env={**os.environ, **to}, check=True)
     look = """
-runs = mlflow.MlflowClient().search_runs(["0"])
-print(json.dumps([[run.data.metrics, run.data.params, run.info.run_name] for run in runs]))
+import json, mlflow
+(run,) = mlflow.MlflowClient().search_runs(["0"])
+files = [file.path for file in mlflow.MlflowClient().list_artifacts(run.info.run_id)]
+print(json.dumps([run.info.run_name, run.data.metrics, run.data.params, files]))
 """
-    done = run(code + look, tmp_path, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/runs.db")
+    found = json.loads(run(look, night, **to).stdout.splitlines()[-1])
+    wanted = numbers_of(night)
+    assert len(wanted) == 1 + 4 * (9 + 2)
+    assert found == [DAY, pytest.approx(wanted), signatures_of(night), [f"{DAY}.html"]]
+
+
+# A file of W&B is a log as LevelDB writes it, of records in protobuf.
+WANDB_FILE = """
+import glob, json, struct
+from wandb.proto.wandb_internal_pb2 import Record
+(path,) = glob.glob("wandb/offline-run-*/*.wandb")
+data, at, whole, numbers, config = open(path, "rb").read(), 7, b"", {}, {}
+while at + 7 <= len(data):
+    if 32768 - at % 32768 < 7:
+        at += 32768 - at % 32768
+    _, size, kind = struct.unpack_from("<IHB", data, at)
+    whole, at = whole + data[at + 7 : at + 7 + size], at + 7 + size
+    if kind in (1, 4):  # a whole record, or the end of one
+        record, whole = Record.FromString(whole), b""
+        named = lambda items: {i.key or ".".join(i.nested_key): i.value_json for i in items}
+        numbers |= named(record.history.item)
+        config |= named(record.run.config.update)
+print(json.dumps([{k: json.loads(v) for k, v in one.items()} for one in (numbers, config)]))
+"""
+
+
+def test_wandb_has_the_same_offline(night):
+    need("wandb", night)
+    own = {**os.environ, "WANDB_MODE": "offline"}
+    subprocess.run([PYTHON, RECIPES / "to_wandb.py", DAY], cwd=night, env=own, check=True)
+    done = run(WANDB_FILE, night)
     assert done.returncode == 0, done.stderr
-    ((metrics, parameters, name),) = json.loads(done.stdout.splitlines()[-1])
-    summary = json.loads(night)["summary"]
-    assert (name, parameters) == ("2026-11-20", {"signature": summary["signature"]})
-    numbers = {key: value for key, value in summary.items() if type(value) in (int, float)}
-    assert {"f1", "rows", "pairs_per_second"} <= metrics.keys() == numbers.keys()
-    assert all(math.isclose(metrics[key], value) for key, value in numbers.items())
+    numbers, config = json.loads(done.stdout)
+    own = {key: value for key, value in numbers.items() if not key.startswith("_")}
+    assert own == pytest.approx(numbers_of(night))
+    assert {key: config[key] for key in config if key != "_wandb"} == signatures_of(night)
 
 
-INSPECT_LOG = """
+# --- Harnesses ------------------------------------------------------------------------------------
+
+INSPECT_EVAL = """
 import json, sys
-from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput
-samples = [
-    EvalSample(id=text, epoch=1, input="?", target=gold, output=ModelOutput.from_content("m", text))
-    for text, gold in json.load(sys.stdin)
-]
-of = dict(created="2026-11-20T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m")
-log = EvalLog(status="success", eval=EvalSpec(**of, config=EvalConfig()), samples=samples)
-write_eval_log(log, "logs/night.eval")
+from inspect_ai.solver import solver
+from inspect_scorer import bertscore
+answer, *targets = json.load(sys.stdin)
+@solver
+def answers():  # without a model: its tokens would be counted with a file from the network
+    async def solve(state, generate):
+        state.output = ModelOutput.from_content("none", answer)
+        return state
+    return solve
+task = Task(dataset=[Sample(input="?", target=targets)], solver=answers(), scorer=bertscore())
+(log,) = eval(task, model="mockllm/model", display="none")
+(scored,) = log.results.scores
+print(json.dumps([log.samples[0].scores[scored.name].value, scored.metrics["mean"].value]))
 """
 
 
-def test_the_samples_of_inspects_logs_are_scored(tmp_path):
-    code, _ = recipe("inputs.md", "inspect_ai", tmp_path)
-    (tmp_path / "logs").mkdir()
-    pairs = [(sentence(number), sentence(number + 1)) for number in range(5)]
-    written = run(INSPECT_LOG, tmp_path, input=json.dumps(pairs))
-    assert written.returncode == 0, written.stderr
-    show = (
-        'import json\nprint(json.dumps(dict(zip(scored["id"], scored["bertscore_f1"].tolist()))))'
-    )
-    done = run(f"{code}{show}", tmp_path)
+def f1_of(candidates, references) -> list[float]:
+    found = BertScorer(ScorerConfig(device="cpu")).score(candidates, references)
+    return [float(f1) for f1 in found.f1]
+
+
+def test_inspect_scores_an_answer_with_its_best_target(tmp_path):
+    need("inspect_ai", tmp_path)
+    texts = [sentence(number) for number in range(3)]
+    done = run(INSPECT_EVAL, tmp_path, input=json.dumps(texts), PYTHONPATH=str(RECIPES))
     assert done.returncode == 0, done.stderr
-    scored = json.loads(done.stdout.splitlines()[-1])
-    texts, references = map(list, zip(*pairs, strict=True))
-    expected = BertScorer(ScorerConfig(device="cpu")).score(texts, references).f1
-    np.testing.assert_allclose([scored[text] for text in texts], expected, atol=PARITY_ATOL)
+    expected = f1_of(texts[:1], [texts[1:]])
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == pytest.approx([expected[0]] * 2, abs=PARITY_ATOL)
+
+
+LM_EVAL_TASK = """
+task: mine
+dataset_path: json
+dataset_kwargs: {data_files: {test: t.jsonl}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{q}}"
+doc_to_target: "{{answer}}"
+"""
+LM_EVAL_METRIC = """
+import json
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+tasks = TaskManager(include_path="task", include_defaults=False)
+found = simple_evaluate(model="dummy", tasks=["mine"], task_manager=tasks, bootstrap_iters=0)
+first = found["samples"]["mine"][0]["bertscore"]
+print(json.dumps([found["results"]["mine"]["bertscore,none"], first]))
+"""
+
+
+def test_lm_eval_has_the_metric(tmp_path):
+    need("lm_eval", tmp_path)
+    folder = tmp_path / "task"
+    folder.mkdir()
+    recipe = Path(shutil.copy(RECIPES / "lm_eval_metric.py", folder))
+    lines = ast.get_docstring(ast.parse(recipe.read_text())).partition("\n\n")[2]
+    (tmp_path / "task" / "mine.yaml").write_text(LM_EVAL_TASK + lines)
+    answers = [[sentence(1)], [sentence(2), "lol"]]
+    rows = ({"q": f"q{number}", "answer": answer} for number, answer in enumerate(answers))
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run(LM_EVAL_METRIC, tmp_path, HF_DATASETS_OFFLINE="1", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    expected = f1_of(["lol"] * 2, answers)
+    mean, first = json.loads(done.stdout.splitlines()[-1])
+    assert (mean, first) == pytest.approx((np.mean(expected), expected[0]), abs=PARITY_ATOL)
 
 
 LM_EVAL = """
