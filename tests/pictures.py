@@ -44,9 +44,9 @@ def main() -> None:
         with chromium() as browser:
             if browser is None:
                 raise SystemExit("no Chromium: call python -m tests.support.get_chromium")
-            page = browser.new_page(viewport={"width": 1000, "height": 810})
+            page = browser.new_page(viewport={"width": 1000, "height": 900})
             page.goto(Path("build/report.html").absolute().as_uri())
-            page.screenshot(path="report.png", clip={"x": 0, "y": 0, "width": 1000, "height": 650})
+            page.screenshot(path="report.png", clip={"x": 0, "y": 0, "width": 1000, "height": 760})
         for name in ("matrix.svg", "report.png"):
             shutil.copy(name, PICTURES)
 

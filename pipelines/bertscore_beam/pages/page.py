@@ -36,6 +36,9 @@ _MOST_SHORT = 12
 _MOST_OPEN = 5
 """Most single rows, or segments, of each kind that are not folded."""
 
+_MOST_IN_CARD = 3
+"""Most rows of a segment that are not folded."""
+
 _TEMPLATES = Path(__file__).parent / "template"
 
 
@@ -66,6 +69,7 @@ def render(data: ReportData) -> str:
         most_rows=MOST_ROWS,
         most_named=_MOST_NAMED,
         most_open=_MOST_OPEN,
+        most_in_card=_MOST_IN_CARD,
         most_short=_MOST_SHORT,
         headline=_headline(data),
         changed=_changed(data),

@@ -122,12 +122,12 @@ def test_a_morning_is_read_on_the_first_screen(browser, last_night, width, scree
         assert page.evaluate("document.documentElement.scrollHeight") < most
         assert page.evaluate("document.documentElement.scrollWidth") == width
         # Of each kind five segments are open, and the others are opened without a script.
-        for folded in page.locator("details").all():
+        for folded in page.locator("ol + details").all():
             hidden = folded.locator("li").first
             assert not hidden.is_visible()
             folded.locator("summary").press("Enter")
             assert hidden.is_visible()
-        assert page.locator("details").count() == 4
+        assert page.locator("ol + details").count() == 4
 
 
 def test_what_is_folded_is_printed(browser, last_night):

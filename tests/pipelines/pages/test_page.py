@@ -174,6 +174,13 @@ def test_what_fell_and_rose_comes_first_and_a_segment_has_one_card(with_texts):
     assert card.count("Before</dt>") == card.count("Now</dt>") == 2
     assert "other.parquet:3" in card
 
+    alike = [replace(again, place=RowPlace("other.parquet", row)) for row in range(5)]
+    page = render(replace(report, fallen=tuple(alike)))
+    shown, folded = page.partition('<h2 id="moved">')[2].partition("<details>")[::2]
+    assert shown.count('class="head"') == 3
+    assert folded.startswith("\n<summary>2 more rows of this segment</summary>")
+    assert folded.partition("</details>")[0].count('class="head"') == 2
+
 
 def test_rows_without_texts_are_folded_as_well(without_texts):
     tables = re.findall(r'aria-labelledby="(fallen|risen|worst|best)"', without_texts)
