@@ -2,9 +2,9 @@
 
     files --> sentences --> sample --> random pairs --> sums over the scores --> tables
 
-Reading and sampling are repeated while a language lacks sentences. Pairing has a stage for every
-language, counting idf and scoring one for every model. What an earlier run finished is not done
-again.
+Reading and sampling are repeated while a language lacks sentences. Counting idf and scoring have a
+stage for every model, pairing one on a service, and here one for every language. What an earlier
+run finished is not done again.
 """
 
 import time

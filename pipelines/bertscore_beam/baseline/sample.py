@@ -159,20 +159,28 @@ _LANE_TEXTS = 1 << 18
 def make_pairs(
     job: BaselineJob, samples: Mapping[str, sources.SampleRecord]
 ) -> Generator[Stage, None, dict[str, sources.PairsRecord]]:
-    """Pair the sample of every language that has one; pairs that are there are kept."""
-    folder, pairs = job.folder, {}
-    for code, sample in samples.items():
-        record = _find_pairs(folder, sample)
-        if record is None and sample.found >= 2:
+    """Pair the sample of every language that has one; pairs that are there are kept.
+
+    A service gets one job for all languages, since each takes minutes to start. The runner of this
+    machine holds what it shuffles in memory, and so gets one language at a time.
+    """
+    folder = job.folder
+    pairs = {code: _find_pairs(folder, sample) for code, sample in samples.items()}
+    lacking = [one for one in samples.values() if pairs[one.language] is None and one.found >= 2]
+    at_once = 1 if job.plan.runner.is_local else len(lacking) or 1
+    for start in range(0, len(lacking), at_once):
+        together = lacking[start : start + at_once]
+        for code in (sample.language for sample in together):
             old = folder.files(f"{sources.PAIRS_FOLDER}/{code}")
             # First the record, without which the parts count for nothing.
             folder.delete(sources.pairs_record_path(code))
             folder.delete(*(f"{sources.PAIRS_FOLDER}/{code}/{name}" for name in old))
-            yield pair_stage(job, [sample], lanes_of(code, _paths_of(job, sample)))
-            record = sources.PairsRecord.from_json(folder.read(sources.pairs_record_path(code)))
-        if record is not None:
-            pairs[code] = record
-    return pairs
+        paths = ((sample.language, _paths_of(job, sample)) for sample in together)
+        yield pair_stage(job, together, [lane for one in paths for lane in lanes_of(*one)])
+        for code in (sample.language for sample in together):
+            record = folder.read(sources.pairs_record_path(code))
+            pairs[code] = sources.PairsRecord.from_json(record)
+    return {code: record for code, record in pairs.items() if record is not None}
 
 
 def _find_pairs(folder: OutputFolder, sample: sources.SampleRecord) -> sources.PairsRecord | None:

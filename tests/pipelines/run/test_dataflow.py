@@ -6,6 +6,7 @@ the environment of the tests: see tests/support/dataflow.py for what only Datafl
 
 import io
 import json
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -21,7 +22,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.options.values import load_yaml
 from bertscore_beam.run.lock import JOB_FILE, LOCK_FILE
 from bertscore_core.idf import IdfTable
-from tests.support.crawls import baseline, make_crawl, run_baseline
+from tests.support.crawls import baseline, make_crawl, read_tables, run_baseline
 from tests.support.dataflow import google_cloud
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule
@@ -381,22 +382,27 @@ def test_a_job_that_fails_is_one_line(cloud, model, tmp_path, monkeypatch, fault
     assert ("Traceback" in said) == ("ERROR" in said) == bool(debug)
 
 
-def test_baselines_of_a_crawl_are_those_of_this_machine(cloud, model, tmp_path):
-    """A job after the other, until there are sentences enough; the crawl comes from the web."""
+def test_baselines_of_a_crawl_are_those_of_this_machine(cloud, model, tmp_path, capsys):
+    """A job after the other, until there are sentences enough; the crawl comes from the web.
+
+    All languages are paired by one of them.
+    """
     crawl = make_crawl(tmp_path / "crawl")
     with web_server(crawl) as web:
-        asked = baseline(f"{web.url}/", "gs://bucket/baselines", model[1], "--languages", "en")
+        asked = baseline(f"{web.url}/", "gs://bucket/baselines", model[1])
         asked += ["--contact", "mailto:me@example.org"]
         words = command(cloud, tmp_path, *asked)
         jobs = len(cloud.dataflow.jobs)
         assert cli.main(words) == cli.DONE
     ran = list(cloud.dataflow.jobs.values())[jobs:]
     assert {job.state for job in ran} == {"DONE"}
-    assert len(ran) >= 4
-    assert run_baseline(crawl, tmp_path / "own", model[1], "--languages", "en") == cli.DONE
-    for kind in ("tsv", "json", "png"):
-        own = (tmp_path / "own" / "en" / f"bert.{kind}").read_bytes()
-        assert cloud.storage.read(f"gs://bucket/baselines/en/bert.{kind}") == own, kind
+    stages = re.findall(r"^(\w+) .* \.\.\.$", capsys.readouterr().err, re.M)
+    assert len(ran) == len(stages)
+    assert stages[-2:] == ["Pairing", "Scoring"]
+    assert stages[:-2] == ["Reading", "Sampling"] * (len(stages) // 2 - 1)
+    assert run_baseline(crawl, tmp_path / "own", model[1]) == cli.DONE
+    for name, own in read_tables(tmp_path / "own").items():
+        assert cloud.storage.read(f"gs://bucket/baselines/{name}") == own, name
 
 
 def test_tune_scores_on_dataflow_and_finds_what_this_machine_finds(cloud, model, tmp_path):
