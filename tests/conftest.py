@@ -3,6 +3,7 @@
 The second is imported where tests run, and not in the process that hands tests out.
 """
 
+import gc
 import os
 import signal
 import tempfile
@@ -17,6 +18,9 @@ import torch
 from hypothesis import settings
 
 from tests.support import layers
+
+# Thousands of tests make millions of objects: as commands do, look for garbage less often.
+gc.set_threshold(50_000)
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
@@ -54,6 +58,8 @@ ENGINE_FILES = {
     "spark_job_server_jar": "Beam's job server for Spark",
 }
 
+THREADS = torch.get_num_threads()
+
 TORCH_DEVICES = [
     "cpu",
     *([pytest.param("cuda:0", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []),
@@ -62,18 +68,22 @@ TORCH_DEVICES = [
 
 @pytest.fixture(autouse=True, scope="module")
 def encoders_are_shared() -> Iterator[None]:
-    """Let the scorers of all tests in this process share their encoders and tokenizers.
-
-    The number of threads, which some tests choose, is given back: it may move the last bit.
-    """
+    """Let the scorers of all tests in this process share their encoders and tokenizers."""
     from tests.support.encoders import shared_encoder, shared_tokenizer
 
-    threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
         patch.setattr("bertscore_core.config.load_tokenizer", shared_tokenizer)
         yield
-    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def threads_are_given_back() -> None:
+    """Undo what earlier tests and all shared fixtures chose: it may move the last bit.
+
+    More threads than cores wait for each other, and what follows would take several times as long.
+    """
+    torch.set_num_threads(THREADS)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -89,9 +99,17 @@ def one_worker_runs_here() -> Iterator[None]:
     """Let jobs of this process with one worker start no other; commands do as they always do."""
     with pytest.MonkeyPatch.context() as patch:
         if find_spec("apache_beam") is not None:  # tests of the core run where Beam is missing
+            from bertscore_beam.run.runner import Runner
             from tests.support import quick_beam
 
+            threads = Runner.threads.fget
+
+            def few_threads(runner: Runner) -> int | None:
+                own = threads(runner)
+                return own if runner.asked_threads or not own else min(own, THREADS)
+
             quick_beam.remember(patch)
+            patch.setattr(Runner, "threads", property(few_threads))
             patch.setattr("bertscore_beam.run.runner._RESTARTS", 0)
             patch.setattr("bertscore_beam.run.runner.has_accelerator", lambda device: False)
         yield

@@ -155,6 +155,7 @@ def test_threads_of_all_workers_together_are_the_cores_unless_the_user_has_chose
 ):
     """Rayon runs the tokenizers. Nothing else may stop its threads, also not in one worker."""
     monkeypatch.setattr("bertscore_beam.run.runner.usable_cores", lambda: 8)
+    monkeypatch.setattr("tests.conftest.THREADS", 8)
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "5"})
     pool = Pool(workers, restarts=0, threads=Runner.of(options(workers=workers)).threads)
     variables = pool.environment(0)
