@@ -36,7 +36,6 @@ def said(code: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("use", "stated", "expected"),
     [
-        ("from bertscore_core import ScorerConfig", {}, MKL_VALUE),
         ("from bertscore_core import score", {}, MKL_VALUE),
         ("from bertscore_core import BertScorer", {MKL_VARIABLE: "COMPATIBLE"}, "COMPATIBLE"),
         ("import bertscore_core; bertscore_core.published_baselines()", {}, "None"),

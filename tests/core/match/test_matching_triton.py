@@ -130,15 +130,15 @@ def ones(vectors: torch.Tensor) -> Text:
     return Text(vectors, torch.ones(len(vectors)))
 
 
-@pytest.mark.parametrize("hidden", [16, 40, 384])
+@pytest.mark.parametrize("hidden", [40, 384])
 def test_ragged_pairs_equal_the_specification(ragged, hidden):
-    pairs = make_pairs(40, hidden, seed=hidden)
+    pairs = make_pairs(25, hidden, seed=hidden)
     scores = ragged(pairs, lead=3)
     assert scores.isfinite().all()
     assert_equal_scores(scores, expected_of(pairs))
 
 
-@pytest.mark.parametrize("hidden", [384, 2048])
+@pytest.mark.parametrize("hidden", [384, pytest.param(2048, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["all positive", "one large number", "nearly equal", "many sizes"])
 def test_hostile_embeddings_score_as_in_float64(ragged, kind, hidden):
     """Sums that only grow, that one product decides, that cancel, and numbers of many sizes."""
@@ -262,8 +262,8 @@ def test_scorer_that_matches_with_the_kernel_gives_the_specified_scores(
     [
         (75, "fp32", "fma.rn.f32"),
         (80, "fp32", "f32.tf32.tf32.f32"),
-        (89, "fp32", "f32.tf32.tf32.f32"),
-        (90, "fp32", "f32.tf32.tf32.f32"),
+        pytest.param(89, "fp32", "f32.tf32.tf32.f32", marks=pytest.mark.long),
+        pytest.param(90, "fp32", "f32.tf32.tf32.f32", marks=pytest.mark.long),
         (100, "fp32", "f32.tf32.tf32.f32"),
         (80, "bf16", "f32.bf16.bf16.f32"),
         (90, "fp16", "f32.f16.f16.f32"),

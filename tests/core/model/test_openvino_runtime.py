@@ -187,7 +187,7 @@ def test_what_openvino_cannot_do_is_said_before_the_model_is_loaded(changes, mes
 
 def score(**changes):
     scorer = BertScorer(ScorerConfig(device="cpu", **changes))
-    return scorer.score(*texts.columns(texts.PAIRS))
+    return scorer.score(*texts.columns(texts.PAIRS[::2]))
 
 
 @pytest.mark.parametrize("backend", ["torch", "openvino"])

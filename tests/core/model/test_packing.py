@@ -177,7 +177,9 @@ def operators_of(forward, packing, device):
 
 
 @pytest.mark.parametrize("device", ["meta", pytest.param("cuda", marks=CUDA_BUILD)])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("family", KERNELS)
 def test_work_of_a_layer_on_each_card(folder, family, dtype, device, monkeypatch):
     """Attention takes no mixed formats, and a layer of BERT has no operator that casts.

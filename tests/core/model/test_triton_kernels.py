@@ -277,7 +277,13 @@ def encode_here(folder, device) -> tuple[np.ndarray, np.ndarray, int, int]:
     return *vectors, sum(attended), len(fused)
 
 
-@pytest.mark.parametrize("family", PACKED)
+ALIKE = {"e5_small", "xlm_roberta"}
+"""Families whose layers are those of another here, by another name."""
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[pytest.mark.long] * (name in ALIKE)) for name in PACKED]
+)
 def test_every_packed_family_encodes_as_torch_does(
     triton_process, triton_device, tiny_folder, tmp_path, family
 ):

@@ -1,6 +1,7 @@
 """What a command prints cannot stop its work, nor change how that ends."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from bertscore_beam.run.output import BROKEN, DONE, tolerant_stream
 from tests.support.dumps import write_dump
+from tests.support.text_files import to_jsonl, write_text
 
 pytestmark = pytest.mark.process
 
@@ -35,31 +37,44 @@ def full():
     os.close(descriptor)
 
 
-@full_disk
-def test_a_run_whose_words_are_lost_or_do_not_fit_the_disk_succeeds(tmp_path, nobody, full):
+@pytest.fixture
+def importing(tmp_path):
+    """Return a command that is a whole run with a worker process, and loads no model."""
+    write_text(tmp_path / "in.jsonl", to_jsonl([{"candidate": "a", "reference": "b"}]))
+    return [COMMAND, "import", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out"]
+
+
+@pytest.fixture
+def scoring(tmp_path, tiny_folder):
     dump = write_dump(tmp_path / "dump", [20])
-    for name, streams in (("a", (nobody, full)), ("b", (nobody, nobody))):
-        command = [COMMAND, "score", "--input", dump, "--output", tmp_path / name]
-        done = subprocess.run(command, timeout=300, stdout=streams[0], stderr=streams[1])
+    model = ("--model", tiny_folder("bert"), "--num-layers", "1")
+    return [COMMAND, "score", "--input", dump, *model, "--output", tmp_path / "out"]
+
+
+@full_disk
+def test_a_run_whose_words_are_lost_or_do_not_fit_the_disk_succeeds(
+    scoring, importing, nobody, full
+):
+    for command, errors in ((scoring, full), (importing, nobody)):
+        done = subprocess.run(command, timeout=300, stdout=nobody, stderr=errors)
         assert done.returncode == DONE
-        assert (tmp_path / name / "_SUCCESS").exists()
+        assert (command[-1] / "_SUCCESS").exists()
+        shutil.rmtree(command[-1])
 
 
 @pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-"])
-def test_a_run_with_closed_descriptors_succeeds(tmp_path, closed):
+@pytest.mark.parametrize("kind", ["importing", pytest.param("scoring", marks=pytest.mark.long)])
+def test_a_run_with_closed_descriptors_succeeds(request, kind, closed):
     """As a daemon has them, or a command that another machine started."""
-    dump = write_dump(tmp_path / "dump", [20])
-    words = [COMMAND, "score", "--input", dump, "--output", tmp_path / "out"]
-    shell = ["sh", "-c", f'exec "$0" "$@" {closed}', *words]
+    command = request.getfixturevalue(kind)
+    shell = ["sh", "-c", f'exec "$0" "$@" {closed}', *command]
     assert subprocess.run(shell, timeout=300).returncode == DONE
-    assert (tmp_path / "out" / "_SUCCESS").exists()
+    assert (command[-1] / "_SUCCESS").exists()
 
 
 @pytest.mark.long
-def test_a_run_without_docstrings_succeeds(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20])
-    words = ["score", "--input", dump, "--output", tmp_path / "out", "--quiet"]
-    command = [sys.executable, "-OO", "-m", "bertscore_beam", *words]
+def test_a_run_without_docstrings_succeeds(scoring):
+    command = [sys.executable, "-OO", "-m", "bertscore_beam", *scoring[1:], "--quiet"]
     done = subprocess.run(command, timeout=300, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (DONE, "")
 
