@@ -30,6 +30,7 @@ CASES = {
     "roofline": "roofline",
     "season": "season",
     "divided": "divided",
+    "metrics": "metrics",
 }
 """The benchmarks, functions of these names, and the module of each."""
 

@@ -50,6 +50,8 @@ FAMILIES = {
         document=5, cluster=True, pinned=True, nulls=0.002
     ),
     "pinned, 90% reused, 24 of 100": Family(pinned=True, reused=0.9),
+    "4 measures, whole, 100 rows": Family(groups=0, measures=4),
+    "4 measures, 24 of 2 to 30, nulls .5%": Family(rows=SMALL, nulls=0.005, measures=4),
     "outside: documents without --cluster, whole of 1,000": Family(
         groups=0, rows=(1000, 1000), document=5
     ),

@@ -38,6 +38,7 @@ class Family:
         cluster: Whether the documents are named.
         reused: Share of the rows whose texts, and so scores, are those of the night before.
         pinned: Whether each night is compared with the first one as well.
+        measures: How many measures have a gate: their scores are independent.
     """
 
     groups: int = 24
@@ -50,6 +51,7 @@ class Family:
     cluster: bool = False
     reused: float = 0.0
     pinned: bool = False
+    measures: int = 1
 
 
 def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
@@ -69,6 +71,11 @@ def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
     middle = random.normal(0.85, 0.05, len(groups))
 
     def night(before: Doubles | None) -> Doubles:
+        """Return the scores of a night by each measure. Shape (measures, rows)."""
+        earlier = [None] * family.measures if before is None else before
+        return np.stack([scores_of(one) for one in earlier])
+
+    def scores_of(before: Doubles | None) -> Doubles:
         own = _deviations(family, len(groups), random)
         shared = _deviations(family, len(groups), random)[documents]
         weight = 0.5 if family.document > 1 else 0.0
@@ -87,15 +94,16 @@ def failed_nights(family: Family, seed: int) -> Iterator[tuple[bool, ...]]:
     passed = [first] * len(CONFIDENCES)
     for _ in range(NIGHTS):
         now = night(now)
-        compared: dict[int, Comparison] = {}
+        compared: dict[int, list[Comparison]] = {}
         failed = []
         for confidence, last in zip(CONFIDENCES, passed, strict=True):
             others = [last, first] if family.pinned else [last]
             for other in others:
                 if id(other) not in compared:
-                    compared[id(other)] = _compared(family, rows, now, other)
+                    sides = zip(now, other, strict=True)
+                    compared[id(other)] = [_compared(family, rows, *both) for both in sides]
             own = _options(family, confidence)
-            judged = judge([compared[id(other)] for other in others], own)
+            judged = judge([one for other in others for one in compared[id(other)]], own)
             failed.append(any(one.failures for one in judged))
         yield tuple(failed)
         passed = [last if bad else now for bad, last in zip(failed, passed, strict=True)]

@@ -88,7 +88,7 @@ def test_a_run_has_the_scores_of_rows_and_of_the_corpus(night, capsys):
     page = night / "page.html"
     assert run("report", night / "scores", "--by", "system", "--output", page) == cli.DONE
     for group in (summary["metrics"]["ter"]["corpus"], *(group["metric_ter"] for group in groups)):
-        assert f">{group:.4f}<" in page.read_text()
+        assert f">{group:.2f}<" in page.read_text()
 
 
 def test_other_splits_groups_and_reuse_give_the_same_and_compute_again(night):
