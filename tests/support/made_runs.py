@@ -108,13 +108,14 @@ def made_run(
         notes = metadata_by_language(signatures)
         names["language_column"] = "language"
     identity = {**first.fields(), **names}
-    made = []
+    made, added = [], set[str]()
     for input_name, tables in inputs.items():
         row = 0
         for table in [tables] if isinstance(tables, pa.Table) else tables:
             for start in range(0, max(1, len(table)), part_rows):
                 rows, part = table.slice(start, part_rows), part_name(input_name, row)
                 made.append(_write_part(folder, part, rows, notes, identity))
+                added.update(rows.column_names)
                 row += len(rows)
     totals = RunTotals.merge(map(RunTotals.of_record, made))
     count = totals.summary.rows
@@ -123,6 +124,7 @@ def made_run(
     )
     summary = summarize(goal, totals, stated, missing=0, doubled=0)
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
+    summary["metrics"] = {name: {} for name, column in columns.METRICS.items() if column in added}
     if signatures:
         summary["languages"] = summary_of_languages(totals, signatures)
     run = {

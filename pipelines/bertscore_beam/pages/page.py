@@ -74,6 +74,7 @@ def render(data: ReportData) -> str:
         headline=_headline(data),
         changed=_changed(data),
         standing=_standing,
+        gate_words=_gate_words,
         caveats_by_words=_caveats(data),
         verdict=verdict,
         segments_of=cards.segments_of,
@@ -185,6 +186,14 @@ def _changed(data: ReportData) -> dict[str, list[tuple[Comparison, GroupComparis
             if has_failed or (group is not against.whole and word in changed):
                 changed["worse" if has_failed else word].append((against, group))
     return changed
+
+
+def _gate_words(group: GroupComparison) -> str:
+    """Return what the gate says of a group; nothing of one that it does not look at."""
+    gate = group.gate
+    if gate is None:
+        return ""
+    return "; ".join(gate.failures) or gate.not_judged or "passed"
 
 
 def _caveats(data: ReportData) -> dict[str, list[str]]:

@@ -173,7 +173,7 @@ def test_a_ranking_says_its_languages_and_its_caveats(uneven, ran, tmp_path):
     page = tmp_path / "page.html"
     ran(("report", uneven[0], "--system", "system", "--key", "segment", "-o", page))
     assert said in page.read_text()
-    assert "Systems by F1 over 2 languages, the best first" in page.read_text()
+    assert "Systems by raw F1 over 2 languages, the best first" in page.read_text()
 
 
 def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):

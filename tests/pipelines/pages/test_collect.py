@@ -148,7 +148,7 @@ def test_the_page_begins_with_what_has_changed(report):
     assert words.startswith("Worse : 2 of 6 groups worse b / ar : -0.02000 [")
     assert words.count(" any difference: corrected p ") == 2
     assert "Change of raw F1 worse: -0.006" in words
-    assert "Other groups 4 unchanged Rows lost none" in words
+    assert "; other groups: 4 unchanged Rows lost none" in words
     assert f"over {ROWS - 2:,} of {ROWS:,} rows" in words
     # The changed groups are the first of the table, the chart and the trend.
     for place in ("changes-table", "trend-table"):

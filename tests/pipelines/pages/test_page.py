@@ -216,7 +216,8 @@ def test_the_words_worse_and_passed_stand_beside_the_colour():
 
 
 def test_measures_that_go_to_100_have_two_decimals():
-    values = {"metric_bleu": 61.23456, "metric_rougel_mean": 0.61237}
+    values = {"metric_bleu": 61.23456, "metric_bleu_rows": 9}
+    values |= {"metric_rougel_mean": 0.61237, "metric_rougel_rows": 9}
     total = group_row(f1=0.5, **values)
     page = render(replace(EMPTY, total=total, groups=(group_row("a", **values),)))
     assert page.count("61.23<") == page.count("0.6124<") == 2
