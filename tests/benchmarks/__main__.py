@@ -24,6 +24,7 @@ CASES = {
     "peer": "peer",
     "overhead": "command",
     "job_memory": "command",
+    "start": "command",
     "host": "host",
     "host_steps": "host",
     "million": "million",

@@ -1,7 +1,12 @@
 """What the command costs beside the bare kernel, and in memory."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -99,3 +104,49 @@ def job_memory(
             cost = run_command([*words, "--split-rows", split_rows, *more])
             what = f"{'plan' if more else 'score'}, {workers} workers"
             recorder.add(what=what, n=count, seconds=[cost.pop("seconds")], **cost)
+
+
+_LIBRARY = """
+import sys
+from bertscore_core import BertScorer, ScorerConfig
+texts = [open(path).read().splitlines() for path in sys.argv[1:]]
+print(BertScorer(ScorerConfig()).score(*texts).f1)
+"""
+
+
+def start(recorder: Recorder, *, rounds: int = 5) -> None:
+    """What two rows cost by the command, by the library, and a command with a wrong model name.
+
+    Seconds are those of the processor, of all processes, in turn; each is tried once before.
+    """
+    with TemporaryDirectory() as folder:
+        cands, refs = Path(folder, "c.txt"), Path(folder, "r.txt")
+        cands.write_text("the cat sat on the mat\nit is cold today\n")
+        refs.write_text("a cat sat on a mat\ntoday it is cold\n")
+        score = ["-m", "bertscore_beam", "score", "-c", str(cands), "-r", str(refs)]
+        variants = {
+            "library": partial(_processor_seconds, "-c", _LIBRARY, str(cands), str(refs)),
+            "command": partial(_processor_seconds, *score),
+            "wrong model name": partial(_processor_seconds, *score, "-m", "no-model", status=2),
+        }
+        interleave(variants, 1)
+        taken = interleave(variants, rounds)
+    base = median(taken["library"])
+    for what, seconds in taken.items():
+        recorder.add(what=what, n=2, seconds=seconds, to_library=median(seconds) / base)
+
+
+def _processor_seconds(*words: str, status: int = 0) -> float:
+    """Run Python and return the processor's seconds of all processes; modules stay compiled."""
+    kept = {name: value for name, value in os.environ.items() if "DONTWRITE" not in name}
+    before = os.times()
+    ran = subprocess.run(
+        [sys.executable, *words],
+        env={**kept, "HF_HUB_OFFLINE": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if ran.returncode != status:
+        raise SystemExit(f"{words} ended with status {ran.returncode}")
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])

@@ -13,6 +13,7 @@ from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import ImportOptions, ScoreOptions
+from bertscore_beam.run.loading import check_models
 from bertscore_beam.run.output import NOTHING_KEPT, Outcome
 from bertscore_beam.run.temporary import temporary_folder
 from bertscore_core.errors import ConfigError
@@ -24,6 +25,8 @@ def run_command(job: str, options: RunOptions) -> int:
     options.check_packages()
     if not (options.print_job or options.beam):  # a runner may not see this machine
         options.check_input()
+    if not options.print_job:
+        check_models(options)
     if isinstance(options, ScoreOptions) and options.candidates and not options.print_job:
         return report(_score_lines(job, options))
     return report(_outcome_of(job, options))

@@ -180,13 +180,7 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         super().__post_init__()
         self._check_least(num_layers=0, model_memory=1)
         self._check_texts("candidates", "references")
-        check_value(
-            "candidates and references",
-            [*self.candidates, *self.references],
-            fine=bool(self.candidates) == bool(self.references),
-            expected="files of both",
-            cure="Give both, or a dump of rows as --input.",
-        )
+        self._check_both_sides()
         self._check(
             "reference_file",
             (self.reference_file is None) == (self.join is None)
@@ -232,6 +226,18 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         self._check_share("max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction")
         self._check_idf()
         self._check_rescale()
+
+    def _check_both_sides(self) -> None:
+        given, lacking = "--candidates (-c)", "--references (-r)"
+        if bool(self.candidates) == bool(self.references):
+            return
+        if not self.candidates:
+            given, lacking = lacking, given
+        paths = [mask_credentials(path) for path in (*self.candidates, *self.references)]
+        raise ConfigError(
+            f"{lacking} is missing: got {given} alone, {paths}; expected files of both. Give both, "
+            "or a dump of rows as --input."
+        )
 
     @property
     def own_metrics(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join, mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
-from bertscore_beam.options.run_options import DumpOptions
+from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import DeviceOptions, ScoreOptions
 from bertscore_beam.run import activity
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
@@ -21,7 +21,14 @@ from bertscore_beam.run.pool import ask
 from bertscore_core import baseline as tables
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.model.resolve import ModelFiles, resolve_model
-from bertscore_core.registry import TunedLayer, find_layer, model_for_language, parse_layers
+from bertscore_core.registry import (
+    EMBEDDED_MODEL,
+    TunedLayer,
+    find_layer,
+    find_model_spec,
+    model_for_language,
+    parse_layers,
+)
 from bertscore_core.scorer_config import ScorerConfig
 
 if TYPE_CHECKING:
@@ -40,11 +47,11 @@ def load_scorer(
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
     """
-    from bertscore_core.scorer import BertScorer  # here, since it takes time
-
     started = time.monotonic()
     with activity.report_status("loading the model"):
-        scorer = BertScorer(config, queue=queue)  # imports torch: it takes seconds
+        from bertscore_core.scorer import BertScorer  # here, since it takes seconds
+
+        scorer = BertScorer(config, queue=queue)
     own_backend = scorer.settings.backend_version
     if own_backend != backend:
         raise ConfigError(
@@ -76,6 +83,24 @@ def freeze_gc() -> None:
     gc.freeze()
 
 
+def check_models(options: RunOptions) -> None:
+    """Look for the models that options name, before torch and Beam take their seconds.
+
+    Models of the registry that `models` names are left to the job: it may go on without them.
+
+    Raises:
+        UnknownModelError: One is nowhere.
+        UnknownLanguageError: The language has no default model.
+        ModelLoadError: The files of one cannot be used.
+    """
+    names = [name for name in getattr(options, "models", ()) if find_model_spec(name) is None]
+    if isinstance(options, DumpOptions):
+        names.append(_model_name(options) or EMBEDDED_MODEL)
+    for name in names:
+        if name != EMBEDDED_MODEL:  # its digest would take a tenth of a second
+            _model_files(options, name)
+
+
 # From the options of a job to settings that all of its workers share, on the launcher.
 #
 # `threads` are those of each worker of this machine, as `Runner.threads` has them; None stands for
@@ -103,7 +128,7 @@ def scorer_config(options: DumpOptions, threads: int | None) -> ScorerConfig:
             baseline = read_baseline(
                 options.baseline,
                 language=options.language,
-                model=lambda: _model_files(options).name,
+                model=lambda: _model_files(options, _model_name(options)).name,
                 idf=options.idf != "none",
             )
     return replace(
@@ -202,12 +227,17 @@ def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
     return tokenizer.fingerprint, tokenizer.max_length
 
 
-def _model_files(options: ScoreOptions) -> ModelFiles:
-    named = options.model
-    if named is None and options.language is not None:
-        named = model_for_language(options.language)
+def _model_name(options: DumpOptions) -> str | None:
+    if options.model is not None or options.language is None:
+        return options.model
+    return model_for_language(options.language)
+
+
+def _model_files(options: RunOptions, name: str | None) -> ModelFiles:
     return resolve_model(
-        named, revision=options.revision, allow_pickle_weights=options.allow_pickle_weights
+        name,
+        revision=getattr(options, "revision", None),
+        allow_pickle_weights=getattr(options, "allow_pickle_weights", False),
     )
 
 
@@ -223,7 +253,7 @@ def _layer(options: ScoreOptions) -> int | None:
             f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
             "FILE` writes. Check --registry."
         )
-    model = _model_files(options)
+    model = _model_files(options, _model_name(options))
     return find_layer(rows, model.name, model.weights_digest(), shown).num_layers
 
 

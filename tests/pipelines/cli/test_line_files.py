@@ -131,8 +131,8 @@ def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-c", "a.txt"], "expected files of both"),
-        (["-r", "r2.txt"], "expected files of both"),
+        (["-c", "a.txt"], "--references (-r) is missing: got --candidates (-c) alone, ["),
+        (["-r", "r2.txt"], "--candidates (-c) is missing: got --references (-r) alone, ["),
         (["-c", "a.txt", "-r", "r2.txt", "--input", "x.tsv"], "expected none beside --candidates"),
         (["-c", "a.txt", "-r", "no.txt"], "no.txt' does not exist"),
         (["-c", "no.txt", "-r", "r2.txt"], "no.txt' does not exist"),

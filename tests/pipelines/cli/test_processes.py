@@ -15,6 +15,7 @@ from bertscore_beam.run.lock import LOCK_FILE, Holder
 from tests.support.dumps import write_dump
 from tests.support.jobs import score_arguments as arguments
 from tests.support.made_runs import made_run, scored
+from tests.support.text_files import write_text
 from tests.support.waiting import wait_until
 
 
@@ -62,10 +63,14 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     run, before = (
         str(made_run(tmp_path / name, {"a": scored(np.array([0.5, 0.7]))})) for name in "ab"
     )
+    texts = [str(write_text(tmp_path / "a.jsonl", b"{}\n"))]
     commands = [
         (["score", "--inptu", "x"], cli.UNUSABLE),
         (["score", "--input", str(tmp_path / "none*"), "-o", str(tmp_path / "o")], cli.UNUSABLE),
         (["baseline", "--sentences", "en=none.txt", "--output", "o"], cli.UNUSABLE),
+        (["score", "-c", *texts, "-r", *texts, "-m", "no-such-model"], cli.UNUSABLE),
+        (["score", "-c", *texts, "-r", *texts, "--language", "qqq"], cli.UNUSABLE),
+        (["idf", "-i", *texts, "-m", str(tmp_path), "-o", "o"], cli.UNUSABLE),
         (["tune", "--judgements", "none", "--score-column", "s", "-o", "o"], cli.UNUSABLE),
         (["explain", run], cli.UNUSABLE),
         (["groups", run], cli.DONE),
