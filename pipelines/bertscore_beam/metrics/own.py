@@ -58,7 +58,6 @@ class OwnMetric:
         return f"function:{self.path}|version:{self.version}{order}"
 
 
-@lru_cache(maxsize=8)
 def find_metrics(paths: tuple[str, ...], *, has_sources: bool) -> tuple[OwnMetric, ...]:
     """Import functions in a process of their own, and return what is known of them.
 
