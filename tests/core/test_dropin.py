@@ -2,9 +2,11 @@
 
 import functools
 import importlib
+import re
 import sys
 import warnings
 from collections import Counter, defaultdict
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -176,6 +178,17 @@ def imported(monkeypatch):
     }
     for name in [name for name in sys.modules if name.partition(".")[0] == "bert_score"]:
         del sys.modules[name]
+
+
+def test_the_page_says_which_names_of_utils_are_missing(real):
+    page = Path(__file__).parents[2] / "docs" / "library-and-training.md"
+    text = page.read_text(encoding="utf-8").partition("and of `utils` ")[2]
+    has, lacks = (
+        set(re.findall(r"`(\w+)`", half))
+        for half in text.partition(" and others are missing")[0].split(" alone: ")
+    )
+    assert has == {name for name in vars(ours.utils) if not name.startswith("__")}
+    assert lacks < {name for name in vars(real.utils) if not name.startswith("__")} - has
 
 
 def test_calls_of_the_evaluate_module_work_in_place_of_bert_score(imported, scorer):
