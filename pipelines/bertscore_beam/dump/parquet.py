@@ -16,8 +16,15 @@ from bertscore_beam.dump.lines import without_lines
 from bertscore_beam.dump.paths import list_at, root_of
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup
-from bertscore_beam.files.checked import digest_of
-from bertscore_beam.files.read import RemoteFile, fetch, open_source, reads_one_version, source_size
+from bertscore_beam.files.checked import digest_of, without_digest
+from bertscore_beam.files.read import (
+    RemoteFile,
+    fetch,
+    open_source,
+    read_bytes,
+    reads_one_version,
+    source_size,
+)
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)
@@ -47,6 +54,7 @@ def open_parquet(
     whole: bool = False,
     footer: str = "",
     digest: str = "",
+    copy: str = "",
 ) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | RemoteFile]]:
     """Open a Parquet file; damaged bytes raise `InputError`, also while the file is read.
 
@@ -59,6 +67,7 @@ def open_parquet(
         footer: `footer_digest` of the file, if it is known: the footer is checked before it is
             read. Pages are checked by their own checksums when they are read, if they have any.
         digest: Digest of the whole file, if it is known: then all of it is read and checked.
+        copy: Path of a copy of its footer, if there is one: its own is not read then.
 
     Yields:
         The file, and the source of its bytes.
@@ -74,6 +83,8 @@ def open_parquet(
             raise ValueError("other bytes than were written")
         known = (path, size, version) if version and reads_one_version(path) else None
         metadata = _checked_footer(source, footer) if footer else _footers.get(known)
+        if copy:
+            metadata = pq.read_metadata(pa.BufferReader(_read_copy(copy)))
         file = _opened(source, metadata, timestamp_unit)
         if known is not None and not whole:
             with _footers_lock:
@@ -99,10 +110,11 @@ def _opened(
         # types of Parquet alone, if it does not find its own schema.
         data = _footer(source).replace(_ARROW_SCHEMA, types.HIDDEN_SCHEMA)
         return pq.ParquetFile(
-            source, metadata=pq.read_metadata(pa.BufferReader(b"PAR1" + data)), **options
+            source, metadata=pq.read_metadata(pa.BufferReader(_MARK + data)), **options
         )
 
 
+_MARK = b"PAR1"
 _END_BYTES = 8
 """Bytes at the end of a file: the length of its footer, and a mark."""
 _FOOTER_BYTES = 64 * 1024
@@ -117,6 +129,13 @@ def footer_digest(data: bytes) -> str:
     """
     with pa.BufferReader(data) as source:
         return digest_of(_footer(source))
+
+
+def _read_copy(path: str) -> bytes:
+    """Return a copy of a footer, a Parquet file without rows; earlier versions wrote no digest."""
+    data = read_bytes(path)
+    with reading(path):
+        return data if data.endswith(_MARK) else without_digest(data)
 
 
 def _checked_footer(source: pa.NativeFile | RemoteFile, digest: str) -> pq.FileMetaData:
@@ -208,41 +227,53 @@ def read_layout(
         OSError: If it cannot be reached.
     """
     with open_parquet(path, size=size, version=version) as (file, source):
-        footer, encrypted = file.metadata, _encrypted(file, source)
-        schema, text = without_lines(types.text_enums(file.schema, file.schema_arrow))
-        readable = (name for name in candidates if root_of(schema, name) not in encrypted)
-        places = (list_at(schema, name) for name in readable)
-        lists = [
-            [n for n, column in enumerate(file.schema) if column.path.startswith(f"{place}.")]
-            for place in places
-            if place
-        ]
-        groups = tuple(
-            RowGroup(
-                num_rows=group.num_rows,
-                num_bytes=group.total_byte_size,
-                # A null or an empty list counts as one value, and has one row.
-                # Values of lists within its elements are more.
-                num_pairs=(len(candidates) - len(lists)) * group.num_rows
-                + sum(min(group.column(leaf).num_values for leaf in leaves) for leaves in lists),
-            )
-            for group in map(footer.row_group, range(footer.num_row_groups))
+        return _layout_of(file, source, candidates)
+
+
+def read_copied_layout(path: str, candidates: Sequence[str] = ()) -> FileLayout:
+    """Read the copy of a footer that an import has written; see `read_layout`."""
+    with reading(path), pa.BufferReader(_read_copy(path)) as source:
+        return _layout_of(_opened(source, None, int96.COARSE), source, candidates)
+
+
+def _layout_of(
+    file: pq.ParquetFile, source: pa.NativeFile | RemoteFile, candidates: Sequence[str]
+) -> FileLayout:
+    footer, encrypted = file.metadata, _encrypted(file, source)
+    schema, text = without_lines(types.text_enums(file.schema, file.schema_arrow))
+    readable = (name for name in candidates if root_of(schema, name) not in encrypted)
+    places = (list_at(schema, name) for name in readable)
+    lists = [
+        [n for n, column in enumerate(file.schema) if column.path.startswith(f"{place}.")]
+        for place in places
+        if place
+    ]
+    groups = tuple(
+        RowGroup(
+            num_rows=group.num_rows,
+            num_bytes=group.total_byte_size,
+            # A null or an empty list counts as one value, and has one row.
+            # Values of lists within its elements are more.
+            num_pairs=(len(candidates) - len(lists)) * group.num_rows
+            + sum(min(group.column(leaf).num_values for leaf in leaves) for leaves in lists),
         )
-        utc_times = types.has_utc_times(file.schema)
-        is_hidden = types.HIDDEN_SCHEMA in (file.schema_arrow.metadata or {})
-        lost = types.lost_types(file.schema, schema, utc_times=utc_times, is_hidden=is_hidden)
-        return FileLayout(
-            schema=schema,
-            row_groups=groups,
-            num_rows=footer.num_rows,
-            file_size=source_size(source),
-            null_lists=types.null_lists(file, encrypted),
-            lost_types=tuple(lost),
-            encrypted=encrypted,
-            utc_times=utc_times,
-            int96=int96.paths_of(file.schema),
-            text=text,
-        )
+        for group in map(footer.row_group, range(footer.num_row_groups))
+    )
+    utc_times = types.has_utc_times(file.schema)
+    is_hidden = types.HIDDEN_SCHEMA in (file.schema_arrow.metadata or {})
+    lost = types.lost_types(file.schema, schema, utc_times=utc_times, is_hidden=is_hidden)
+    return FileLayout(
+        schema=schema,
+        row_groups=groups,
+        num_rows=footer.num_rows,
+        file_size=source_size(source),
+        null_lists=types.null_lists(file, encrypted),
+        lost_types=tuple(lost),
+        encrypted=encrypted,
+        utc_times=utc_times,
+        int96=int96.paths_of(file.schema),
+        text=text,
+    )
 
 
 def exact_unit(path: str, left_out: Collection[str] = ()) -> str:

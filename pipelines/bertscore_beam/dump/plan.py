@@ -24,7 +24,7 @@ from bertscore_beam.dump.census import Census, GroupColumns
 from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.int96 import COARSE
-from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
+from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_copied_layout, read_layout
 from bertscore_beam.dump.partitions import partitions_of, with_partitions
 from bertscore_beam.dump.paths import is_text, place_of, root_of
 from bertscore_beam.dump.reference_file import JOIN_OPTION, added_fields
@@ -260,7 +260,7 @@ class Imports:
         if not (text.version or self.are_made):  # whether it has changed cannot be seen
             return None
         with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
-            layout = read_layout(join(self.folder, text.footer), candidates=candidates)
+            layout = read_copied_layout(join(self.folder, text.footer), candidates)
             lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
         (noted,) = read_many([join(self.folder, text.rejection)])

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Set
 from contextlib import suppress
 from functools import partial
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.plan import FileReason, Imports, RejectedError, rejection_to_json
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.files.checked import with_digest
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run import activity
@@ -55,7 +57,7 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
         os.path.basename(text.footer), lambda: place / max(text.size, place, 1)
     )
     # Files without a name: nothing of the texts is left if the process is killed.
-    with share, tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as footer:
+    with share, tempfile.TemporaryFile() as rows:
         try:
             write_rows(text, rows, note)
             rows.flush()
@@ -64,10 +66,10 @@ def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
                 raise _no_space_error(text, error) from error
             folder.write(text.rejection, _rejection(text, error))
             return ()
+        footer = pa.BufferOutputStream()
         pq.read_metadata(rows).write_metadata_file(footer)
-        footer.flush()
         folder.store(text.data, f"/dev/fd/{rows.fileno()}")
-        folder.store(text.footer, f"/dev/fd/{footer.fileno()}")
+        folder.write(text.footer, with_digest(bytes(footer.getvalue())))
     return ()
 
 

@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.plan import Imports
+from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.pages.explain_rows import read_stored, row_config
 from bertscore_beam.records.finished import RowPlace, check_parts, open_finished, read_columns
@@ -51,6 +53,7 @@ def scored(tmp_path_factory, tiny_folder):
         "metrics": ["chrf"],
         "split_rows": SPLIT_ROWS,
         "max_reject_fraction": 0.5,
+        "keep_input": True,
         "workers": 1,
     }
     chosen = mixed.language_options(dump, folder / "out", mapping, **more)
@@ -94,10 +97,20 @@ def kept_plan(out, options):
     return splits, planned.plan.digest, sorted(split.part_name for split in job.diff.done)
 
 
+def imported(out, planned):
+    """What is read of the imports of a run: footers by file, and rows by part."""
+    imports = Imports(folder=str(out), are_made=True)
+    splits = [split for split in planned.plan.splits if split.data]
+    return {text.key: imports.layout(text) for text in planned.texts} | {
+        split.part_name: read_split(split) for split in splits
+    }
+
+
 def readers(out, options, pieces):
     """What is read of a run, by what reads it. Each gives a value, or a `BertScoreError`."""
 
-    parts = sorted(out.glob("*/*.parquet"))
+    planned = plan_score(options, Runner.of(options))
+    parts = sorted(out.glob("[!_]*/*.parquet"))
     names = sorted({name for part in parts for name in pq.read_schema(part).names})
 
     def tables(finished):
@@ -119,6 +132,7 @@ def readers(out, options, pieces):
         "a row": lambda: stored(open_finished(str(out))),
         "idf": lambda: load_idf(str(out / IDF_FILE)).to_bytes(),
         "plan": lambda: kept_plan(out, options),
+        "imports": lambda: imported(out, planned),
         "same place": lambda: reused(out, pieces, at_same_place=True),
         "index": lambda: reused(out, pieces, at_same_place=False),
     }
@@ -166,7 +180,7 @@ def same(found, expected):
 LONG = pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
 
 
-@pytest.mark.parametrize("flips", [75, LONG])
+@pytest.mark.parametrize("flips", [50, LONG])
 def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
     folder, options = scored
     out, page = folder / "out", str(folder / "page.html")
@@ -192,6 +206,8 @@ def test_a_flipped_bit_is_noticed_or_changes_no_value(scored, capsys, flips):
             for name, value in read.items():
                 if name == "plan" and path.suffix in (".parquet", ".rows", ".keys"):
                     continue  # a plan takes long, and reads no rows
+                if name == "imports" and not {"_input", "imports"} & {*path.parts}:
+                    continue
                 try:
                     found = value()
                 except BertScoreError:

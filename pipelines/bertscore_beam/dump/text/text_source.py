@@ -35,7 +35,7 @@ _PATIENCE = 300
 # What an import makes of a file of text:
 #
 #     OUT/_input/<key>.parquet              the rows of a file, until the run is a success
-#     OUT/_manifest/imports/<key>.pq        the footer of that, from which it is planned
+#     OUT/_manifest/imports/<key>.pq        the footer of that with a digest, from which it is read
 #     OUT/_manifest/imports/<key>.json      why a file could not be turned into Parquet
 #
 # The key names the version of the file and everything that decides how it is read. So whatever is
@@ -116,6 +116,12 @@ class TextFile:
     def rejection(self) -> str:
         """The file that says why it could not be imported, below the folder of the run."""
         return f"{IMPORTS_FOLDER}/{self.key}.json"
+
+
+def footer_of(data: str) -> str:
+    """Return the path of the copy of the footer of an import, from that of its rows."""
+    folder, _, name = data.rpartition(f"{INPUT_FOLDER}/")
+    return f"{folder}{IMPORTS_FOLDER}/{name.removesuffix('.parquet')}.pq"
 
 
 def texts_among(
