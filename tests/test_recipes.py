@@ -204,6 +204,38 @@ def test_inspect_scores_an_answer_with_its_best_target(tmp_path):
     assert found == pytest.approx([expected[0]] * 2, abs=PARITY_ATOL)
 
 
+INSPECT_LOG = """
+import json, sys
+from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
+from inspect_ai.model import ModelOutput
+samples = [
+    EvalSample(id=text, epoch=1, input="?", target=gold, output=ModelOutput.from_content("m", text))
+    for text, gold in json.load(sys.stdin)
+]
+of = dict(created="2026-11-20T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m")
+log = EvalLog(status="success", eval=EvalSpec(**of, config=EvalConfig()), samples=samples)
+write_eval_log(log, "logs/night.eval")
+"""
+
+
+def test_the_samples_of_inspects_logs_are_scored(tmp_path):
+    need("inspect_ai", tmp_path)
+    code = (RECIPES / "inspect_logs.py").read_text()
+    (tmp_path / "logs").mkdir()
+    pairs = [(sentence(number), sentence(number + 1)) for number in range(5)]
+    written = run(INSPECT_LOG, tmp_path, input=json.dumps(pairs))
+    assert written.returncode == 0, written.stderr
+    show = (
+        'import json\nprint(json.dumps(dict(zip(scored["id"], scored["bertscore_f1"].tolist()))))'
+    )
+    done = run(f"{code}{show}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    scored = json.loads(done.stdout.splitlines()[-1])
+    texts, references = map(list, zip(*pairs, strict=True))
+    expected = BertScorer(ScorerConfig(device="cpu")).score(texts, references).f1
+    np.testing.assert_allclose([scored[text] for text in texts], expected, atol=PARITY_ATOL)
+
+
 LM_EVAL_TASK = """
 task: mine
 dataset_path: json
