@@ -149,7 +149,7 @@ SEASONS = {
     "repeated rows": seasons.Family(groups=12, rows=(2, 6), repeats=6, repeated=0.1),
     "documents": seasons.Family(groups=8, rows=(50, 50), document=5, cluster=True, nulls=0.005),
     "two runs": seasons.Family(groups=8, rows=(2, 30), pinned=True),
-    "four measures": seasons.Family(groups=4, rows=(10, 40), measures=4),
+    "four measures": seasons.Family(groups=2, rows=(10, 40), measures=4),
     "reused rows": seasons.Family(groups=8, rows=(20, 20), reused=0.9),
 }
 
