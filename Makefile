@@ -69,6 +69,7 @@ quick: $(VENV)/.test-stamp
 
 engines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.support.get_chromium
+	$(BIN)/python -m tests.support.get_mpnet
 	$(PYTEST) $(PYTEST_SPREAD) -m long $(PYTEST_ARGS)
 
 # SITE_URL and REPOSITORY_URL are set where it is published.

@@ -26,6 +26,7 @@ from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TextPairs, TokenizedTexts, Work
 from tests.golden import texts
 from tests.support.encoders import shared_encoder
+from tests.support.get_mpnet import MPNET
 from tests.support.specified import Specified
 from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
 from tests.support.tolerances import PARITY_ATOL
@@ -33,6 +34,7 @@ from tests.support.tolerances import PARITY_ATOL
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EMBEDDED: dict[str, Any] = json.loads((GOLDEN / "embedded.json").read_text(encoding="utf-8"))
 FAMILY_FILE: dict[str, Any] = json.loads((GOLDEN / "families.json").read_text(encoding="utf-8"))
+MPNET_FILE: dict[str, Any] = json.loads((GOLDEN / "mpnet.json").read_text(encoding="utf-8"))
 GOLDENS: dict[str, Any] = FAMILY_FILE["families"]
 GROUPS = [[case[side] for case in texts.MULTI_REFERENCE] for side in (1, 2)]
 """Candidates, and the references of each."""
@@ -330,3 +332,17 @@ def _weights(golden: dict[str, Any], references: list[list[int]], *, idf: bool) 
         return TokenWeights.uniform(ids)
     frequencies = DocumentFrequencies.from_tokens(TokenizedTexts.from_rows(references))
     return IdfTable(frequencies=frequencies, tokenizer="", max_length=None, corpus="").weights()
+
+
+@pytest.mark.long
+@pytest.mark.model
+@pytest.mark.skipif(not MPNET.exists(), reason="python -m tests.support.get_mpnet gets the model")
+@pytest.mark.parametrize("backend", ["torch", "openvino"])
+@pytest.mark.parametrize("case", MPNET_FILE["scores"])
+def test_scores_of_a_second_trained_encoder(case, backend):
+    assert MPNET_FILE["pairs"] == [pair.name for pair in texts.PAIRS]
+    layer, _, idf = case.removeprefix("layer").partition("_")
+    config = ScorerConfig(model=str(MPNET), num_layers=int(layer), idf=bool(idf), device="cpu")
+    scorer = BertScorer(replace(config, backend=backend))
+    actual = _actual(scorer.score(*texts.columns(texts.PAIRS)))
+    _assert_close(actual, _expected(MPNET_FILE["scores"][case]))

