@@ -255,4 +255,4 @@ class Pool:
 
     def _end(self) -> list[Task]:
         totals = RunTotals.merge(map(RunTotals.of, self._results()))
-        return [Task(lambda _: finish._finish(totals, None, None, None, (), spec=self.spec))]
+        return [Task(lambda _: finish._finish(totals, None, (), None, spec=self.spec))]

@@ -234,13 +234,9 @@ def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
             _check_room(folder, parts.num_rows)
             _build(folder, chunks)
     finally:
-        _delete_other_indexes(folder)
-
-
-def _delete_other_indexes(folder: OutputFolder) -> None:
-    """Delete what an index has replaced: also if the run that has built it was cut off before."""
-    index = read_index(folder)
-    _delete_index_files(folder, kept=None if index is None else index.id)
+        # Also if it was there: the run that has built it may have been cut off before this.
+        index = read_index(folder)
+        _delete_index_files(folder, kept=None if index is None else index.id)
 
 
 def _delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
@@ -308,26 +304,16 @@ def write_bucket(
     return bucket, len(entries)
 
 
-def finish_index(
+def declare_index(
     folder: OutputFolder,
     written: Sequence[tuple[Bucket, int]],
     signatures: Iterable[str],
     reasons: Iterable[str],
 ) -> None:
-    """Write what the index is, when all its buckets are written; delete what it replaces.
+    """Write what the index is, when all its buckets are written; nothing without any.
 
-    Nothing is written without any bucket: then it was there already.
+    Then it was there already.
     """
-    _declare(folder, written, signatures, reasons)
-    _delete_other_indexes(folder)
-
-
-def _declare(
-    folder: OutputFolder,
-    written: Sequence[tuple[Bucket, int]],
-    signatures: Iterable[str],
-    reasons: Iterable[str],
-) -> None:
     if not written:
         return
     (name, bits, _), _ = written[0]
@@ -378,7 +364,7 @@ def _build(folder: OutputFolder, chunks: Sequence[PieceChunk]) -> None:
         with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
             while together := list(islice(taken, _WRITERS)):
                 written += pool.map(write, together)
-    _declare(folder, written, signatures, reasons)
+    declare_index(folder, written, signatures, reasons)
 
 
 def _entries(

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
+from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes
-from bertscore_beam.dump.splits import Splits
 from bertscore_beam.files.checked import from_json
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf.counts import describe_tables
@@ -40,8 +40,8 @@ from bertscore_beam.records.index import (
     IndexedParts,
     PieceChunk,
     chunks_to_index,
+    declare_index,
     delete_index,
-    finish_index,
     read_pieces,
     write_bucket,
     write_index,
@@ -49,7 +49,7 @@ from bertscore_beam.records.index import (
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import (
     IDF_FILE,
-    Records,
+    FolderRecords,
     delete_plans,
     delete_records,
     files_of_run,
@@ -60,7 +60,7 @@ from bertscore_beam.records.records import (
     write_pack,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
-from bertscore_beam.records.resume import by_bin, compare_with_plan
+from bertscore_beam.records.resume import FolderDiff, by_bin, compare_with_plan
 from bertscore_beam.records.settings import EVERY_LANGUAGE
 from bertscore_beam.records.summary import (
     FailedSplit,
@@ -86,98 +86,66 @@ from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import Work
 
-# The folder of a run when all its splits have been tried: read once, for totals, index and groups.
+# The folder of a run when all its splits have been tried: looked over for index and groups
+# together, and again at the very end. Only what is seen then is declared a success.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd:
-    """The folder of a run whose splits have all been tried, compared with its plan.
+class _TriedRun:
+    """The folder of a run whose splits have all been tried, compared with its plan."""
 
-    Attributes:
-        missing: Number of planned parts that are missing or not valid.
-        doubled: Number of parts in the folder with rows of planned parts.
-        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
-        has_lists: Whether a row has several references; False without other metrics.
-        indexed: The parts of the index; None without one, or if the pipeline builds it.
-    """
+    plan: Plan
+    found: FolderRecords
+    diff: FolderDiff
 
-    missing: int
-    doubled: int
-    untouched_rows: int
-    has_lists: bool
-    indexed: IndexedParts | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts that are there and valid; each loop reads their records again."""
-
-    splits: Splits
-    found: Records
-
-    def __iter__(self) -> Iterator[PartRecord]:
-        for _, of_bin, in_bin in by_bin(self.splits, self.found):
+    def records(self) -> Iterator[PartRecord]:
+        """Yield the records of the parts that are there and valid."""
+        for _, of_bin, in_bin in by_bin(self.diff.done, self.found.records):
             for split in of_bin:
                 yield in_bin[split.part_name]
 
 
-def indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
-    """Return parts for an index that is built of them."""
-    return IndexedParts.of(
-        (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
-    )
-
-
-def _look_over(
-    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, *, index: bool
-) -> tuple[RunEnd, _Parts]:
-    """Compare a folder with its plan, list what is rejected, and delete records that are packed."""
+def _look_over(spec: ScoreSpec, idf: IdfTables | None) -> _TriedRun:
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
     sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
-    diff = compare_with_plan(*given, at_end=True)
-    if plan.rejected_files or diff.work:
-        rejects = rejected_files(plan.rejected_files, diff.work, dict(new.failures))
-        folder.write(FILES_FILE, rejects)
-    else:
-        folder.delete(FILES_FILE)
-    delete_records(folder, found.doubles)
-    parts = _Parts(diff.done, found.records)
-    end = RunEnd(
-        missing=len(diff.work),
-        doubled=len(diff.stale),
-        untouched_rows=diff.rows_at_risk,
-        has_lists=bool(spec.metrics) and any(record.digests.has_lists for record in parts),
-        indexed=indexed_parts(parts) if index else None,
-    )
-    return end, parts
+    return _TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
 
 
 _PIECES, _PARTS = "pieces", "parts"
 
 
-class _LookOver(beam.DoFn):
-    """The totals of a run -> `RunEnd`; parts for its groups, and chunks of pieces for its index."""
+def _for_index_and_groups(
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+) -> Iterator[Any]:  # PieceChunk and PartRecord, tagged
+    if _has_ended(spec):
+        return
+    run = _look_over(spec, idf)
+    if spec.is_remote and spec.index:
+        for chunk in chunks_to_index(spec.folder, _indexed_parts(run.records())):
+            yield TaggedOutput(_PIECES, chunk)
+    if spec.has_groups:
+        small: dict[str, Any] = {"languages": {}, "dropped": {}}
+        small |= {"summary": ScoreSummary(), "work": Work()}
+        for record in run.records():
+            yield TaggedOutput(_PARTS, replace(record, **small))
 
-    def __init__(self, spec: ScoreSpec) -> None:
-        self._spec = spec
 
-    def process(
-        self, totals: RunTotals, idf: IdfTables | None, packs: Sequence[str]
-    ) -> Iterator[Any]:
-        spec = self._spec
-        end, parts = _look_over(spec, totals, idf, index=spec.index and not spec.is_remote)
-        if spec.index and spec.is_remote:
-            for chunk in chunks_to_index(spec.folder, indexed_parts(parts)):
-                yield TaggedOutput(_PIECES, chunk)
-        small: dict[str, Any] = {"summary": ScoreSummary(), "work": Work()}
-        small |= {"languages": {}, "dropped": {}}
-        if spec.has_groups:
-            yield from (TaggedOutput(_PARTS, replace(record, **small)) for record in parts)
-        yield end
+def _has_ended(spec: ScoreSpec) -> bool:
+    """Tell whether a detached run is a success already.
+
+    Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
+    """
+    return spec.detached and is_marked_by(spec.folder, spec.run)
+
+
+def _indexed_parts(of_parts: Iterable[PartRecord]) -> IndexedParts:
+    return IndexedParts.of(
+        (record.part_name, record.texts_digest, record.num_rows) for record in of_parts
+    )
 
 
 # Pack the records of a run in its pipeline, so that its end need not read a file for each part.
@@ -335,7 +303,7 @@ class _BuildIndex(beam.PTransform):
         return (
             written
             | "BucketsWritten" >> beam.combiners.ToList()
-            | "FinishIndex" >> beam.Map(partial(finish_index, folder), signatures, reasons)
+            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
         )
 
 
@@ -374,27 +342,20 @@ class ConcludeRun(beam.PTransform):
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(spec))
         each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.merge)
-        end = indexed = groups = None
+        indexed = groups = None
         is_indexed = spec.is_remote and spec.index  # its workers build the index together
         if is_indexed or spec.has_groups:
-            look = beam.ParDo(_LookOver(spec), idf, packs)
-            read = totals | "LookOver" >> look.with_outputs(_PIECES, _PARTS, main="end")
-            end = beam.pvalue.AsSingleton(read.end)
+            look = beam.FlatMap(_for_index_and_groups, idf, packs, spec=spec)
+            read = totals | "LookOver" >> look.with_outputs(_PIECES, _PARTS)
             if is_indexed:
                 indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _BuildIndex(spec.folder))
             if spec.has_groups:
                 groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _ReadGroups(spec))
-        return totals | "WriteSummary" >> beam.Map(
-            _finish, idf, end, groups, packs, indexed, spec=spec
-        )
+        return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, groups, spec=spec)
 
 
 def finish_run(
-    spec: ScoreSpec,
-    new: RunTotals,
-    idf: IdfTables | None,
-    end: RunEnd | None = None,
-    groups: Sequence[GroupRow] | None = None,
+    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
@@ -406,40 +367,42 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        end: What the folder has; None to look it over now.
-        groups: With `end`: all rows and the groups of the run, in any order.
+        groups: All rows and the groups of the run, in any order; None to read them from the parts.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     folder = spec.folder
-    if end is None:
-        end, parts = _look_over(spec, new, idf, index=spec.index)
-        if spec.has_groups:
-            run = RunParts(folder=folder, records=tuple(parts), metrics=spec.metric_names)
-            groups = read_groups(run, spec.group_by, spec.fields.language)
+    run = _look_over(spec, idf)
+    missing = run.diff.work
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = summarize(
         replace(spec.goal, restarts=pool.restarts()),
         new,
         signature,
-        missing=end.missing,
-        doubled=end.doubled,
-        untouched_rows=end.untouched_rows,
+        missing=len(missing),
+        doubled=len(run.diff.stale),
+        untouched_rows=run.diff.rows_at_risk,
         whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
         total = spec.goal.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
-    if groups is not None:
-        _add_groups(summary, spec, in_order(groups), listed=end.has_lists)
+    if spec.has_groups:
+        _add_groups(summary, spec, run, groups)
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
-    if end.indexed is not None:
-        index_rows(folder, end.indexed)
-    elif not spec.index:
+    if run.plan.rejected_files or missing:
+        rejects = rejected_files(run.plan.rejected_files, missing, dict(new.failures))
+        folder.write(FILES_FILE, rejects)
+    else:
+        folder.delete(FILES_FILE)
+    if spec.index:
+        index_rows(folder, run.records())
+    else:
         delete_index(folder)
+    delete_records(folder, run.found.doubles)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -450,13 +413,20 @@ def finish_run(
 
 
 def _add_groups(
-    summary: dict[str, Any], spec: ScoreSpec, rows: Sequence[GroupRow], *, listed: bool
+    summary: dict[str, Any], spec: ScoreSpec, run: _TriedRun, groups: Sequence[GroupRow] | None
 ) -> None:
     """Write the groups, and add them to the summary, with the other metrics over all rows."""
+    if groups is None:
+        parts = RunParts(
+            folder=spec.folder, records=tuple(run.records()), metrics=spec.metric_names
+        )
+        groups = read_groups(parts, spec.group_by, spec.fields.language)
+    rows = in_order(groups)
     if spec.metric_names:
         sole = spec.settings.sole
         languages = sorted(spec.settings.by_language)
         languages = languages if sole is None else [sole.config.language or ""]
+        listed = any(record.digests.has_lists for record in run.records())
         made = described(spec.metrics, languages, listed=listed, own=spec.own_metrics)
         metrics = metrics_of(rows[0]).items()
         summary["metrics"] = {name: {**values, **made[name]} for name, values in metrics}
@@ -466,13 +436,13 @@ def _add_groups(
         logger.warning(event("no_groups", reason=words))
 
 
-def index_rows(folder: OutputFolder, parts: IndexedParts) -> None:
+def index_rows(folder: OutputFolder, of_parts: Iterable[PartRecord]) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, parts)
+        pool.ask(write_index, folder, _indexed_parts(of_parts))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))
@@ -492,18 +462,16 @@ def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
 def _finish(
     totals: RunTotals,
     idf: IdfTables | None,
-    end: RunEnd | None,
-    groups: Sequence[GroupRow] | None,
     packs: Sequence[str],
-    indexed: Sequence[None] | None = None,
+    indexed: Sequence[None] | None,
+    groups: Sequence[GroupRow] | None = None,
     *,
     spec: ScoreSpec,
 ) -> RunTotals:
     if not spec.detached:
-        finish_run(spec, totals, idf, end, groups)
+        finish_run(spec, totals, idf, groups)
         return totals
-    # Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
-    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, end, groups):
+    if not _has_ended(spec) and not finish_run(spec, totals, idf, groups):
         raise RuntimeError(
             f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
         )

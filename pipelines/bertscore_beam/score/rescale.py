@@ -59,7 +59,7 @@ from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable
 from bertscore_beam.run.progress import Stage
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.finish import index_rows, indexed_parts
+from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
 from bertscore_beam.score.show_run import show_summary
@@ -264,7 +264,7 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         copied = [f"{REJECTS_FOLDER}/{name}" for name in source.files(REJECTS_FOLDER)]
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
-        index_rows(folder, indexed_parts(written))
+        index_rows(folder, written)
         pack_kept_records(folder, find_records(folder), gone=(), unsure=())
         summary = _summary(planned, written)
         if by := planned.group_by:

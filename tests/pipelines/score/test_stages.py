@@ -2,6 +2,8 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
@@ -14,7 +16,10 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.records import index as index_module
 from bertscore_beam.records.groups import GROUPS_FILE, group_part
 from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER, read_index
-from bertscore_beam.run.folder import PLAN_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.records.record import PARTS_FOLDER
+from bertscore_beam.records.rejects import FILES_FILE
+from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.score import finish
 from bertscore_beam.score.job import build_score_pipeline
 from bertscore_core import ScoreSummary
 from bertscore_core.tokens import Work
@@ -101,7 +106,7 @@ def group_small_record(record, **given):
 def test_all_workers_build_the_index_of_one_process(
     tmp_path, dump, tiny_folder, monkeypatch, is_scored
 ):
-    """They look the folder over once, for index, groups and totals together."""
+    """They look the folder over once for index and groups together, and its end looks again."""
     if not is_scored:
         without = pa.table({"id": [1], "candidate": pa.nulls(1, pa.string()), "reference": ["a"]})
         dump = write_dump(tmp_path / "null", [without])
@@ -123,12 +128,59 @@ def test_all_workers_build_the_index_of_one_process(
     build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True))
     pipeline.run().wait_until_finish()
     job.spec.folder.release()
-    assert reads.count(PLAN_FILE) == 1
+    assert reads.count(PLAN_FILE) == 2
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]
     assert sum(read_index(job.spec.folder).rows) == (27 if is_scored else 0)
     assert job.spec.folder.exists(GROUPS_FILE)
     assert len(index_of(tmp_path / "one")) > (5 if is_scored else 0)
     assert index_of(tmp_path / "all") == index_of(tmp_path / "one")
+
+
+# What changes after workers have read a run for its groups and index.
+
+
+def change_and_finish(*given, spec, change, finish=finish._finish):
+    assert spec.folder.files(PARTS_FOLDER)  # a late worker finds what is done
+    change(Path(spec.folder.path(next(iter(spec.folder.files(suffix=".parquet"))))))
+    return finish(*given, spec=spec)
+
+
+def lengthen(part):
+    part.write_bytes(part.read_bytes() + b"more")
+
+
+def start_remote(dump, output, tiny_folder):
+    given = {"model": str(tiny_folder("bert")), "num_layers": 2, "group_by": ("id",)}
+    job = jobs.start(jobs.prepare_score(jobs.job_options(dump, output, **given)))
+    return replace(job, spec=replace(job.spec, is_remote=True))
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lengthen])
+def test_part_that_changes_before_the_very_end_is_no_success(
+    tmp_path, dump, tiny_folder, monkeypatch, change
+):
+    job = start_remote(dump, tmp_path / "out", tiny_folder)
+    folder = job.spec.folder
+    monkeypatch.setattr(finish, "_finish", partial(change_and_finish, change=change))
+    summary = jobs.run_prepared(job)
+    folder.release()
+    assert read_index(folder) is not None
+    assert (summary["success"], summary["missing_parts"]) == (False, 1)
+    assert not folder.exists(SUCCESS_FILE)
+    assert folder.exists(FILES_FILE)
+
+
+def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
+    tmp_path, dump, tiny_folder
+):
+    job = start_remote(dump, tmp_path / "out", tiny_folder)
+    spec = replace(job.spec, detached=True)
+    assert jobs.run_prepared(replace(job, spec=spec))["success"]
+    assert not spec.folder.exists(PLAN_FILE)
+    files = dict(spec.folder.each_file())
+    with beam.Pipeline(runner=FnApiRunner()) as again:
+        _ = again | beam.Create([]) | finish.ConcludeRun(spec)
+    assert dict(spec.folder.each_file()) == files
 
 
 def test_rows_of_other_files_are_reused_once_the_earlier_command_has_made_an_index(
