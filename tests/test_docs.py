@@ -47,7 +47,7 @@ SOURCES = ("pipelines/bertscore_beam", ".")
 FOREIGN_FLAGS = {
     "--build", "--rm",  # docker compose
     "--worker_pool",  # the entry point of the image
-    "--extra-index-url",  # pip
+    "--extra-index-url", "--no-deps",  # pip
     "--first-contact",  # tests.benchmarks.gpu
     "--try",  # tests.promises
     "--flink_job_server_jar",  # pytest

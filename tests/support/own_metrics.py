@@ -1,6 +1,9 @@
 """Small metrics of one's own, as users write them: good ones, and each kind of a bad one."""
 
+import json
+import os
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -38,14 +41,63 @@ def short(candidates: Texts, references: Sequence[Texts]) -> list[float]:
     return [0.5] * (len(candidates) - 1)
 
 
-def wordy(candidates: Texts, references: Sequence[Texts]) -> list[str]:
-    """Return no numbers."""
-    return ["good"] * len(candidates)
+def boundless(candidates: Texts, references: Sequence[Texts]) -> list[float]:
+    """Return numbers that are hardly any."""
+    return [True, float("nan"), -1e300, *[0.5] * (len(candidates) - 3)]
 
 
-def endless(candidates: Texts, references: Sequence[Texts]) -> list[float]:
-    """Return numbers that are none."""
-    return [float("inf"), float("nan"), -1e300, *[0.5] * (len(candidates) - 3)]
+returned: object = None
+"""What `whatever` returns of all rows."""
+
+
+def whatever(candidates: Texts, references: Sequence[Texts]) -> object:
+    """Return what a test has set."""
+    return returned
+
+
+def greedy(candidates: list[str], references: list[list[str]]) -> list[float]:
+    """Use its lists up."""
+    return [len([group.pop() for _ in group[:1]]) for group in references[:]]
+
+
+def deep(candidates: Texts, references: Sequence[Texts]) -> object:
+    """Fail in a module of others, with a text in the words."""
+    return json.loads(candidates[0])
+
+
+def interrupted(candidates: Texts, references: Sequence[Texts]) -> object:
+    """Fail by what is no Exception, with a text in its words."""
+    raise KeyboardInterrupt(candidates[0])
+
+
+def ending(candidates: Texts, references: Sequence[Texts]) -> object:
+    """End the process."""
+    os._exit(3)
+
+
+def turned(references: Sequence[Texts], candidates: Texts) -> list[float]:
+    """Take the texts in the order of others."""
+    return [float(len(text)) for text in candidates]
+
+
+async def later(candidates: Texts, references: Sequence[Texts]) -> list[float]:
+    """Return no numbers, but a coroutine."""
+    return [0.0] * len(candidates)
+
+
+class Scorer:
+    """A class, of which no object is made."""
+
+    def __init__(self, candidates: Texts, references: Sequence[Texts]) -> None:
+        """Take texts all the same."""
+
+
+def versioned(candidates: Texts, references: Sequence[Texts]) -> list[float]:
+    """Have attributes that a test sets."""
+    return [0.0] * len(candidates)
+
+
+bound = partial(overlap)
 
 
 def alone(candidates: Texts) -> list[float]:

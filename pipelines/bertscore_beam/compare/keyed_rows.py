@@ -224,7 +224,7 @@ def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.
     column = column_of(table, name) if has_column(table.schema, name) else None
     kind = None if column is None else column.type
     if column is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        known = ", ".join((*columns.SCORES, *columns.METRICS))
+        known = ", ".join(dict.fromkeys((*columns.SCORES, *columns.METRICS, *run.metrics)))
         cure = f"Name one with --measure, or {known}."
         if measure in columns.METRICS:
             cure = f"Score it with --metrics {measure}, and --reuse so that no model runs again."

@@ -7,19 +7,21 @@ once, and nothing that it sets reaches the encoder.
 import hashlib
 import importlib
 import inspect
-import math
+import platform
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, NoReturn
+from functools import lru_cache, partial
+from numbers import Real
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.run.pool import Pool
+from bertscore_beam.run.pool import Pool, WorkersDiedError
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.stats.score_statistics import Doubles
 
@@ -54,8 +56,9 @@ class OwnMetric:
     @property
     def signature(self) -> str:
         """Identifies what made its numbers."""
+        sources = "|sources" if self.takes_sources else ""
         order = "|lower:better" if self.lower_is_better else ""
-        return f"function:{self.path}|version:{self.version}{order}"
+        return f"function:{self.path}|version:{self.version}{sources}{order}"
 
 
 def find_metrics(paths: tuple[str, ...], *, has_sources: bool) -> tuple[OwnMetric, ...]:
@@ -70,9 +73,15 @@ def find_metrics(paths: tuple[str, ...], *, has_sources: bool) -> tuple[OwnMetri
     """
     if not paths:
         return ()
-    pool = Pool(1, restarts=0)
+    pool, found = Pool(1, restarts=0), list[OwnMetric]()
     try:
-        found = tuple(pool.ask(look_at, path, has_sources) for path in paths)
+        for path in paths:
+            found.append(pool.ask(look_at, path, has_sources))
+    except WorkersDiedError as error:
+        raise ConfigError(
+            f"--metrics {path} cannot be imported: got {str(error).partition(' at work on')[0]}; "
+            "expected a module that does not end its process. Import it in Python to see why."
+        ) from error
     finally:
         pool.kill()
     if has_sources and not any(metric.takes_sources for metric in found):
@@ -80,60 +89,105 @@ def find_metrics(paths: tuple[str, ...], *, has_sources: bool) -> tuple[OwnMetri
             f"--source-column is for metrics that take sources: got {', '.join(paths)}; expected "
             "one with an argument 'sources'. Leave --source-column out."
         )
-    return found
+    return tuple(found)
 
 
 def look_at(path: str, has_sources: bool) -> OwnMetric:
     """Import a function into this process, and return what is known of it; see `find_metrics`."""
     function = _function_of(path)
     try:
-        parameters = inspect.signature(function).parameters
-        takes_sources = has_sources and "sources" in parameters
-        inspect.signature(function).bind([], [], **({"sources": []} if takes_sources else {}))
+        signature = inspect.signature(function)
+        takes_sources = has_sources and "sources" in signature.parameters
+        names = ("candidates", "references", *(["sources"] if takes_sources else []))
+        in_order, by_name = _arguments(function, {name: [] for name in names})
+        signature.bind(*in_order, **by_name)
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"--metrics {path} cannot be called: got {error}; expected a function of candidates "
             "and references, and of sources if it needs these: then give --source-column."
         ) from error
     version = getattr(function, "version", None)
+    version = _digest_of(path, function) if version is None else version
+    lower_is_better = getattr(function, "lower_is_better", False)
+    for name, value, expected in (
+        ("version", version, (str, int)),
+        ("lower_is_better", lower_is_better, (bool,)),
+    ):
+        if type(value) not in expected or value == "":
+            raise ConfigError(
+                f"--metrics {path} cannot be used: got {name} of type {type(value).__name__}; "
+                f"expected {' or '.join(one.__name__ for one in expected)}, not empty. Correct it."
+            )
     return OwnMetric(
         path=path,
-        version=_digest_of(path, function) if version is None else str(version),
-        lower_is_better=bool(getattr(function, "lower_is_better", False)),
+        version=str(version),
+        lower_is_better=lower_is_better,
         takes_sources=takes_sources,
     )
 
 
-@lru_cache(maxsize=64)
 def _function_of(path: str) -> Callable[..., Any]:
     module, _, name = path.rpartition(":")
     try:
         function = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise ConfigError(
             f"--metrics {path} cannot be imported: got {type(error).__name__}: {error}; expected a "
             f"function {name!r} in a module that Python finds here and on every worker. Install "
             "it, or name its folder in PYTHONPATH."
         ) from error
-    if not callable(function):
+    is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    if is_async or inspect.isclass(function) or not callable(function):
         raise ConfigError(
-            f"--metrics {path} cannot be called: got {type(function).__name__}; expected a "
-            "function. Name one."
+            f"--metrics {path} cannot be called: got {'async ' * is_async}"
+            f"{type(function).__name__}; expected a function. Name one."
         )
     return function  # type: ignore[no-any-return] # whatever can be called
 
 
-def _digest_of(path: str, function: Callable[..., Any]) -> str:
+@lru_cache(maxsize=64)
+def _as_planned(metric: OwnMetric) -> Callable[..., Any]:
+    """Return the function of a metric, if it is here what it was where the run was planned."""
+    here = look_at(metric.path, metric.takes_sources)
+    if here != metric:
+        raise MetricError(
+            f"the metric {metric.path} is another one on {platform.node()!r}: got "
+            f"{here.signature}; expected {metric.signature}, as at the start of the run. Keep it "
+            "as it is while a run goes on, and the same on all machines."
+        )
+    return _function_of(metric.path)
+
+
+def _arguments(
+    function: Callable[..., Any], texts: Mapping[str, list[Any]]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return texts as arguments: by their names if the function has these, else in their order."""
+    by_name = dict(texts)
+    if {"candidates", "references"} <= inspect.signature(function).parameters.keys():
+        return [], by_name
+    return [by_name.pop("candidates"), by_name.pop("references")], by_name
+
+
+def _modules_of(path: str, function: Callable[..., Any]) -> list[ModuleType]:
+    """Return the modules of a function: in which it is named, and in which it is defined."""
+    while isinstance(function, partial):
+        function = function.func
     names = {path.rpartition(":")[0], getattr(function, "__module__", None)}
-    files = [getattr(sys.modules.get(name or ""), "__file__", None) for name in names]
-    sources = sorted(Path(file).read_bytes() for file in files if file and file.endswith(".py"))
+    return [sys.modules[name] for name in names if name in sys.modules]
+
+
+def _digest_of(path: str, function: Callable[..., Any]) -> str:
+    sources = []
+    for module in _modules_of(path, function):
+        with suppress(OSError, TypeError):  # there is none
+            sources.append(inspect.getsource(module))
     if not sources:
         raise ConfigError(
             f"--metrics {path} has no version: got neither an attribute 'version' nor the source "
             "of its module; expected one of them, by which later runs know whose numbers they are. "
             f"Set {path.rpartition(':')[2]}.version."
         )
-    return hashlib.sha256(b"\0".join(sources)).hexdigest()[:_DIGITS]
+    return hashlib.sha256("\0".join(sorted(sources)).encode()).hexdigest()[:_DIGITS]
 
 
 def score_with(
@@ -147,7 +201,8 @@ def score_with(
     A row without a number has NaN, and so has one whose source is no text, of a metric of sources.
 
     Raises:
-        MetricError: A function has failed, or has returned something else than a number a row.
+        MetricError: A function has failed, has returned something else than a number a row, or is
+            another one than was planned.
     """
     nothing = np.zeros((len(candidates), 0), np.int64)
     return [(_numbers(metric, candidates, references, sources), nothing) for metric in metrics]
@@ -161,30 +216,55 @@ def _numbers(
 ) -> Doubles:
     scores = np.full(len(candidates), np.nan)
     rows = [at for at in range(len(scores)) if not metric.takes_sources or sources[at] is not None]
-    texts: list[list[Any]] = [[column[at] for at in rows] for column in (candidates, references)]
-    by_name = {"sources": [sources[at] for at in rows]} if metric.takes_sources else {}
     if not rows:
         return scores
+    # Lists of its own, which it may change.
+    texts: dict[str, list[Any]] = {
+        "candidates": [candidates[at] for at in rows],
+        "references": [list(references[at]) for at in rows],
+    }
+    if metric.takes_sources:
+        texts["sources"] = [sources[at] for at in rows]
+    function = _as_planned(metric)
+    in_order, by_name = _arguments(function, texts)
     try:
-        values = _function_of(metric.path)(*texts, **by_name)
-        numbers = np.array(values.tolist() if hasattr(values, "tolist") else [*values], np.float64)
-    except (Exception, SystemExit) as error:
-        _fail(metric, len(rows), f"{type(error).__name__}{_place_of(error)}")
-    if numbers.shape != (len(rows),):
-        _fail(metric, len(rows), f"numbers of shape {numbers.shape}")
-    scores[rows] = np.where(np.isfinite(numbers), numbers, math.nan)
+        values = _plain(function(*in_order, **by_name))
+        if isinstance(values, list | tuple | Iterator):  # others have no order, or no rows
+            values = [_plain(value) for value in values]
+        wrong = _what_is_wrong(values, len(rows))
+    except BaseException as error:
+        wrong = f"{type(error).__name__}{_place_of(error, metric.path, function)}"
+    if wrong:  # here, so that the error holds nothing of the other, whose words may be texts
+        raise MetricError(
+            f"the metric {metric.path} has failed: got {wrong}; expected a number for each of "
+            f"{len(rows):,} rows, None or NaN for a row without one. Correct it. With the same "
+            "attribute 'version' as before the same command then keeps the parts that are done."
+        )
+    scores[rows] = np.array(values, np.float64)
     return scores
 
 
-def _fail(metric: OwnMetric, rows: int, got: str) -> NoReturn:
-    raise MetricError(
-        f"the metric {metric.path} has failed: got {got}; expected a number for each of {rows:,} "
-        "rows, NaN for a row without one. Correct it. With the same attribute 'version' as before "
-        "the same command then keeps the parts that are done."
-    )
+def _plain(value: Any) -> Any:
+    """Return an array or a number of NumPy, torch or others as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _place_of(error: BaseException) -> str:
+def _what_is_wrong(values: Any, rows: int) -> str:
+    """Say why values are not a finite number, NaN or None for each row; "" if they are."""
+    if not isinstance(values, list):
+        return f"{type(values).__name__}, not a list"
+    if len(values) != rows:
+        return f"{len(values):,} values"
+    others = [one for one in values if not (one is None or isinstance(one, Real))]
+    if others:
+        return f"{type(others[0]).__name__}, not a number, for a row"
+    is_infinite = any(one is not None and abs(one) > sys.float_info.max for one in values)
+    return "infinity for a row" if is_infinite else ""
+
+
+def _place_of(error: BaseException, path: str, function: Callable[..., Any]) -> str:
     """Return where an error was raised. Its own words may hold texts, and are not shown."""
+    files = {getattr(module, "__file__", None) for module in _modules_of(path, function)}
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is of this module
+    frames = [frame for frame in frames if frame.filename in files] or frames
     return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bertscore_beam.dump.columns import METRIC_COUNTS, metric_column
-from bertscore_beam.metrics.own import OwnMetric, score_with
+from bertscore_beam.metrics.own import MetricError, OwnMetric, score_with
 from bertscore_beam.metrics.table import score_rows
-from bertscore_beam.run.pool import Pool
+from bertscore_beam.run.pool import Pool, WorkersDiedError
 from bertscore_core.stats.score_statistics import Doubles
 
 _AT_ONCE = 200
@@ -76,9 +75,8 @@ class MetricProcesses:
             self._threads.submit(self.pool.ask, score_rows, self.names, language, *texts(piece))
             for language, piece in pieces
         ]
-        ask_own = partial(self.own_pool.ask, score_with, self.own)
         own_waiting = [
-            self._own_thread.submit(ask_own, *texts(piece), sources_of(piece))
+            self._own_thread.submit(self._ask_own, *texts(piece), sources_of(piece))
             for piece in own_pieces
         ]
         own_names = [metric.name for metric in self.own]
@@ -95,6 +93,16 @@ class MetricProcesses:
             return made
 
         return wait
+
+    def _ask_own(self, *texts: Sequence[Any]) -> list[tuple[Doubles, npt.NDArray[np.int64]]]:
+        try:
+            return self.own_pool.ask(score_with, self.own, *texts)
+        except WorkersDiedError as error:
+            paths = ", ".join(metric.path for metric in self.own)
+            raise MetricError(
+                f"the process of the metrics {paths} has ended: got {error} Expected functions "
+                "that leave it alone, and memory for all of them. Look at what they do."
+            ) from error
 
 
 def _cut(rows: list[int]) -> list[list[int]]:

@@ -108,6 +108,14 @@ def tokenized_warning(rows: int) -> str | None:
     )
 
 
+def no_numbers_warning(metrics: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the warning of metrics without a number for any row, from a summary; None for none."""
+    names = [name for name, own in metrics.items() if own.get("missing") and not own["rows"]]
+    if not names:
+        return None
+    return f"{', '.join(names)}: no row has a number. Look at what the metric needs of its rows."
+
+
 def speed_note(names: Sequence[str]) -> str:
     """Say how many cores metrics need beside the device; of one's own nobody knows."""
     known = [name for name in names if name in _MILLISECONDS]

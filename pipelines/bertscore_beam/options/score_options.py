@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bertscore_beam.dump.columns import METRIC_COLUMNS, METRICS, SCORES, metric_column
+from bertscore_beam.dump.columns import METRIC_COLUMNS, METRICS, SCORES
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
@@ -205,7 +205,7 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         named = (*self.candidate_column, self.reference_column, *self.idf_key, *self.idf_group)
         used = [
             f"{name}.".replace("[", ".[")
-            for name in (*named, self.language_column, *self.group_by)
+            for name in (*named, self.language_column, self.source_column, *self.group_by)
             if name
         ]
         self._check(
@@ -250,22 +250,32 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         return tuple(name for name in self.metrics if ":" not in name)
 
     def _check_metrics(self) -> None:
-        names = [name.rpartition(":")[2] for name in self.metrics]
-        own = [metric_column(name.rpartition(":")[2]) for name in self.own_metrics]
         self._check(
             "metrics",
             {*self.library_metrics} <= {*METRICS}
-            and all(OWN_METRIC.fullmatch(name) for name in self.own_metrics)
-            and {*own}.isdisjoint(METRIC_COLUMNS)
-            and len({*names} - {*SCORES}) == len(names),
-            f"names of {', '.join(METRICS)}, or functions as package.module:name, each with a "
-            "name of its own",
+            and all(OWN_METRIC.fullmatch(name) for name in self.own_metrics),
+            f"names of {', '.join(METRICS)}, or functions as package.module:name",
             "METEOR and CIDEr are not among them: they need Java, or a corpus of captions.",
+        )
+        names = [name.rpartition(":")[2].casefold() for name in self.metrics]
+        columns = (column.removeprefix("metric_") for column in METRIC_COLUMNS)
+        ours = {*SCORES, *METRICS, *columns}  # in small letters
+        taken = [
+            metric
+            for metric, name in zip(self.metrics, names, strict=True)
+            if names.count(name) > 1 or (":" in metric and name in ours)
+        ]
+        check_value(
+            "metrics",
+            taken,
+            fine=not taken,
+            expected="names that no other metric or measure has, in whatever case",
+            cure="Give each once, or give the function another name.",
         )
         self._check_texts("source_column")
         self._check(
             "source_column",
-            self.source_column is None or bool(own),
+            self.source_column is None or bool(self.own_metrics),
             "one only together with a function in --metrics that takes sources",
             "Leave it out.",
         )

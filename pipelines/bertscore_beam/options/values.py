@@ -1,5 +1,6 @@
 """Values of options: read from YAML, made to fit, checked, and shown without credentials."""
 
+import re
 import types
 import typing
 from collections.abc import Hashable, Mapping, Sequence
@@ -93,6 +94,10 @@ def check_value(name: str, got: object, *, fine: bool, expected: str, cure: str)
         raise ConfigError(f"{name!r} cannot be used: got {got!r}; expected {expected}. {cure}")
 
 
+_OF_GROUPS = re.compile(r"bertscore_.*|metric_.*_(mean|rows|missing)", re.DOTALL)
+"""Columns that are written about groups."""
+
+
 def check_group_columns(name: str, columns: Sequence[str]) -> None:
     """Raise unless columns can be those of groups.
 
@@ -103,9 +108,10 @@ def check_group_columns(name: str, columns: Sequence[str]) -> None:
         name,
         list(columns),
         fine=len(set(columns)) == len(columns)
-        and not any(column.startswith("bertscore_") for column in {*columns} - {CANDIDATE_FROM}),
+        and not any(_OF_GROUPS.fullmatch(column) for column in {*columns} - {CANDIDATE_FROM}),
         expected="columns of the input, each once",
-        cure="Columns that begin with bertscore_ say what was scored, and make no groups.",
+        cure="Columns such as bertscore_f1 and metric_bleu_mean say what was scored, and make no "
+        "groups.",
     )
 
 

@@ -32,7 +32,7 @@ from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column, values_as_text
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import reaching
-from bertscore_beam.metrics.table import tokenized_warning
+from bertscore_beam.metrics.table import no_numbers_warning, tokenized_warning
 from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather
 from bertscore_beam.pages.report_options import MEASURE, ReportOptions
 from bertscore_beam.pages.words import signature_sentences
@@ -490,8 +490,8 @@ def _notices(
             f"{scripts:,} rows are in another script than the language of the baseline: their "
             "rescaled scores mean little."
         )
-    if words := tokenized_warning(summary.tokenized):
-        notices.append(words)
+    metrics = summary.content.get("metrics", {})
+    notices += filter(None, [tokenized_warning(summary.tokenized), no_numbers_warning(metrics)])
     if comparison is not None and comparison.settings.moving:
         names = ", ".join(dict.fromkeys(item.field for item in comparison.settings.moving))
         notices.append(

@@ -636,7 +636,7 @@ def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
     return {
         own: f"mean {name}" if own == mean else name
         for name, (column, mean) in shown.items()
-        if (own := column if column in group else mean) in group
+        if (own := column if name in CORPUS_METRICS else mean) in group
     }
 
 

@@ -136,15 +136,15 @@ class ScoreJob:
 
 
 def plan_score(
-    options: ScoreOptions, runner: Runner, imported: Sequence[InputFile] | None = None
+    options: ScoreOptions, runner: Runner, earlier: ScorePlan | None = None
 ) -> ScorePlan:
     """Check everything a run needs and plan it; no model is loaded and nothing is written.
 
     Args:
         options: The options of the run.
         runner: Its runner.
-        imported: The files that an earlier plan has found, now that those of text are imported;
-            None to look for files.
+        earlier: A plan whose files, and metrics of one's own, are taken, now that those of text
+            are imported; None to look for them.
 
     Raises:
         BertScoreError: The run cannot work.
@@ -153,7 +153,11 @@ def plan_score(
     started, fields = time.time(), table_fields(options)
     check_metrics(options.library_metrics, [options.language or ""], refuse_scripts=True)
     has_sources = options.source_column is not None
-    own_metrics = find_metrics(options.own_metrics, has_sources=has_sources)
+    own_metrics = (
+        find_metrics(options.own_metrics, has_sources=has_sources)
+        if earlier is None
+        else earlier.own_metrics
+    )
     named = settle_named(options, runner.threads)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -168,7 +172,7 @@ def plan_score(
         check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         fields = _with_references(fields, options)
-        files = imported or expand_inputs(
+        files = (earlier and earlier.files) or expand_inputs(
             options.input, exclude=output, input_format=options.input_format
         )
         texts = texts_among(files, fields.named(options.group_by), fields.lists)
@@ -176,7 +180,7 @@ def plan_score(
             raise _text_in_a_detached_job(texts)
         imports = Imports(
             folder=output,
-            are_made=imported is not None,
+            are_made=earlier is not None,
             needs_rows=bool(options.language_column or options.group_by),
         )
         kept_as, plan = _plan_of(files, fields, options, runner, imports, target_rows)
@@ -208,7 +212,7 @@ def plan_score(
 
 def plan_again(planned: ScorePlan) -> ScorePlan:
     """Plan the same files again, now that those of text are imported; see `plan_score`."""
-    again = plan_score(planned.options, planned.runner, planned.files)
+    again = plan_score(planned.options, planned.runner, planned)
     return replace(again, started=planned.started)
 
 

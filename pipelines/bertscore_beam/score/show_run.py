@@ -7,7 +7,12 @@ from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import reading_note
 from bertscore_beam.files.paths import mask_credentials
-from bertscore_beam.metrics.table import format_signatures, speed_note, tokenized_warning
+from bertscore_beam.metrics.table import (
+    format_signatures,
+    no_numbers_warning,
+    speed_note,
+    tokenized_warning,
+)
 from bertscore_beam.records.earlier_run import differences
 from bertscore_beam.records.groups import (
     caveat_messages_in,
@@ -111,6 +116,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
         _nothing_reused_warning(spec, summary),
         _script_warning(summary, settings.script_language),
         tokenized_warning(summary["tokenized"]),
+        no_numbers_warning(summary.get("metrics", {})),
         no_groups_warning(summary, spec.group_by),
         *caveat_messages_in(summary),
     )
@@ -228,7 +234,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     metrics = summary.get("metrics", {})
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
-        mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows{without})"
+        order = "; lower is better" if metric.get("lower_is_better") else ""
+        mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows{without}{order})"
         corpus = metric.get("corpus")
         rows.append((f"{name}{over}", mean if corpus is None else f"{corpus:.6f}, {mean}"))
     rows.append(("rows", f"{summary['rows']:,}"))

@@ -180,6 +180,11 @@ def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
     rouge = np.nanmean(made["metric_rougel"].to_numpy(zero_copy_only=False))
     assert metrics_of(row)["rougel"]["mean"] == pytest.approx(rouge, abs=1e-11)
     assert shown_metrics(row.values) == {"metric_chrf": "chrf", "metric_rougel_mean": "mean rougel"}
+    own = {"metric_x_mean": 3.0, "metric_x_rows": 1, "metric_x_mean_mean": 9.0}
+    assert shown_metrics({**own, "metric_x_mean_rows": 1}) == {
+        "metric_x_mean": "mean x",
+        "metric_x_mean_mean": "mean x_mean",
+    }
 
 
 @pytest.mark.parametrize("name", ["chrf", "ter"])

@@ -47,7 +47,7 @@ def importing(tmp_path):
 @pytest.fixture
 def scoring(tmp_path, tiny_folder):
     dump = write_dump(tmp_path / "dump", [20])
-    model = ("--model", tiny_folder("bert"), "--num-layers", "1")
+    model = ("--model", tiny_folder("bert"), "--num-layers", "1", "--long-text", "windows")
     return [COMMAND, "score", "--input", dump, *model, "--output", tmp_path / "out"]
 
 

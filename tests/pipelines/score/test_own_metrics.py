@@ -112,7 +112,7 @@ def test_rows_groups_and_summary_have_its_numbers_and_count_rows_without(night):
     usable = [row for row in ROWS if None not in (row["candidate"], row["source"])]
     lengths = [len(one["candidate"]) / len(one["reference"][0] + one["source"]) for one in usable]
     assert table["metric_comet"].drop_null().to_pylist() == lengths
-    assert summary["metrics"]["comet"]["signature"].endswith("|version:wmt22-comet-da")
+    assert summary["metrics"]["comet"]["signature"].endswith("|version:wmt22-comet-da|sources")
 
 
 def test_a_metric_that_has_changed_is_another_one(night, tmp_path, capsys):
@@ -130,18 +130,21 @@ def test_a_metric_that_has_changed_is_another_one(night, tmp_path, capsys):
         assert score(dump, out, **own) == cli.DONE
         assert summary_of(out)["parts_rewritten"] == 1
         assert read_output(out)["metric_one"].to_pylist() == [0.25] * 3
-        path = tmp_path / "mine2.py"
-        path.write_text("def one(candidates, references):\n    return [0.5] * len(candidates)\n")
+        path = tmp_path / "mine.py"
+        path.write_text("def one(candidates, references):\n    return [None] * len(candidates)\n")
         capsys.readouterr()
-        assert score(dump, out, metrics=("mine2:one",), source=()) == cli.UNUSABLE
+        assert score(dump, out, **own) == cli.UNUSABLE
         assert "own_metrics" in capsys.readouterr().err
         # `--reuse` takes the scores of the model alone.
         reused = ("--reuse", out)
-        assert score(dump, night / "other", *reused, metrics=("mine2:one",), source=()) == cli.DONE
+        assert score(dump, night / "other", *reused, **own) == cli.DONE
+    assert "one: no row has a number." in capsys.readouterr().err
     assert summary_of(night / "other")["reused"] == 3
-    assert read_output(night / "other")["metric_one"].to_pylist() == [0.5] * 3
+    assert read_output(night / "other")["metric_one"].to_pylist() == [None] * 3
     assert run("compare", night / "other", out, "--measure", "one") == cli.UNUSABLE
     assert "one of " in capsys.readouterr().err
+    assert run("compare", night / "other", out, "--measure", "no") == cli.UNUSABLE
+    assert "rougel, one." in capsys.readouterr().err
 
 
 def test_changed_sources_are_scored_again(night):
