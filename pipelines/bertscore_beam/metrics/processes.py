@@ -39,7 +39,8 @@ class MetricProcesses:
         self.names, self.own = tuple(names), tuple(own)
         cores = os.cpu_count() or 1
         number = max(1, min(cores // (sharing or cores) - 1, _MOST_PROCESSES))
-        self.pool, self.own_pool = Pool(number, restarts=1), Pool(1, restarts=1)
+        threads = max(1, cores // (sharing or cores))
+        self.pool, self.own_pool = Pool(number, restarts=1), Pool(1, restarts=1, threads=threads)
         self._threads, self._own_thread = ThreadPoolExecutor(number), ThreadPoolExecutor(1)
 
     def begin(

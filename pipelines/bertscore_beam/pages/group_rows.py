@@ -24,6 +24,7 @@ from bertscore_beam.records.groups import (
     group_rows,
     merge_groups,
     merge_languages,
+    metrics_of_errors,
     show_groups,
     table_of_groups,
     table_to_bytes,
@@ -57,9 +58,10 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     of_languages, own_by = by_language or ({}, ())
     own = [group_row(*one, options.confidence) for one in of_languages.items()]
     languages = [described(row, own_by) for row in own]
-    tables = [show_groups(rows, by, len(rows) - 1, options.confidence, len(run.languages))]
+    confidence, errors = options.confidence, metrics_of_errors(run.summary.content)
+    tables = [show_groups(rows, by, len(rows) - 1, confidence, len(run.languages), errors)]
     if languages:  # a mean over languages says little
-        tables.insert(0, show_groups(languages, own_by, len(languages), options.confidence))
+        tables.insert(0, show_groups(languages, own_by, len(languages), confidence, errors=errors))
     about = {"run": run.folder.shown, "by": list(by), "confidence": options.confidence}
     return Outcome(
         shown=tuple(tables),

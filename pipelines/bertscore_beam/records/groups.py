@@ -6,7 +6,7 @@ What a group is: `dump.census`.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -595,12 +595,14 @@ def show_groups(
     number: int,
     confidence: float = CONFIDENCE,
     num_languages: int = 1,
+    errors: Collection[str] = (),
 ) -> TextTable:
     """Return the first groups as a table: F1 with its interval, and what stands out.
 
-    Of several languages the row of all, which is given first, comes last and is called so.
+    Of several languages the row of all, which is given first, comes last and is called so. Of the
+    metrics that are `errors` the table says that lower is better.
     """
-    metrics = shown_metrics(groups[0]) if groups else {}
+    metrics = shown_metrics(groups[0], errors) if groups else {}
     is_mixed = num_languages > 1 and groups[0]["group"] is None
     if is_mixed:
         groups = [*groups[1:_SHOWN_ROWS], groups[0]]
@@ -630,20 +632,32 @@ def show_groups(
     return TextTable(title, titles, rows)
 
 
-def shown_metrics(group: Mapping[str, Any]) -> dict[str, str]:
+def shown_metrics(group: Mapping[str, Any], errors: Collection[str] = ()) -> dict[str, str]:
     """Return the title of each metric by the name of its value: of the corpus, else the mean."""
+    order = {name: ", lower is better" for name in errors}
     shown = {name: (column, f"{column}_mean") for name, column in _metrics_in(group).items()}
     return {
-        own: f"mean {name}" if own == mean else name
+        own: f"{'mean ' * (own == mean)}{name}{order.get(name, '')}"
         for name, (column, mean) in shown.items()
         if (own := column if name in CORPUS_METRICS else mean) in group
     }
 
 
+def metrics_of_errors(summary: Mapping[str, Any]) -> set[str]:
+    """Return the metrics in the summary of a run of which lower is better."""
+    metrics = summary.get("metrics", {}).items()
+    return {name for name, own in metrics if name == "ter" or own.get("lower_is_better")}
+
+
 def show_groups_scored(summary: Mapping[str, Any]) -> list[TextTable]:
     """Return the groups in the summary of a run, if it has any."""
     groups = summary.get("groups")
-    return [show_groups(groups["shown"], groups["by"], groups["number"])] if groups else []
+    errors = metrics_of_errors(summary)
+    return (
+        [show_groups(groups["shown"], groups["by"], groups["number"], errors=errors)]
+        if groups
+        else []
+    )
 
 
 def _cells(

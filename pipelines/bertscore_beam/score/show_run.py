@@ -16,6 +16,7 @@ from bertscore_beam.metrics.table import (
 from bertscore_beam.records.earlier_run import differences
 from bertscore_beam.records.groups import (
     caveat_messages_in,
+    metrics_of_errors,
     no_groups_warning,
     read_caveats,
     show_groups_scored,
@@ -231,10 +232,10 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     for name in ("precision", "recall", "f1"):
         value = summary[name]
         rows.append((f"{name}{over}", "none scored" if value is None else f"{value:.6f}"))
-    metrics = summary.get("metrics", {})
+    metrics, errors = summary.get("metrics", {}), metrics_of_errors(summary)
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
-        order = "; lower is better" if metric.get("lower_is_better") else ""
+        order = "; lower is better" if name in errors else ""
         mean = f"{_mean(metric['mean'])} (mean of {metric['rows']:,} rows{without}{order})"
         corpus = metric.get("corpus")
         rows.append((f"{name}{over}", mean if corpus is None else f"{corpus:.6f}, {mean}"))

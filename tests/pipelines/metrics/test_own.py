@@ -180,6 +180,8 @@ def test_functions_are_imported_in_a_process_of_their_own(tmp_path, monkeypatch)
         find_metrics(("ender:one",), has_sources=False)
     assert find_metrics((), has_sources=False) == ()
     processes = MetricProcesses((), own=[found("ending")])
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert processes.own_pool.environment(0)["OMP_NUM_THREADS"] == "1"  # one worker a core
     try:
         with pytest.raises(MetricError, match=f"metrics {HERE}:ending has ended: got a worker"):
             processes.begin(["a"], [["b"]], np.array([0]), str)()

@@ -208,8 +208,10 @@ def test_it_is_compared_gated_and_shown_and_lower_may_be_better(night, tmp_path,
     assert "Change of copied" in text
     assert "all rows, copied: " in text
     assert "gate: it is lower by more than 0.001" in text.partition("all rows, copied: ")[2][:600]
-    assert ">mean copied<" in text
-    capsys.readouterr()
+    assert ">mean copied, lower is better<" in text
+    assert ">mean overlap<" in text
+    assert run("groups", out) == cli.DONE
+    assert "mean copied, lower is better\tmean overlap" in capsys.readouterr().out
     assert run("groups", out, "--json") == cli.DONE
     grouped = json.loads(capsys.readouterr().out)
     assert grouped["groups"][0]["metric_copied_rows"] == 128
