@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from bertscore_beam.dump.partitions import partitions_of
+from bertscore_beam.dump.partitions import IN_LOG, partitions_of
 from bertscore_beam.files import listing
 from bertscore_beam.files.find import FoundFile, search
 from bertscore_beam.files.paths import join, mask_credentials, resolve, with_scheme
@@ -32,7 +32,6 @@ _READABLE = {
     "vacuumProtocolCheck",
 }
 """Features of tables whose files can be read as they are."""
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _NUMBERED = re.compile(r"(\d{20})\.")
 _HINT = "_last_checkpoint"
 
@@ -100,34 +99,53 @@ def read_delta(folder: str) -> DeltaTable:
             words = str(error).replace(copy, mask_credentials(folder).rstrip("/"))
             raise _unreadable(folder, words, "a log that the package deltalake reads") from error
         return DeltaTable(
-            folder=folder, version=table.version(), partitions=_partitions(folder, actions)
+            folder=folder, version=table.version(), partitions=_partitions(folder, table, actions)
         )
 
 
 def _copy_log(folder: str, copy: Path) -> None:
-    """Copy the log of a table from its newest checkpoint on, but not the hint where that is."""
+    """Copy the log of a table, from the checkpoint on that its hint names; all of it without one.
+
+    A newer checkpoint may have been cut off. One of 0 bytes certainly was, and is left out.
+    """
     fs, _ = resolve(folder)
     log = join(folder, "_delta_log")
     names = [posixpath.relpath(path, log) for path in _files_below(fs, log)]
-    checkpoints = [found[1] for found in map(_CHECKPOINT.fullmatch, names) if found]
-    first = max(checkpoints, default="")
+    first = _hinted(log)
+    if not any(name.startswith(f"{first}.checkpoint.") for name in names):
+        first = ""
+        names = [name for name in names if name != _HINT]
     numbers = {name: found[1] for name in names if (found := _NUMBERED.match(name))}
-    wanted = [name for name in names if name != _HINT and numbers.get(name, first) >= first]
-    for name, data in zip(wanted, read_many([join(log, name) for name in wanted]), strict=True):
+
+    def copy_one(name: str) -> None:
+        (data,) = read_many([join(log, name)])
         if data is not None:
             path = copy / "_delta_log" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
 
+    for _ in in_parallel(copy_one, [n for n in names if numbers.get(n, first) >= first]):
+        pass
+
+
+def _hinted(log: str) -> str:
+    """Return the number of the checkpoint that the hint of a log names, as files have it."""
+    (hint,) = read_many([join(log, _HINT)])
+    try:
+        return f"{json.loads(hint or b'')['version']:020d}"
+    except (ValueError, TypeError, KeyError):  # there is none, or it is damaged
+        return "none"
+
 
 def _files_below(fs: Any, log: str) -> list[str]:
+    """Return the files of a log, without checkpoints of 0 bytes."""
     inner = resolve(log)[1]
     found, waiting = [], [listing.Entry(path=inner, kind=listing.DIRECTORY, real=inner)]
     while waiting:
         for entry in listing.list_folder(fs, waiting.pop()):
             if entry.kind == listing.DIRECTORY:
                 waiting.append(entry)
-            else:
+            elif ".checkpoint." not in entry.name or entry.info.get("size") != 0:
                 found.append(with_scheme(fs, entry.path))
     return found
 
@@ -154,22 +172,27 @@ def _deletion_vectors(table: Any) -> str:
         return "deletion vectors, or features that hide whether it has any"
 
 
-def _partitions(folder: str, actions: pa.Table) -> dict[str, str]:
+def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, str]:
     """Return the partition columns of each file, after those in the path of the table."""
-    above = dict(json.loads(partitions_of(f"{folder.rstrip('/')}/x") or "[]"))
+    above = json.loads(partitions_of(f"{folder.rstrip('/')}/x") or "[]")
     names, columns = [], []
     if "partition" in actions.column_names:
         column = actions["partition"].combine_chunks()
         names = [field.name for field in column.type]
         columns = [value.cast(pa.string()).to_pylist() for value in column.flatten()]
+    expected = table.metadata().partition_columns
+    if sorted(names) != sorted(expected):
+        got = f"partition columns {names} from the package deltalake"
+        raise _unreadable(folder, got, f"{expected}, as its log says; another version may read it")
+    above = [[name, value] for name, value in above if name not in names]
     rows = zip(*columns, strict=True) if columns else ((),) * actions.num_rows
     found = {}
     paths = map(unquote, actions["path"].to_pylist())  # a log writes them as URLs
     for path, values in zip(paths, rows, strict=True):
         if "://" in path or path.startswith("/"):
             raise _unreadable(folder, "files of another table, as a clone has", "files of its own")
-        here = above | dict(zip(names, values, strict=True))
-        found[join(folder, path)] = json.dumps(list(here.items())) if here else ""
+        here = [*above, *([*pair, IN_LOG] for pair in zip(names, values, strict=True))]
+        found[join(folder, path)] = json.dumps(here) if here else ""
     return found
 
 

@@ -11,6 +11,8 @@ from bertscore_beam.dump.input_names import split_scheme
 _PAIR = re.compile(r"([^=/?#]+)=([^/?#]*)")
 # What Hive and Spark call the folder of rows without a value.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+IN_LOG = "log"
+"""Stands after the name and the value of a column that the log of a table has."""
 
 
 def partitions_of(path: str) -> str:
@@ -40,8 +42,13 @@ def above_partitions(folder: str) -> str:
 
 
 def with_partitions(table: pa.Table, partitions: str) -> pa.Table:
-    """Add partition columns after the columns of a file. A column of the file comes first."""
-    for name, value in json.loads(partitions or "[]"):
+    """Add partition columns after the columns of a file.
+
+    A column of the file comes before one of a path, but not before one of the log of a table.
+    """
+    for name, value, *source in json.loads(partitions or "[]"):
+        if source == [IN_LOG] and name in table.column_names:
+            table = table.drop_columns(name)
         if name not in table.column_names:
             column = pa.repeat(pa.scalar(value, pa.string()), table.num_rows)
             table = table.append_column(name, column)

@@ -25,7 +25,7 @@ from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns, write_rows
 from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.files.checked import digest_of
-from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.paths import absolute, mask_credentials, resolve
 from bertscore_beam.files.read import read_bytes
 from bertscore_core.errors import InputError
 
@@ -114,9 +114,10 @@ def with_references(table: pa.Table, references: ReferenceFile | None) -> pa.Tab
 
 def _file_at(path: str) -> InputFile:
     found = expand_inputs([path])
-    if len(found) != 1:
+    if len(found) != 1 or resolve(found[0].path)[1] != resolve(path)[1]:
+        got = f"{len(found):,} files" if len(found) > 1 else "a folder or a pattern"
         raise InputError(
-            f"{mask_credentials(path)!r} is not one file: got {len(found):,} files; expected one "
+            f"{mask_credentials(path)!r} is not one file: got {got}; expected the path of one file "
             "with all references. Put them together."
         )
     return found[0]

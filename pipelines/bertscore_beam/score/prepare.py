@@ -14,11 +14,13 @@ from itertools import chain
 
 from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
+from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.plan import Imports, Plan, Resources, check_all_reached, plan_inputs
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
+from bertscore_beam.files.find import search
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join, mask_credentials
 from bertscore_beam.files.reach import reaching
@@ -114,7 +116,8 @@ class ScoreJob:
         spec: What its workers need of it.
         found: The records of the folder.
         diff: The result of the comparison.
-        superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
+        superseded: Parts to delete first: stale ones, those of files that a Delta table has no
+            longer, and with --overwrite all those of missing inputs.
         imports: The imports of the folder.
         before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
@@ -340,7 +343,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             check_same_texts(folder, plan, partial(_whole, kept, sizes), planned.fields, previous)
     diff = compare_with_plan(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, diff)
-    to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
+    to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone)
+    to_report = tuple(part for part in gone if part not in {*to_delete})
     return ScoreJob(
         planned=planned,
         spec=ScoreSpec(
@@ -411,6 +415,16 @@ def _parts_of_missing_inputs(plan: Plan, diff: FolderDiff) -> tuple[str, ...]:
         return ()
     unreachable = {file.input_name for file in plan.unreachable_files}
     return tuple(part for part in diff.orphans if input_of(part) not in unreachable)
+
+
+def _of_earlier_versions(files: Sequence[InputFile], gone: Sequence[str]) -> tuple[str, ...]:
+    """Return parts of files that lie in the folder of a Delta table, but are not in the table."""
+    tables = {file.table for file in files if file.table} if gone else set()
+    known = {file.path for file in files}
+    found = [file for table in tables for file in search(table, (".parquet",)).found]
+    old = [file.path for file in found if file.path not in known]
+    names = {*input_names(old, common_folder([file.root for file in files])).values()}
+    return tuple(part for part in gone if input_of(part) in names)
 
 
 def _whole(kept: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:

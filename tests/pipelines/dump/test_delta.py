@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fsspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -15,11 +16,13 @@ from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.plan import plan_inputs
 from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.reference_file import find_references
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output
 from tests.support.s3 import s3_bucket
 
 LOG = "_delta_log/{:020}.json"
+CHECKPOINT = "_delta_log/{:020}.checkpoint.parquet"
 
 
 def write(folder: Path | str, ids: range, **more: object) -> None:
@@ -165,6 +168,45 @@ def test_what_files_alone_do_not_say_is_refused_by_name(tmp_path):
         assert ids(tmp_path / name) == [0, 1, 2]
 
 
+def test_the_log_comes_before_a_column_of_the_file(tmp_path):
+    write(tmp_path, range(3), columns={"lang": ["de"] * 3}, partition_by=["lang"])
+    (file,) = tmp_path.rglob("lang=*/*.parquet")
+    table = pq.ParquetFile(file).read()
+    pq.write_table(table.add_column(0, "lang", pa.array([1, 2, 3])), file)
+    assert [row["lang"] for row in read(tmp_path)] == ["de"] * 3
+
+
+def test_partition_columns_that_deltalake_does_not_tell_are_an_error(tmp_path, monkeypatch):
+    write(tmp_path, range(2), columns={"lang": ["de", "en"]}, partition_by=["lang"])
+    actions = DeltaTable.get_add_actions
+
+    def renamed(table, **more):  # as deltalake 1.0 names it
+        found = pa.table(actions(table, **more))
+        return found.rename_columns({"partition": "partition_values"})
+
+    monkeypatch.setattr(DeltaTable, "get_add_actions", renamed)
+    assert "got partition columns [] from the package deltalake; expected ['lang']" in refusal(
+        tmp_path
+    )
+
+
+def test_an_empty_checkpoint_does_not_count(tmp_path):
+    for number in range(3):
+        write(tmp_path, range(number, number + 1))
+    DeltaTable(tmp_path).create_checkpoint()
+    write(tmp_path, range(3, 4))
+    (tmp_path / CHECKPOINT.format(3)).write_bytes(b"")
+    assert ids(tmp_path) == [0, 1, 2, 3]
+    (tmp_path / "_delta_log" / "_last_checkpoint").unlink()
+    assert ids(tmp_path) == [0, 1, 2, 3]
+
+
+def test_a_table_is_no_file_of_references(tmp_path):
+    write(tmp_path, range(3))
+    with pytest.raises(InputError, match="is not one file: got a folder or a pattern; expected"):
+        find_references(str(tmp_path), "id", "reference", ["id", "reference"], ())
+
+
 def test_a_file_that_the_log_names_and_nobody_has_is_an_error(tmp_path):
     write(tmp_path, range(3))
     (file,) = expand_inputs([str(tmp_path)])
@@ -187,6 +229,12 @@ def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
         expand_inputs([str(tmp_path)])
 
 
+def scored_ids(output: Path) -> list[int]:
+    found = [path for path in output.rglob("part-0*.parquet") if path.is_file()]
+    parts = [path for path in found if not path.relative_to(output).parts[0].startswith("_")]
+    return sorted(i for part in parts for i in pq.ParquetFile(part).read(["id"])["id"].to_pylist())
+
+
 @pytest.mark.job
 @pytest.mark.model
 def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys):
@@ -201,3 +249,8 @@ def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsy
     rows = read_output(output).to_pylist()
     assert sorted((row["id"], row["lang"]) for row in rows)[3:] == [(3, "en"), (4, "de"), (5, None)]
     assert json.loads((output / "_run.json").read_text())["tables"] == {f"{dump}/": 1}
+
+    DeltaTable(dump).delete("id = 0")
+    DeltaTable(dump).optimize.compact()
+    assert cli.main(words) == cli.DONE
+    assert scored_ids(output) == [1, 2, 3, 4, 5]
