@@ -23,9 +23,8 @@ from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 def run_command(job: str, options: RunOptions) -> int:
     """Run a job and print its outcome; return the exit status."""
     options.check_packages()
-    if not (options.print_job or options.beam):  # a runner may not see this machine
+    if not (options.print_job or options.beam):  # a runner has placeholders, and may not be here
         options.check_input()
-    if not options.print_job:
         check_models(options)
     if isinstance(options, ScoreOptions) and options.candidates and not options.print_job:
         return report(_score_lines(job, options))
