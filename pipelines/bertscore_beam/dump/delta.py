@@ -34,6 +34,8 @@ _READABLE = {
 """Features of tables whose files can be read as they are."""
 _NUMBERED = re.compile(r"(\d{20})\.")
 _HINT = "_last_checkpoint"
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|(?:.*/)?\.\./")
+"""How the path of a file begins that is not below the folder of its table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +45,13 @@ class DeltaTable:
     Attributes:
         folder: The folder of the table.
         version: Number of the version.
+        id: What tells it from a table that was in the folder before, or comes after.
         partitions: Partition columns of each of its files, as `Split` has them, by path.
     """
 
     folder: str
     version: int
+    id: str
     partitions: Mapping[str, str]
 
     def files(self, found: Sequence[FoundFile]) -> list[FoundFile]:
@@ -96,10 +100,15 @@ def read_delta(folder: str) -> DeltaTable:
             _check_readable(folder, table)
             actions = pa.table(table.get_add_actions())
         except deltalake.exceptions.DeltaError as error:
-            words = str(error).replace(copy, mask_credentials(folder).rstrip("/"))
+            words = (
+                str(error).partition("\n")[0].replace(copy, mask_credentials(folder).rstrip("/"))
+            )
             raise _unreadable(folder, words, "a log that the package deltalake reads") from error
         return DeltaTable(
-            folder=folder, version=table.version(), partitions=_partitions(folder, table, actions)
+            folder=folder,
+            version=table.version(),
+            id=str(table.metadata().id),
+            partitions=_partitions(folder, table, actions),
         )
 
 
@@ -189,7 +198,7 @@ def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, str]:
     found = {}
     paths = map(unquote, actions["path"].to_pylist())  # a log writes them as URLs
     for path, values in zip(paths, rows, strict=True):
-        if "://" in path or path.startswith("/"):
+        if _ELSEWHERE.match(path):
             raise _unreadable(folder, "files of another table, as a clone has", "files of its own")
         here = [*above, *([*pair, IN_LOG] for pair in zip(names, values, strict=True))]
         found[join(folder, path)] = json.dumps(here) if here else ""

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 
@@ -26,12 +26,14 @@ class InputFile(FoundFile):
         partitions: Its partition columns, as `Split` has them; None to go by its path.
         table: The Delta table that it is a file of; "" for none.
         table_version: The version of that table.
+        table_id: The identity of that table, as its log has it.
     """
 
     input_format: str = AUTO
     partitions: str | None = None
     table: str = ""
     table_version: int = 0
+    table_id: str = ""
 
 
 def expand_inputs(
@@ -68,7 +70,7 @@ def expand_inputs(
     for pattern in globs:
         result = search(pattern, endings)
         if (folder := result.delta_table()) is not None:
-            table = read_delta(folder)
+            table = _read_table(folder)
             result.found = table.files(result.found)
             tables |= dict.fromkeys(table.partitions, table)
         if not result.found:
@@ -91,6 +93,7 @@ def expand_inputs(
         again += result.again
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
+    _check_current(found, tables)
     first = sorted(_once(found.values(), again), key=attrgetter("path"))
     return [_input_file(file, input_format, tables.get(file.path)) for file in first]
 
@@ -104,12 +107,39 @@ def _input_file(file: FoundFile, input_format: str, table: DeltaTable | None) ->
         partitions=table.partitions[file.path],
         table=table.folder,
         table_version=table.version,
+        table_id=table.id,
     )
 
 
-def tables_of(files: Iterable[InputFile]) -> dict[str, int]:
-    """Return the version of each Delta table that files are of, by its folder."""
-    return {mask_credentials(file.table): file.table_version for file in files if file.table}
+def _read_table(folder: str) -> DeltaTable:
+    table, shown = read_delta(folder), mask_credentials(folder)
+    if not table.partitions:
+        raise InputError(
+            f"no input: the Delta table {shown!r} has no file at version {table.version}; expected "
+            "at least one. Check the path, or write rows to the table."
+        )
+    logger.warning("the Delta table %r is read at version %d", shown, table.version)
+    return table
+
+
+def _check_current(found: Iterable[str], tables: Mapping[str, DeltaTable]) -> None:
+    """Refuse files in the folder of a table that is given, too, and does not have them."""
+    folders = tuple(table.folder for table in tables.values())
+    if others := [path for path in found if path not in tables and path.startswith(folders)]:
+        raise InputError(
+            f"{mask_credentials(others[0])!r} is in the folder of a Delta table that is given, "
+            "too: got a file that is not of the table now; expected only current files. Leave out "
+            "the file or the table."
+        )
+
+
+def tables_of(files: Iterable[InputFile]) -> dict[str, dict[str, str | int]]:
+    """Return the identity and the version of each Delta table that files are of, by its folder."""
+    return {
+        mask_credentials(file.table): {"id": file.table_id, "version": file.table_version}
+        for file in files
+        if file.table
+    }
 
 
 def _outside(found: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFile]:

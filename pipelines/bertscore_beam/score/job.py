@@ -156,12 +156,17 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
 
 
 def _table_notes(job: ScoreJob) -> Iterator[str]:
-    """Say of each Delta table at which version it is read, and was read before."""
-    before = (job.before or {}).get("tables")
-    for table, version in tables_of(job.planned.files).items():
-        earlier = before.get(table, version) if isinstance(before, Mapping) else version
-        changed = f", and was read at version {earlier} before" if earlier != version else ""
-        yield f"The Delta table {table!r} is read at version {version}{changed}."
+    """Say of each Delta table that has changed at which version it was read before."""
+    tables = (job.before or {}).get("tables")
+    for folder, now in tables_of(job.planned.files).items():
+        before = tables.get(folder) if isinstance(tables, Mapping) else None
+        if not isinstance(before, Mapping) or before == now:
+            continue
+        if before.get("id") != now["id"]:
+            yield f"{folder!r} is another Delta table than before: it was created again."
+        else:
+            was, version = before.get("version"), now["version"]
+            yield f"The Delta table {folder!r} was read at version {was} before, now at {version}."
 
 
 def start_run(job: ScoreJob) -> None:

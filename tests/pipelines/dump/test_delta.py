@@ -159,8 +159,9 @@ def test_what_files_alone_do_not_say_is_refused_by_name(tmp_path):
     assert "got the features variantType; expected" in refusal(tmp_path / "variant")
     table_with(tmp_path / "new", "fromTheFuture")
     assert "fromTheFuture" in refusal(tmp_path / "new")
-    table_with(tmp_path / "clone", path=f"file://{tmp_path}/elsewhere.parquet")
-    assert "got files of another table" in refusal(tmp_path / "clone")
+    for number, path in enumerate(("file:///a.parquet", "dbfs:/a.parquet", "../a.parquet")):
+        table_with(tmp_path / f"clone{number}", path=path)
+        assert "got files of another table" in refusal(tmp_path / f"clone{number}")
 
     harmless = {"unused": ["deletionVectors"], "others": ["vacuumProtocolCheck", "typeWidening"]}
     for name, features in harmless.items():
@@ -201,6 +202,20 @@ def test_an_empty_checkpoint_does_not_count(tmp_path):
     assert ids(tmp_path) == [0, 1, 2, 3]
 
 
+def test_a_table_without_rows_is_an_error(tmp_path):
+    write(tmp_path, range(3))
+    DeltaTable(tmp_path).delete()
+    assert f"the Delta table '{tmp_path}/' has no file at version 1; expected" in refusal(tmp_path)
+
+
+def test_a_file_that_the_table_has_not_any_more_is_refused_beside_it(tmp_path):
+    write(tmp_path, range(3))
+    (old,) = expand_inputs([str(tmp_path)])
+    write(tmp_path, range(3, 6), mode="overwrite")
+    with pytest.raises(InputError, match="got a file that is not of the table now; expected"):
+        expand_inputs([str(tmp_path), old.path])
+
+
 def test_a_table_is_no_file_of_references(tmp_path):
     write(tmp_path, range(3))
     with pytest.raises(InputError, match="is not one file: got a folder or a pattern; expected"):
@@ -237,18 +252,20 @@ def scored_ids(output: Path) -> list[int]:
 
 @pytest.mark.job
 @pytest.mark.model
-def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys):
+def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys, caplog):
     dump, output = tmp_path / "t", tmp_path / "out"
     write(dump, range(4), columns={"lang": ["de", "en"] * 2}, partition_by=["lang"])
     words = ["score", "--input", str(dump), "--output", str(output), "--by", "lang"]
     assert cli.main(words) == cli.DONE
-    assert f"{dump}/' is read at version 0" in capsys.readouterr().err
+    assert f"the Delta table '{dump}/' is read at version 0" in caplog.text
     write(dump, range(4, 6), columns={"lang": ["de", None]})
     assert cli.main(words) == cli.DONE
-    assert "is read at version 1, and was read at version 0 before" in capsys.readouterr().err
+    assert "was read at version 0 before, now at 1" in capsys.readouterr().err
     rows = read_output(output).to_pylist()
     assert sorted((row["id"], row["lang"]) for row in rows)[3:] == [(3, "en"), (4, "de"), (5, None)]
-    assert json.loads((output / "_run.json").read_text())["tables"] == {f"{dump}/": 1}
+    assert json.loads((output / "_run.json").read_text())["tables"] == {
+        f"{dump}/": {"id": str(DeltaTable(dump).metadata().id), "version": 1}
+    }
 
     DeltaTable(dump).delete("id = 0")
     DeltaTable(dump).optimize.compact()
