@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 
@@ -94,7 +94,7 @@ def expand_inputs(
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
     _check_current(found, tables)
-    first = sorted(_once(found.values(), again), key=attrgetter("path"))
+    first = sorted(_once(found.values(), again, tables), key=attrgetter("path"))
     return [_input_file(file, input_format, tables.get(file.path)) for file in first]
 
 
@@ -150,9 +150,14 @@ def _outside(found: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFi
     return [file for file in found if not f"{file.real}/".startswith(real)]
 
 
-def _once(found: Iterable[FoundFile], again: Sequence[str]) -> Iterable[FoundFile]:
+def _once(
+    found: Iterable[FoundFile], again: Sequence[str], tables: Container[str]
+) -> Iterable[FoundFile]:
+    """Return each file once: first by its path in a table, which has more to say of it."""
     first_of: dict[str, FoundFile] = {}
-    found = sorted(found, key=lambda file: (file.real != file.path, file.path))
+    found = sorted(
+        found, key=lambda file: (file.path not in tables, file.real != file.path, file.path)
+    )
     twice = [file.path for file in found if first_of.setdefault(file.real, file) is not file]
     links = [*again, *twice]
     if links:

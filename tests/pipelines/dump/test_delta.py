@@ -216,6 +216,15 @@ def test_a_file_that_the_table_has_not_any_more_is_refused_beside_it(tmp_path):
         expand_inputs([str(tmp_path), old.path])
 
 
+def test_a_file_that_the_table_links_to_is_read_as_one_of_the_table(tmp_path):
+    write(tmp_path / "t", range(3), columns={"lang": ["de"] * 3}, partition_by=["lang"])
+    (file,) = tmp_path.rglob("lang=*/*.parquet")
+    outside = file.rename(tmp_path / "outside.parquet")
+    file.symlink_to(outside)
+    (found,) = expand_inputs([str(outside), str(tmp_path / "t")])
+    assert (found.path, found.table) == (str(file), f"{tmp_path}/t/")
+
+
 def test_a_table_is_no_file_of_references(tmp_path):
     write(tmp_path, range(3))
     with pytest.raises(InputError, match="is not one file: got a folder or a pattern; expected"):
@@ -255,19 +264,28 @@ def scored_ids(output: Path) -> list[int]:
 def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys, caplog):
     dump, output = tmp_path / "t", tmp_path / "out"
     write(dump, range(4), columns={"lang": ["de", "en"] * 2}, partition_by=["lang"])
-    words = ["score", "--input", str(dump), "--output", str(output), "--by", "lang"]
+    other = tmp_path / "other"
+    other.mkdir()
+    for number in (100, 101):
+        rows = {**pair_rows(1, number), "id": [number], "lang": ["de"]}
+        pq.write_table(pa.table(rows), other / f"{number}.parquet")
+    inputs = [str(dump), str(other)]
+    words = ["score", "--input", *inputs, "--output", str(output), "--by", "lang"]
     assert cli.main(words) == cli.DONE
     assert f"the Delta table '{dump}/' is read at version 0" in caplog.text
     write(dump, range(4, 6), columns={"lang": ["de", None]})
     assert cli.main(words) == cli.DONE
     assert "was read at version 0 before, now at 1" in capsys.readouterr().err
     rows = read_output(output).to_pylist()
-    assert sorted((row["id"], row["lang"]) for row in rows)[3:] == [(3, "en"), (4, "de"), (5, None)]
+    assert sorted((row["id"], row["lang"]) for row in rows)[3:] == [
+        *((3, "en"), (4, "de"), (5, None), (100, "de"), (101, "de"))
+    ]
     assert json.loads((output / "_run.json").read_text())["tables"] == {
         f"{dump}/": {"id": str(DeltaTable(dump).metadata().id), "version": 1}
     }
 
     DeltaTable(dump).delete("id = 0")
     DeltaTable(dump).optimize.compact()
-    assert cli.main(words) == cli.DONE
-    assert scored_ids(output) == [1, 2, 3, 4, 5]
+    (other / "101.parquet").unlink()  # of no table: nobody knows whether that was meant
+    assert cli.main(words) == cli.TOO_MANY_REJECTS
+    assert scored_ids(output) == [1, 2, 3, 4, 5, 100, 101]
