@@ -80,7 +80,7 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored):
     assert (summary["success"], summary["pairs_per_second"]) == (True, None)
     assert jobs.parts_of(output) == before
     again = jobs.prepare_score(chosen)
-    assert (again.diff.work, again.idf.must_count) == ((), False)
+    assert (again.diff.work, again.spec.idf.must_count) == ((), False)
     assert again.spec.goal.carried.summary.rows == 60
 
 
