@@ -5,7 +5,6 @@ table that needs more than its files to be read, such as deletion vectors, an er
 """
 
 import json
-import posixpath
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,9 +16,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from bertscore_beam.dump.partitions import IN_LOG, partitions_of
-from bertscore_beam.files import listing
 from bertscore_beam.files.find import FoundFile, search
-from bertscore_beam.files.paths import join, mask_credentials, resolve, with_scheme
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import join, mask_credentials
 from bertscore_beam.files.read import in_parallel, read_many
 from bertscore_core.errors import ConfigError, InputError
 
@@ -117,9 +116,9 @@ def _copy_log(folder: str, copy: Path) -> None:
 
     A newer checkpoint may have been cut off. One of 0 bytes certainly was, and is left out.
     """
-    fs, _ = resolve(folder)
     log = join(folder, "_delta_log")
-    names = [posixpath.relpath(path, log) for path in _files_below(fs, log)]
+    sizes = list_files(log)
+    names = [name for name, size in sizes.items() if size or ".checkpoint." not in name]
     first = _hinted(log)
     if not any(name.startswith(f"{first}.checkpoint.") for name in names):
         first = ""
@@ -144,19 +143,6 @@ def _hinted(log: str) -> str:
         return f"{json.loads(hint or b'')['version']:020d}"
     except (ValueError, TypeError, KeyError):  # there is none, or it is damaged
         return "none"
-
-
-def _files_below(fs: Any, log: str) -> list[str]:
-    """Return the files of a log, without checkpoints of 0 bytes."""
-    inner = resolve(log)[1]
-    found, waiting = [], [listing.Entry(path=inner, kind=listing.DIRECTORY, real=inner)]
-    while waiting:
-        for entry in listing.list_folder(fs, waiting.pop()):
-            if entry.kind == listing.DIRECTORY:
-                waiting.append(entry)
-            elif ".checkpoint." not in entry.name or entry.info.get("size") != 0:
-                found.append(with_scheme(fs, entry.path))
-    return found
 
 
 def _check_readable(folder: str, table: Any) -> None:
