@@ -7,7 +7,6 @@ reference of the public names and the report of the tutorial are made here, and 
 import ast
 import difflib
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -18,9 +17,9 @@ import nbformat
 from nbclient import NotebookClient
 
 from tests.pictures import ROOT, follow_tutorial
+from tests.test_docs import links_in
 
 SITE = ROOT / "build" / "site"
-LINK = re.compile(r"\]\(([^)\s]+)\)")
 PACKAGES = {
     "bertscore_core": "The metric, as a library.",
     "bertscore_beam": "Scores in pipelines of your own, and runs compared.",
@@ -69,7 +68,7 @@ def linked_files() -> list[Path]:
 
 
 def _links(page: Path, text: str) -> Iterator[Path]:
-    for target in dict.fromkeys(LINK.findall(text)):
+    for target in dict.fromkeys(links_in(text)):
         address = urlsplit(target)
         if address.path and not address.scheme:
             yield (ROOT / page.parent / address.path).resolve().relative_to(ROOT)

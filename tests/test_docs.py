@@ -253,6 +253,11 @@ def test_every_option_is_in_the_docs(command):
         assert is_there or option.name in flags.FILE_ONLY, option.name
 
 
+def links_in(text: str) -> list[str]:
+    """Return the targets of a page's links, without those in blocks of code."""
+    return re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", text))
+
+
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
@@ -262,8 +267,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_relative_link_leads_somewhere(page):
-    links = re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", PAGES[page]))
-    for link in links:
+    for link in links_in(PAGES[page]):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
