@@ -21,15 +21,17 @@
 #   PYTHON        the interpreter that .venv is made with
 #   PIP_ARGS      more arguments for pip install, such as an index with the CPU build of torch
 #   PYTEST_ARGS   more arguments for pytest, such as `-k matching`, `-m job` or `-n 0`
+#   PROCESSES     how many processes the tests run in; three take some 9 GB of memory
 #   ENDS          of `make versions`, `oldest` or `newest` alone
 
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?=
 ENDS ?= oldest newest
-# Two processes, a file of tests at a time, so that files share the models they load. Files come in
+PROCESSES ?= 2
+# A process has a file of tests at a time, so that files share the models they load. Files come in
 # their own order, in which the longest are first (tests/support/layers.py).
-PYTEST_SPREAD ?= -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST_SPREAD = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -61,6 +63,8 @@ test quick versions: export OMP_NUM_THREADS = 1
 test quick check engines versions recipes: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
 
+# Many of these tests wait for processes: a third process keeps two cores busy.
+test: PROCESSES = 3
 test: $(VENV)/.test-stamp
 	$(PYTEST) $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS)
 
