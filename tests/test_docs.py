@@ -81,7 +81,7 @@ def checkout(tmp_path_factory) -> tuple[Path, str]:
     """A folder in which the README's command has been run, and what that printed."""
     folder = tmp_path_factory.mktemp("checkout")
     (folder / "configs").symlink_to(ROOT / "configs")
-    (command,) = (found for found in commands("README.md") if found[0] == "score")
+    command = next(found for found in commands("README.md") if found[0] == "score")
     assert command[command.index("--output") + 1] == OUTPUT
     printed = io.StringIO()
     with chdir(folder), redirect_stdout(printed):
@@ -91,7 +91,7 @@ def checkout(tmp_path_factory) -> tuple[Path, str]:
 
 def test_the_readme_is_short():
     lines = PAGES["README.md"].splitlines()
-    assert len(lines) <= 130
+    assert len(lines) <= 120
     assert [line for line in lines if len(line) > 120] == []
 
 
@@ -154,9 +154,9 @@ def test_most_python_examples_show_what_they_print():
 @pytest.mark.job
 def test_the_command_of_the_readme_prints_what_is_shown(checkout):
     printed = checkout[1].splitlines()
-    shown = blocks("README.md", "text")
-    assert "parts: 2\n" in shown[2]
-    for line, said in zip(shown[2].splitlines(), printed, strict=False):
+    shown = blocks("README.md", "text")[0].splitlines()
+    assert len(shown) >= 10
+    for line, said in zip(shown, printed, strict=False):
         name, _, value = line.partition(": ")
         assert said.partition(": ")[0] == name
         if name in ("precision", "recall", "f1"):

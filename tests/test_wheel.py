@@ -103,10 +103,10 @@ def run_in(folder: Path, *command: object) -> str:
 
 
 def readme_commands() -> list[list[str]]:
-    """Return the words of every command of the README, and of `make demo`."""
+    """Return the words of the README's commands on the sample, and of `make demo`."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     text = "\n".join([*blocks, (ROOT / "Makefile").read_text()])
-    lines = re.findall(r"^\s*(?:\$\(BIN\)/)?bertscore-beam (.+)$", text, re.M)
+    lines = re.findall(r"^\s*(?:\$\(BIN\)/)?bertscore-beam (.+configs/demo.+)$", text, re.M)
     assert len(lines) >= 2
     return [[word.strip("'") for word in line.split()] for line in lines]
 
