@@ -186,8 +186,9 @@ SCORE_CHANGES: dict[str, tuple[str, ...]] = {
 }
 """Versions whose scores differ from those of the version before, by package, in their order.
 
-`version` is this package: every release with a heading "Scores" in CHANGELOG.md. The others are
-versions of packages of which that heading says that they moved scores.
+`version` is this package: every release whose heading "Scores" in CHANGELOG.md does not begin with
+"Rows keep their BERTScore in float32". The others are versions of packages of which that heading
+says that they moved scores.
 """
 
 _FREE_FIELDS = ("baseline",)

@@ -1,8 +1,9 @@
 """What an earlier version has written is read as before: idf tables, baselines, output folders.
 
-The files in `tests/earlier` were made by the last commit in which the job's import package was
-called `pipelines`, on six made-up pairs: `idf`, `score --idf --group-by system --split-rows 3
---backend torch --max-reject-fraction 1`, and `baseline --sentences --pairs 40 --backend torch`.
+The files in `tests/earlier` were made by 0.2.0, and by the last commit of 0.1.0 in which the job's
+import package was called `pipelines`, on six made-up pairs: `idf`, `score --idf --group-by system
+--split-rows 3 --backend torch --max-reject-fraction 1`, and, with 0.1.0, `baseline --sentences
+--pairs 40 --backend torch`.
 """
 
 import json
@@ -26,12 +27,18 @@ PARTS = [f"news.parquet/part-{row:012}.parquet" for row in (0, 3)]
 pytestmark = [pytest.mark.model, pytest.mark.job]
 
 
+@pytest.fixture(params=["0.2.0", pytest.param("0.1.0", marks=pytest.mark.long)])
+def release(request) -> str:
+    """An earlier version. Where `score` runs, the older one is in the long tests."""
+    return request.param
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A copy of what was made, for a program that scores as that version did."""
-    versions = {"bertscore-beam": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0"}
+def folder(release, tmp_path, monkeypatch):
+    """A copy of what a version has made, for a program that scores as that version did."""
+    versions = {"bertscore-beam": release, "torch": "2.13.0", "transformers": "5.23.0"}
     monkeypatch.setattr("bertscore_core.config.version", versions.__getitem__)
-    return Path(shutil.copytree(EARLIER, tmp_path / "earlier"))
+    return Path(shutil.copytree(EARLIER / release, tmp_path / "earlier"))
 
 
 def score(folder: Path, *more: str) -> list[str]:
@@ -61,6 +68,7 @@ def test_a_finished_output_folder_is_finished(folder, capsys):
     assert {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS} == before
 
 
+@pytest.mark.parametrize("release", ["0.1.0", "0.2.0"], indirect=True)
 def test_the_index_of_an_output_folder_finds_its_rows(folder):
     source = OutputFolder(str(folder / "scores"))
     index = read_index(source)
@@ -77,18 +85,24 @@ def test_the_index_of_an_output_folder_finds_its_rows(folder):
     assert sum(index.rows) == sum(piece.scored.sum() for piece in pieces)
 
 
-def test_the_missing_part_of_an_output_folder_is_made_again_with_the_same_scores(folder, capsys):
+def test_the_missing_part_of_an_output_folder_is_made_again_with_the_same_scores(
+    folder, release, capsys
+):
     (folder / "scores" / "_SUCCESS").unlink()
     (folder / "scores" / PARTS[0]).unlink()
     kept = (folder / "scores" / PARTS[1]).stat().st_mtime_ns
     run(capsys, *score(folder))
     assert (folder / "scores" / PARTS[1]).stat().st_mtime_ns == kept
     made = pq.read_table(folder / "scores" / PARTS[0]).column("bertscore_f1").to_pylist()
-    earlier = pq.read_table(EARLIER / "scores" / PARTS[0]).column("bertscore_f1").to_pylist()
+    earlier = (
+        pq.read_table(EARLIER / release / "scores" / PARTS[0]).column("bertscore_f1").to_pylist()
+    )
     assert made == pytest.approx(earlier, abs=1e-6)
 
 
-def test_scores_are_reused(folder, capsys):
+def test_scores_are_reused(folder, release, capsys, monkeypatch):
+    if release == "0.2.0":  # this version scores as that one did
+        monkeypatch.undo()
     words = score(folder, "--reuse", str(folder / "scores"))
     words[words.index("--output") + 1] = str(folder / "tonight")
     summary = run(capsys, *words)["summary"]
@@ -100,9 +114,10 @@ def test_scores_are_reused(folder, capsys):
         assert not {*tonight["bertscore_unknown"].to_pylist()} - {None}
         assert not {*tonight["bertscore_text_tokens"].to_pylist()} - {None}
         made = pq.read_table(folder / "tonight" / name).column("bertscore_f1")
-        assert made == pq.read_table(EARLIER / "scores" / name).column("bertscore_f1")
+        assert made == pq.read_table(EARLIER / release / "scores" / name).column("bertscore_f1")
 
 
+@pytest.mark.parametrize("release", ["0.1.0"], indirect=True)
 def test_scores_are_rescaled_with_a_table(folder, capsys):
     table = folder / "baselines" / "en" / "all-MiniLM-L6-v2.tsv"
     words = score(folder, "--rescale", "--baseline", str(table))
@@ -112,6 +127,7 @@ def test_scores_are_rescaled_with_a_table(folder, capsys):
     assert "baseline:none" not in shown["summary"]["signature"]
 
 
+@pytest.mark.parametrize("release", ["0.1.0"], indirect=True)
 def test_scores_of_a_version_that_scored_otherwise_are_not_taken_over(folder, capsys, monkeypatch):
     monkeypatch.undo()
     assert cli.main(score(folder)) == cli.UNUSABLE
