@@ -32,7 +32,7 @@ class Promise(NamedTuple):
         page: Path of the page.
         layer: Key of the table `seen`: where its tests run.
         tests: Names of tests, as pytest has them, without parameters.
-        right: A piece of code that occurs once in the sources; "" where nothing was broken.
+        right: A piece of code, or of a page, that occurs once; "" where nothing was broken.
         wrong: What it becomes, so that the promise is broken.
     """
 
@@ -57,9 +57,9 @@ def page() -> str:
     lines = [
         "# Promises, and how they are proven",
         "",
-        "What README.md and the other pages promise, and the tests that fail if a promise breaks.",
-        "Each was tried once: the code was broken on purpose, and the tests failed. They are in",
-        "`make test`.",
+        "What README.md and the other pages promise, and the tests that fail if it breaks: each",
+        "was seen to fail when code, or a figure of a page, was broken on purpose. They are in",
+        "`make test`, unless a layer of the table is named.",
         "`python -m tests.promises` makes this page from `tests/promises.toml`; `--try` breaks the",
         "code again.",
         "",
@@ -71,12 +71,14 @@ def page() -> str:
         lines.append(f"| {layer['what']} | {layer.get('commit', NEVER)} | {on} |")
     for name in dict.fromkeys(promise.page for promise in promises):
         link = os.path.relpath(ROOT / name, PAGE.parent)
-        lines += ["", f"## [{name}]({link})", "", "| promise | tests |", "| - | - |"]
+        lines += ["", f"## [{name}]({link})", ""]
         for promise in promises:
             if promise.page == name:
-                tests = "<br>".join(f"`{test.removeprefix('tests/')}`" for test in promise.tests)
+                tests = [f"`{test.removeprefix('tests/')}`" for test in promise.tests]
+                if promise.layer != "test":
+                    tests.append(seen[promise.layer]["what"])
                 text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", " ".join(promise.text.split()))
-                lines.append(f"| {text} | {tests or seen[promise.layer]['what']} |")
+                lines.append(f"- {text}<br>{'<br>'.join(tests)}")
     return "\n".join(lines) + "\n"
 
 

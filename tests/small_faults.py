@@ -26,7 +26,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("bertscore_core", "pipelines")
+SOURCES = ("bertscore_core/**/*.py", "pipelines/**/*.py", "docs/*.md")
 LAYERS = {
     "quick": "not (model or job or process or long)",
     "test": "(model or job or process) and not long",
@@ -78,7 +78,7 @@ def place_of(fault: Fault, root: Path) -> Path:
 
 @cache
 def _texts(root: Path) -> dict[Path, str]:
-    paths = (path for source in SOURCES for path in sorted((root / source).rglob("*.py")))
+    paths = (path for source in SOURCES for path in sorted(root.glob(source)))
     return {path: path.read_text(encoding="utf-8") for path in paths}
 
 

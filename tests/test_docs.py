@@ -300,6 +300,23 @@ def test_every_column_of_the_job_is_explained():
     assert [name for name in (*OUTPUT_COLUMNS, *METRIC_COLUMNS) if f"`{name}`" not in page] == []
 
 
+def test_figures_of_a_gpu_are_those_that_were_measured():
+    results = (ROOT / "tests/benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    measured = results.partition("\n## gpu: ")[2].partition("\n## ")[0]
+    assert re.search(r"\*\*Measured\*\* on \d{4}-\d\d-\d\d: NVIDIA H200 ", measured)
+    page = PAGES["docs/machines-and-speed.md"]
+    lines = page.partition("\n### GPUs\n")[2].partition("\n## ")[0].splitlines()
+    shown = [row for line in lines if (row := re.findall(r"(?<=\| )\d[\d,]*(?= \|)", line))]
+    assert len(shown) >= 4
+    assert set(chain(*shown)) <= set(re.findall(r"\d[\d,]*", measured))
+    reference, own, half = (float(figure.replace(",", "")) for figure in shown[0])
+    readme = " ".join(PAGES["README.md"].split())
+    assert f"One H200 GPU scores {own:,.0f} in float32" in readme
+    floats, halves = own / reference, half / reference
+    times = f"{floats:.1f} times as many, and {half:,.0f} in float16, {halves:.0f} times"
+    assert times in readme
+
+
 def test_the_signature_shown_parses():
     line = next(line for line in SIGNATURE.splitlines() if line.startswith("bertscore|"))
     assert Signature.parse(line).model == "all-MiniLM-L6-v2"

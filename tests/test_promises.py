@@ -24,12 +24,14 @@ def test_a_promise_is_on_its_page_has_tests_and_can_be_broken(promise):
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
         found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         assert name.rpartition("::")[2] in found
-    assert bool(promise.tests) == (promise.layer not in UNTESTED)
+    assert promise.tests or promise.layer in UNTESTED
     if promise.tests:
         assert promise.wrong != promise.right
-        ast.parse(place_of(Fault("", promise.right, promise.wrong), ROOT).read_text())
+        place = place_of(Fault("", promise.right, promise.wrong), ROOT)
+        if place.suffix == ".py":
+            ast.parse(place.read_text().replace(promise.right, promise.wrong))
 
 
 def test_the_list_covers_the_readme():
     assert sum(promise.page == "README.md" for promise in PROMISES) >= 14
-    assert len(PROMISES) >= 36
+    assert len(PROMISES) >= 56

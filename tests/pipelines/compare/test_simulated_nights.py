@@ -188,6 +188,14 @@ def results_of(*differences):
     return [compare_paired(d, resamples=0) for d in differences]
 
 
+@pytest.mark.parametrize(("errors", "fails"), [(1.9, False), (2.0, True)])
+def test_a_drop_counts_from_a_margin_on_since_the_run_that_passed_was_lucky(errors, fails):
+    """By .3 of its errors: alone, 1.65 and 1.95 have p values of .05 here."""
+    d = np.random.default_rng(6).normal(size=1000)
+    d = (d - d.mean()) / (d.std(ddof=1) / len(d) ** 0.5) - errors
+    assert bool(judged(*results_of(d), fail_if_drop=0.0).whole.gate.failures) is fails
+
+
 def test_groups_that_cannot_be_judged_are_named_and_take_nothing_from_the_others():
     random = np.random.default_rng(2)
     fell = random.normal(-0.03, 0.03, 40)
