@@ -1,7 +1,8 @@
 """Collect the pages of the site below build/site, as `make docs` does: `python -m tests.site`.
 
 Pages keep their paths, so that links between them hold: README.md, and all that it leads to. The
-reference of the public names and the report of the tutorial are made here, and the tour is run.
+reference of the public names and the report of the tutorial are made here, the definition gets its
+program, and the tour is run.
 """
 
 import ast
@@ -51,6 +52,9 @@ def main() -> None:
         reference.parent.mkdir(exist_ok=True)
         entries = (f"::: {package}.{name}\n" for name in public_names(package))
         reference.write_text(f"# {package}\n\n{purpose}\n\n" + "\n".join(entries))
+    program = (ROOT / "bertscore_core" / "specification.py").read_text(encoding="utf-8")
+    with (SITE / "docs" / "specification.md").open("a", encoding="utf-8") as definition:
+        definition.write(f"\n```py\n{program}```\n")
     (SITE / "docs" / "example-report.md").write_text(REPORT)
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), follow_tutorial() as folder:
         shutil.copy(folder / "build" / "report.html", SITE / "docs" / "example-report.html")

@@ -290,11 +290,6 @@ def test_the_languages_that_can_be_detected_are_listed():
     assert listed.split() == list(known_languages())
 
 
-def test_the_specification_shown_is_the_one_that_runs():
-    (shown,) = blocks("docs/specification.md", "py")
-    assert shown == (ROOT / "bertscore_core" / "specification.py").read_text(encoding="utf-8")
-
-
 def test_every_column_of_the_job_is_explained():
     page = PAGES["docs/output.md"]
     assert [name for name in (*OUTPUT_COLUMNS, *METRIC_COLUMNS) if f"`{name}`" not in page] == []
