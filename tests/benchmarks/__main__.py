@@ -30,8 +30,6 @@ CASES = {
     "million": "million",
     "roofline": "roofline",
     "season": "season",
-    "divided": "divided",
-    "metrics": "metrics",
 }
 """The benchmarks, functions of these names, and the module of each."""
 

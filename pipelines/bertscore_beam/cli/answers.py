@@ -3,11 +3,13 @@
 from bertscore_beam.cli.show import print_error, report, say
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison_tables import (
+    answer_of,
     document_of,
     failures_of,
     tables_of,
     warnings_in,
 )
+from bertscore_beam.compare.results import Compared
 from bertscore_beam.files.paths import absolute, mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
@@ -32,12 +34,10 @@ def print_groups(options: GroupsOptions) -> int:
     return report(outcome_of_groups(options))
 
 
-def print_comparison(options: "CompareOptions") -> int:
+def print_comparison(options: CompareOptions) -> int:
     """Compare runs or systems, and print the result; return the exit status."""
-    from bertscore_beam.compare.compare import (
-        check_paired,  # here, since it takes time
-        compare_runs,  # here, since it takes time
-    )
+    # Here, since it takes time.
+    from bertscore_beam.compare.compare import check_paired, compare_runs
 
     with before_work():
         compared = compare_runs(options)
@@ -61,8 +61,6 @@ def write_report(options: ReportOptions) -> int:
     for path in runs:
         check_outside(options.output, path)
     try:
-        from bertscore_beam.compare.comparison_tables import answer_of, failures_of
-        from bertscore_beam.compare.results import Compared
         from bertscore_beam.pages.page import render
         from bertscore_beam.pages.report_rows import collect
     except ModuleNotFoundError as error:

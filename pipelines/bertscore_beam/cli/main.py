@@ -55,7 +55,7 @@ with torch took half the CPU seconds and half the time with this."""
 _BROKEN = (FolderLostError, JobStillRunsError, DeviceLostError)
 """Errors on purpose that the same command may not meet again."""
 
-_WORDED = (*(BertScoreError, OSError, KeyboardInterrupt), *(JobFailedError, WorkersDiedError))
+_WORDED = (BertScoreError, OSError, KeyboardInterrupt, JobFailedError, WorkersDiedError)
 """Errors whose message says enough. Their traceback is shown only with `--debug`."""
 
 _CONTINUES = "Finished parts are kept, and the same command continues from there."

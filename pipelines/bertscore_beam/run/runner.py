@@ -187,8 +187,8 @@ _ENVIRONMENT_OPTION = "--environment_"
 _AT_ONCE_ON_GPU = 4
 _CHUNKS_HERE, _CHUNKS_ELSEWHERE = 2, 16
 """Chunks of splits for each worker, of which none can be divided. Machines elsewhere start minutes
-apart: with 2 they would end some 20% later than ideal, with 16 some 4% (`divided` of the
-benchmarks)."""
+apart: with 2 they would end some 20% later than ideal, with 16 some 4% (`divided` in
+tests/benchmarks/RESULTS.md)."""
 _RESTARTS = 1
 """How many deaths of workers of this machine a run survives if nothing else is said."""
 
