@@ -12,6 +12,7 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.options.answer_options import ExplainOptions
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
+from bertscore_beam.options.values import check_ending
 from bertscore_beam.pages.explain_rows import (
     StoredRow,
     explain_row,
@@ -47,7 +48,9 @@ class _Explained(NamedTuple):
 
 def explain_rows(options: ExplainOptions) -> int:
     """Explain rows of a run, or two texts."""
-    kind = "" if options.output is None else _kind_of(options.output)
+    kind = "" if options.output is None else check_ending(options.output, "html", *FORMATS)
+    if kind in FORMATS:
+        check_matplotlib()
     explained = _explain_texts(options) if options.run is None else _explain_run(options, kind)
     if options.output is not None:
         _write(options.output, kind, explained)
@@ -58,19 +61,6 @@ def explain_rows(options: ExplainOptions) -> int:
     warnings = tuple(f"{row.heading}: {words}" for row in explained for words in row.warnings)
     document = {"explanations": [{**row.facts, **row.explanation.as_dict()} for row in explained]}
     return report(Outcome(document=document, warnings=warnings, is_answer=True))
-
-
-def _kind_of(output: str) -> str:
-    """Return the kind of file to write; raise if it is unknown or cannot be made."""
-    kind = output.rpartition(".")[2].lower()
-    if kind not in (*FORMATS, "html"):
-        raise ConfigError(
-            f"--output cannot be written: got {mask_credentials(output)!r}; expected a name that "
-            "ends in .html, .png or .svg. Rename it."
-        )
-    if kind in FORMATS:
-        check_matplotlib()
-    return kind
 
 
 def _explain_texts(given: ExplainOptions) -> list[_Explained]:

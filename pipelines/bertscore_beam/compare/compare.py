@@ -32,29 +32,25 @@ from bertscore_beam.records.groups import group_order
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats.paired import RESAMPLES, holm
 
-# What the reader of a comparison has to know besides its numbers.
-
 
 def _warnings_of(
-    groups: Sequence[results.GroupComparison],
-    settings: results.SettingsDifference,
-    *,
-    is_keyed: bool,
-    without_key: int = 0,
-    without_system: int = 0,
-    too_strict: Sequence[str] = (),
-    neighbours: float | None = None,
+    whole: results.GroupComparison,
+    options: CompareOptions,
+    paired: Paired,
+    sums: PairedGroups,
+    too_strict: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return the warnings of a comparison, as sentences; the first group is the whole."""
-    counts = groups[0].counts
-    what = "references of another length" if is_keyed else "other references"
+    """Return the warnings of a comparison, as sentences."""
+    counts, settings, neighbours = whole.counts, sums.settings, sums.neighbours
+    without_key, without_system = paired.reader.without_key, paired.without_system
+    what = "references of another length" if options.key else "other references"
     sentences = (
         (
             settings.moving,
             "The scores were made with other settings, so that their difference is not that of "
             f"the texts alone: {results.describe_differences(settings.moving)}.",
         ),
-        (not counts.pairs, f"There is no difference: {unpaired_warning(counts)}"),
+        (not counts.pairs, f"There is no difference: {counts.unpaired_warning}"),
         (
             counts.missing,
             f"{counts.missing:,} rows that the other side has scored have no score here "
@@ -75,7 +71,7 @@ def _warnings_of(
             too_strict,
             f"The p values of {' and of '.join(too_strict)} are those of the t test: corrected for "
             f"the number of tests, none from {RESAMPLES:,} random swaps can be below "
-            f"{1 - groups[0].result.confidence:g}.",
+            f"{1 - options.confidence:g}.",
         ),
         (
             neighbours is not None,
@@ -85,16 +81,6 @@ def _warnings_of(
         ),
     )
     return tuple(sentence for applies, sentence in sentences if applies)
-
-
-def unpaired_warning(counts: results.PairCounts) -> str:
-    """Say that two sides have no pair, and what became of their rows."""
-    both = counts.lost + counts.gained + counts.unscored
-    return (
-        f"got no row with scores on both sides ({both:,} rows are on both sides, "
-        f"{counts.only_run:,} only in the first, {counts.only_against:,} only in the second); "
-        "expected at least one. Check --key."
-    )
 
 
 _MOST_RESAMPLED = 100
@@ -285,15 +271,7 @@ def _comparison(
         moved=moved,
         system=None if options.systems is None else options.system_column,
         explain=explain,
-        warnings=_warnings_of(
-            groups,
-            sums.settings,
-            is_keyed=bool(options.key),
-            without_key=paired.reader.without_key,
-            without_system=paired.without_system,
-            too_strict=too_strict,
-            neighbours=sums.neighbours,
-        ),
+        warnings=_warnings_of(groups[0], options, paired, sums, too_strict),
     )
 
 
@@ -337,7 +315,7 @@ def check_paired(compared: results.Compared) -> None:
         if not counts.pairs:
             raise ConfigError(
                 f"{comparison.run!r} and {comparison.against!r} cannot be compared: "
-                f"{unpaired_warning(counts)}"
+                f"{counts.unpaired_warning}"
             )
 
 

@@ -29,7 +29,8 @@ from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
 from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
 from bertscore_beam.records.groups import metric_labels, metric_rows, with_language
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats.score_statistics import NOT_COUNTED, clipped_f1, is_clipped
+from bertscore_core.stats.score_statistics import NOT_COUNTED, Doubles, clipped_f1, is_clipped
+from bertscore_core.tokens import BoolArray, IntArray
 
 ENTRY = np.dtype(
     [
@@ -62,13 +63,10 @@ def entry_of(measure: str) -> np.dtype[np.void]:
 # Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
 _HASH_KEYS = ("bertscore-keys-1", "bertscore-keys-2")
 _CLUSTER_KEY = "bertscore-groups"
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""Spreads bits over a key."""
 
 Entries = npt.NDArray[np.void]
-Doubles = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-
 
 _UNBOUNDED = (columns.F1, columns.RAW_F1, columns.UTILITY)
 """Columns of F1, which has no bound: means take it clipped."""
@@ -81,7 +79,7 @@ class Clipped(NamedTuple):
     raw: Doubles
     is_clipped: BoolArray
 
-    def at(self, places: Numbers) -> "Clipped":
+    def at(self, places: IntArray) -> "Clipped":
         """Return those of some entries, by their positions."""
         return Clipped(self.scores[places], self.raw[places], self.is_clipped[places])
 
@@ -161,7 +159,7 @@ class RowReader:
                 self.without_key += int(np.count_nonzero(~usable))
                 entries, table = entries[usable], table.filter(pa.array(usable))
             entries["group"] = _numbered(table, options.by, self.groups, options.by_language)
-            check_number(self.groups, options.by, "--by")
+            check_number(self.groups, options.by)
             if options.systems is not None:
                 by = (options.system_column,)
                 entries["side"] = _numbered(table, by, self.systems)
@@ -208,7 +206,7 @@ class RowReader:
 
 def _numbered(
     table: pa.Table, by: Sequence[str], numbers: dict[Group, int], by_language: bool = False
-) -> Numbers:
+) -> IntArray:
     """Return the number of each row's group; a new group gets the next one."""
     rows = groups_of(table, by)
     names = map(with_language, rows.groups) if by_language else rows.groups
@@ -216,7 +214,7 @@ def _numbered(
     return np.array(codes, dtype=np.int64)[rows.codes]
 
 
-def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> npt.NDArray[np.float64]:
+def _numbers(table: pa.Table, name: str, measure: str, run: FinishedRun) -> Doubles:
     """Return the numbers of a measure, NaN for none.
 
     Infinity is not a number, but for F1: it is minus infinity where P = -R.
@@ -250,7 +248,7 @@ def _put_clusters(entries: Entries, column: pa.ChunkedArray) -> None:
     """Enter what identifies each row's cluster; a row without a value is a cluster by itself."""
     values, valid = _as_bytes(column)
     named = pd.util.hash_array(values, hash_key=_CLUSTER_KEY, categorize=False)
-    alone = entries["high"] + entries["low"] * _GOLDEN
+    alone = entries["high"] + entries["low"] * GOLDEN
     entries["cluster"] = np.where(valid, named, alone)
 
 
@@ -294,10 +292,10 @@ def row_buckets(rows: int) -> Buckets:
     """Return buckets for about this many entries."""
     bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
     # Positions are numbered in turn: the product spreads them over the buckets.
-    return Buckets(bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)
+    return Buckets(bits, lambda entries: entries["high"] + entries["low"] * GOLDEN)
 
 
-def pair_entries(entries: Entries, sides: int) -> tuple[Numbers, Numbers]:
+def pair_entries(entries: Entries, sides: int) -> tuple[IntArray, IntArray]:
     """Put the rows of each key together, of any number of sides.
 
     Returns:

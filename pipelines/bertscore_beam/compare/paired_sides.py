@@ -15,10 +15,9 @@ import pandas as pd
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.keyed_rows import (
+    GOLDEN,
     Clipped,
-    Doubles,
     Entries,
-    Numbers,
     RowReader,
     pair_entries,
     row_buckets,
@@ -37,7 +36,8 @@ from bertscore_core.stats.paired import (
     holm,
     paired_result,
 )
-from bertscore_core.stats.score_statistics import UnknownTokens
+from bertscore_core.stats.score_statistics import Doubles, UnknownTokens
+from bertscore_core.tokens import IntArray
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
@@ -53,7 +53,7 @@ MOST_SYSTEMS = 100
 def rank(
     group: results.Group,
     systems: Sequence[str],
-    common: tuple[int, npt.NDArray[np.float64]],
+    common: tuple[int, Doubles],
     compared: Mapping[tuple[int, int], results.GroupComparison],
     confidence: float,
 ) -> results.Ranking:
@@ -120,9 +120,6 @@ def rank(
 # Sums of clusters of a group that may wait to be added to the others, at least.
 _WAITING = 10_000
 
-# Spreads bits over a key.
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
 _BLOCK = 32
 """Rows of a file that are kept or left out together, to see whether neighbours move together."""
 _STRETCH = 512
@@ -165,7 +162,7 @@ class PairedGroups:
         self.sides, self.settings = sides, settings
         self.names = names[sides[0]], names[sides[1]]
         self._options, self._corpus = options, corpus
-        self._corpora: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
+        self._corpora: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
         no_keys = np.zeros(0, dtype=np.uint64) if has_repeats else None
@@ -177,7 +174,7 @@ class PairedGroups:
         self._moved: dict[int, _Moved] = {1: [], -1: []}  # up and down
         self._in_order = _RowsInOrder()
 
-    def add(self, entries: Entries, clipped: Clipped, mine: Numbers, theirs: Numbers) -> None:
+    def add(self, entries: Entries, clipped: Clipped, mine: IntArray, theirs: IntArray) -> None:
         """Add rows that are paired: positions in `entries`, `ABSENT` where a side has none.
 
         `clipped` are the scores of the entries as means take them.
@@ -206,7 +203,11 @@ class PairedGroups:
                 _gather(self._missing[group], ClusterSums.of(np.ones(len(lost)), lost))
 
     def _add_pairs(
-        self, entries: Entries, clipped: Clipped, places: tuple[Numbers, Numbers], groups: Numbers
+        self,
+        entries: Entries,
+        clipped: Clipped,
+        places: tuple[IntArray, IntArray],
+        groups: IntArray,
     ) -> None:
         mine, theirs = (entries[side] for side in places)
         now, before = map(clipped.at, places)
@@ -257,7 +258,7 @@ class PairedGroups:
         """
         return self._in_order.correlation()
 
-    def _count(self, name: str, groups: Numbers) -> None:
+    def _count(self, name: str, groups: IntArray) -> None:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
@@ -309,13 +310,13 @@ class PairedGroups:
         )
 
     @cached_property
-    def _corpus_rows(self) -> tuple[Numbers, Numbers, Numbers, list[Numbers]]:
+    def _corpus_rows(self) -> tuple[IntArray, IntArray, IntArray, list[IntArray]]:
         """The labels and counts of all pairs, of both sides, and which of them each group has."""
         groups, labels, mine, theirs = map(np.concatenate, zip(*self._corpora, strict=True))
         self._corpora.clear()
         return labels, mine, theirs, self._rows_by_group(groups)
 
-    def _rows_by_group(self, groups: Numbers) -> list[Numbers]:
+    def _rows_by_group(self, groups: IntArray) -> list[IntArray]:
         ends = np.cumsum(np.bincount(groups, minlength=self._counts.shape[1]))
         return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
@@ -330,7 +331,7 @@ class PairedGroups:
             return None, ways
         mine, theirs = (counts[rows].astype(np.float64) for counts in sides)
 
-        def score(sums: npt.NDArray[np.float64]) -> float:
+        def score(sums: Doubles) -> float:
             own = corpus_score(name, sums.astype(np.int64).tolist())
             return 0.0 - own if name == "ter" else own
 
@@ -341,7 +342,7 @@ def _keys(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """Return keys that are equal where all columns are."""
     keys = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
-        keys = (keys ^ column.astype(np.uint64)) * _GOLDEN
+        keys = (keys ^ column.astype(np.uint64)) * GOLDEN
         keys ^= keys >> np.uint64(29)
     return keys
 
@@ -374,7 +375,7 @@ class _RowsInOrder:
 
     def _sample(self, entries: Entries, differences: Doubles) -> tuple[Entries, Doubles]:
         block = entries["row"] // _BLOCK + (entries["file"].astype(np.int64) << 40)
-        chosen = (block.astype(np.uint64) * _GOLDEN) / 2.0**64 < self._share
+        chosen = (block.astype(np.uint64) * GOLDEN) / 2.0**64 < self._share
         return entries[chosen], differences[chosen]
 
     def correlation(self) -> float | None:
@@ -407,7 +408,7 @@ class Paired(NamedTuple):
 
     names: tuple[str, ...]
     sums: tuple[PairedGroups, ...]
-    common: npt.NDArray[np.float64]
+    common: Doubles
     reader: RowReader
     without_system: int
 
@@ -465,7 +466,7 @@ def _add_up(
     settings: Sequence[results.SettingsDifference],
     reader: RowReader,
     buckets: Buckets,
-) -> tuple[tuple[PairedGroups, ...], npt.NDArray[np.float64]]:
+) -> tuple[tuple[PairedGroups, ...], Doubles]:
     # The first side is compared with every other; to rank systems, each with each.
     pairs = [*combinations(range(len(names)), 2)]
     if not options.is_ranking:
@@ -504,7 +505,7 @@ def _add_up(
     return sums, common
 
 
-def _check_unique(repeated: Numbers, names: Sequence[str], options: CompareOptions) -> None:
+def _check_unique(repeated: IntArray, names: Sequence[str], options: CompareOptions) -> None:
     if repeated.any():
         counts = [
             f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"

@@ -95,6 +95,16 @@ class PairCounts:
         before = self.pairs + self.missing
         return self.missing / before if before else 0.0
 
+    @property
+    def unpaired_warning(self) -> str:
+        """Says that two sides have no pair, and what became of their rows."""
+        both = self.lost + self.gained + self.unscored
+        return (
+            f"got no row with scores on both sides ({both:,} rows are on both sides, "
+            f"{self.only_run:,} only in the first, {self.only_against:,} only in the second); "
+            "expected at least one. Check --key."
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGate:

@@ -103,13 +103,8 @@ def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:
     return np.array([*of_value, 0], dtype=np.int64)[indices], list(numbers)
 
 
-def check_number(groups: Collection[Group], by: Sequence[str], option: str) -> None:
-    """Check that there are not too many groups.
-
-    Args:
-        groups: The groups.
-        by: Their columns.
-        option: The option that names the columns, for the message.
+def check_number(groups: Collection[Group], by: Sequence[str]) -> None:
+    """Check that there are not too many groups of the columns `by`.
 
     Raises:
         InputError: There are more than `MOST_GROUPS`.
@@ -121,11 +116,9 @@ def check_number(groups: Collection[Group], by: Sequence[str], option: str) -> N
     each = ", ".join(f"{name!r} {n:,}" for name, n in zip(by, values, strict=True))
     raise InputError(
         f"too many groups: got more than {MOST_GROUPS:,}; expected at most that. The column "
-        f"{by[worst]!r} has the most values (values seen so far: {each}). Leave it out of {option}."
+        f"{by[worst]!r} has the most values (values seen so far: {each}). Leave it out of --by."
     )
 
-
-OPTION = "--by"
 
 MOST_LANGUAGES = 1000
 """More distinct codes than this are not those of languages: the registry has about 100."""
@@ -177,7 +170,7 @@ class GroupColumns:
         """
         for name in self.by:
             if name not in self.found:
-                raise missing_column_error(pa.schema(self.fields.values()), name, "group", OPTION)
+                raise missing_column_error(pa.schema(self.fields.values()), name, "group", "--by")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +275,7 @@ class _Count:
                 f"{MOST_LANGUAGES:,} distinct values; expected codes such as en or zh. Name "
                 "the right one with --language-column."
             )
-        check_number(self.groups, by, OPTION)
+        check_number(self.groups, by)
 
 
 def _pieces(splits: Iterable[Split]) -> Iterator[list[Split]]:

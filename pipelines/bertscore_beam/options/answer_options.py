@@ -55,8 +55,8 @@ class ExplainOptions(Options):
         "model num_layers language revision max_length long_text idf rescale baseline empty dtype "
         "device backend allow_pickle_weights",
     )
-    of_runs: ClassVar = (
-        *("model", "revision", "idf", "baseline", "device", "backend", "allow_pickle_weights"),
+    of_runs: ClassVar = frozenset(
+        ("model", "revision", "idf", "baseline", "device", "backend", "allow_pickle_weights")
     )
     """Those that may be given with a run as well: where its files are now, and what computes."""
 

@@ -94,6 +94,22 @@ def check_value(name: str, got: object, *, fine: bool, expected: str, cure: str)
         raise ConfigError(f"{name!r} cannot be used: got {got!r}; expected {expected}. {cure}")
 
 
+def check_ending(output: str, *endings: str) -> str:
+    """Return how the name of a file to write ends, in small letters.
+
+    Raises:
+        ConfigError: It has another ending than these.
+    """
+    ending = output.rpartition(".")[2].lower()
+    if ending not in endings:
+        *others, last = (f".{name}" for name in endings)
+        raise ConfigError(
+            f"--output cannot be written: got {mask_credentials(output)!r}; expected a name that "
+            f"ends in {', '.join(others)} or {last}. Rename it."
+        )
+    return ending
+
+
 _OF_GROUPS = re.compile(r"bertscore_.*|metric_.*_(mean|rows|missing)", re.DOTALL)
 """Columns that are written about groups."""
 

@@ -12,7 +12,7 @@ from bertscore_beam.files.paths import absolute, mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import GroupsOptions
-from bertscore_beam.options.values import check_group_columns
+from bertscore_beam.options.values import check_ending, check_group_columns
 from bertscore_beam.records.finished import FinishedRun, open_finished
 from bertscore_beam.records.groups import (
     CONFIDENCE,
@@ -33,8 +33,6 @@ from bertscore_beam.run.output import Outcome
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
-_OPTION = "--by"
-
 
 def outcome_of_groups(options: GroupsOptions) -> Outcome:
     """Read the groups of a run, and write them to a file if one is named.
@@ -43,15 +41,17 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
         OSError: The folder cannot be reached, or the file not be written.
     """
     output, by = options.output, options.by
+    ending = ""
     if output is not None:
-        _check_output(output, options.run)
+        ending = check_ending(output, "parquet", "pq", "csv")
+        check_outside(output, options.run)
     with before_work():
         run, groups = groups_of_run(options.run, by, options.confidence)
         with reaching("run", options.run):
             by_language = merge_languages(run, by)
         if output is not None:
             table = table_of_groups(groups, by)
-            data = _csv(table) if output.endswith(".csv") else table_to_bytes(table)
+            data = _csv(table) if ending == "csv" else table_to_bytes(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
     rows = [described(row, by) for row in groups]
@@ -89,23 +89,9 @@ def groups_of_run(
     check_confidence(confidence)
     run = open_finished(folder)
     with reaching("run", folder):
-        check_columns(run, by, _OPTION)
-        merged = merge_groups(run, by, _OPTION)
-    return run, list(group_rows(merged, confidence))
-
-
-def _check_output(output: str, run: str) -> None:
-    """Check that groups may be written to a file.
-
-    Raises:
-        ConfigError: Its name says no format, or it is inside the folder of the run.
-    """
-    if not output.endswith((".parquet", ".pq", ".csv")):
-        raise ConfigError(
-            f"--output cannot be written: got {mask_credentials(output)!r}; expected a name that "
-            "ends in .parquet, .pq or .csv. Rename it."
-        )
-    check_outside(output, run)
+        check_columns(run, by)
+        merged = merge_groups(run, by)
+    return run, group_rows(merged, confidence)
 
 
 def check_outside(output: str, run: str) -> None:

@@ -29,7 +29,6 @@ from bertscore_beam.records.groups import (
 from bertscore_core.stats.score_statistics import MEASURES, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import IntArray
 
-OPTION = "--by"
 F1 = MEASURES.index("f1")
 _LENGTHS = (columns.CANDIDATE_TOKENS, columns.REFERENCE_TOKENS)
 
@@ -60,7 +59,7 @@ class Findings:
 
 def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
     """Read what a page says of the rows of a run, and a number of extreme rows of each kind."""
-    check_columns(run, by, OPTION)
+    check_columns(run, by)
     language = run.notes.fields.language
     cell_columns = [*by, *([] if language is None else [language])]
     groups: _Sums[Group] = defaultdict(list)
@@ -86,7 +85,7 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         if len(language_groups) > MOST_GROUPS:
             is_crossed = False
             language_groups.clear()
-        check_number(groups, by, OPTION)
+        check_number(groups, by)
         codes = _lengths_of(table)
         # Rows without a length come first, as a group that is left out.
         by_length = replace(rows, groups=codes + 1, number=int(codes.max()) + 2)

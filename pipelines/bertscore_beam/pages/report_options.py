@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.options.declare import COLUMN, COLUMNS, RUN, RUNS, Options
+from bertscore_beam.options.values import check_ending
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
 
@@ -89,11 +89,7 @@ class ReportOptions(Options):
 
     def __post_init__(self) -> None:
         """Check what can be checked without a run."""
-        if not self.output.endswith((".html", ".htm")):
-            raise ConfigError(
-                f"--output cannot be written: got {mask_credentials(self.output)!r}; expected a "
-                "name that ends in .html. Rename it."
-            )
+        check_ending(self.output, "html", "htm")
         check_confidence(self.confidence)
         if not 0 <= self.rows <= _MOST_ROWS:
             raise ConfigError(

@@ -33,7 +33,7 @@ from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_col
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.metrics.table import no_numbers_warning, tokenized_warning
-from bertscore_beam.pages.one_pass import F1, OPTION, Findings, gather
+from bertscore_beam.pages.one_pass import F1, Findings, gather
 from bertscore_beam.pages.report_options import MEASURE, ReportOptions
 from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.records.earlier_run import damaged_runs_note, scoring_runs
@@ -222,7 +222,7 @@ def _chosen_rows(
 ) -> tuple[ChosenRow, ...]:
     by, key = options.by, options.row_key
     wanted = [*columns.SCORES.values(), columns.CANDIDATE_TOKENS, columns.ERROR, *by, *key]
-    wanted += _text_columns(run) if options.with_texts else ()
+    wanted += run.notes.fields.shown if options.with_texts else ()
     return tuple(
         ChosenRow(
             place=place,
@@ -244,17 +244,12 @@ def _moved_rows(
     candidates: list[str | None] = [None] * len(moved)
     if options.with_texts:
         places = [RowPlace(row.against_file, row.against_row) for row in moved]
-        earlier = read_rows(other, places, _text_columns(other))
+        earlier = read_rows(other, places, other.notes.fields.shown)
         candidates = [_texts(other, table).candidate for table in earlier]
     return tuple(
         replace(row, before=move.against_score, candidate_before=candidate)
         for row, move, candidate in zip(shown, moved, candidates, strict=True)
     )
-
-
-def _text_columns(run: FinishedRun) -> tuple[str, ...]:
-    fields = run.notes.fields
-    return tuple(fields.shown)
 
 
 def _texts(run: FinishedRun, row: pa.Table) -> Texts:
@@ -305,7 +300,7 @@ def _nights(
     """Yield the runs of a series, the newest last."""
     for root in (*earlier, None):
         run = newest if root is None else open_finished(root, "RUN")
-        sums = findings if root is None else merge_groups(run, options.by, OPTION)
+        sums = findings if root is None else merge_groups(run, options.by)
         groups = sums.groups or {}
         yield Night(
             run=run.folder.shown,
@@ -416,7 +411,9 @@ def collect(options: ReportOptions) -> ReportData:
             for power, own in sorted(findings.lengths.items())
             if own.scored
         ),
-        rejected_files=_rejected_files(run),
+        rejected_files=tuple(
+            (mask_credentials(path), why) for path, why in run.summary.rejected_files.items()
+        ),
         worst=_chosen_rows(options, run, findings.worst),
         best=_chosen_rows(options, run, findings.best),
         comparisons=comparisons,
@@ -465,16 +462,9 @@ def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:
     return tuple(zip(edges.tolist(), edges[1:].tolist(), counts.tolist(), strict=False))
 
 
-def _rejected_files(run: FinishedRun) -> tuple[tuple[str, str], ...]:
-    listed = run.summary.rejected_files.items()
-    return tuple((mask_credentials(path), reason) for path, reason in listed)
-
-
 def _notices(
     run: FinishedRun, comparison: Comparison | None, nights: Sequence[Night]
 ) -> tuple[str, ...]:
-    from bertscore_beam.compare.compare import unpaired_warning  # here, since it takes time
-
     summary, notices = run.summary, []
     rejected, rows = summary.rejected, run.rows
     if not run.rows:
@@ -501,7 +491,7 @@ def _notices(
     if comparison is not None and not comparison.whole.counts.pairs:
         notices.append(
             f"The run cannot be compared with {comparison.against}: "
-            f"{unpaired_warning(comparison.whole.counts)}"
+            f"{comparison.whole.counts.unpaired_warning}"
         )
     if not all(item.comparable for item in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")

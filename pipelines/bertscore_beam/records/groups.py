@@ -17,14 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.census import (
-    MOST_GROUPS,
-    OPTION,
-    Group,
-    GroupsOfRows,
-    check_number,
-    groups_of,
-)
+from bertscore_beam.dump.census import MOST_GROUPS, Group, GroupsOfRows, check_number, groups_of
 from bertscore_beam.dump.columns import missing_column_error
 from bertscore_beam.dump.languages import is_code, language_name, language_of
 from bertscore_beam.dump.paths import column_of, has_column
@@ -478,7 +471,7 @@ def described(row: GroupRow, by: Sequence[str]) -> dict[str, Any]:
 # The groups of a run on one machine: read from its parts, and written into its folder.
 
 
-def check_columns(run: FinishedRun, by: Sequence[str], option: str) -> None:
+def check_columns(run: FinishedRun, by: Sequence[str]) -> None:
     """Check that some part has each group column. Only the schemas of parts are read.
 
     Raises:
@@ -493,10 +486,10 @@ def check_columns(run: FinishedRun, by: Sequence[str], option: str) -> None:
         schema = part_schema(run, record)
         left -= {name for name in left if has_column(schema, name)}
     if left and schema is not None:
-        raise missing_column_error(schema, min(left), "group", option)
+        raise missing_column_error(schema, min(left), "group", "--by")
 
 
-def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatistics:
+def merge_groups(run: FinishedRun, by: Sequence[str]) -> PartStatistics:
     """Read the groups of a run from its parts, one after the other.
 
     Raises:
@@ -508,7 +501,7 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
     def checked() -> Iterator[PartStatistics]:
         for part in _parts(run, by, run.notes.fields.language):
             known.update(part.groups or ())
-            check_number(known, by, option)
+            check_number(known, by)
             yield part
 
     return merge_statistics(checked())
@@ -579,7 +572,7 @@ def no_groups_warning(summary: Mapping[str, Any], by: Sequence[str]) -> str | No
     return (
         f"there are no groups: got more than {MOST_GROUPS:,} by {', '.join(by)}; expected at "
         "most that. The scores are whole. Give the same command other columns with "
-        f"{OPTION}: it scores nothing again."
+        "--by: it scores nothing again."
     )
 
 

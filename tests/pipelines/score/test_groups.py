@@ -189,9 +189,9 @@ def test_groups_whose_variance_few_rows_carry_are_named():
 
 def test_too_many_groups_are_refused_by_the_column_with_the_most_values():
     groups = [(str(n % 5), str(n)) for n in range(MOST_GROUPS + 1)]
-    check_number(groups[:-1], ["a", "b"], "--by")
+    check_number(groups[:-1], ["a", "b"])
     with pytest.raises(InputError, match=r"The column 'b' has the most values .*'a' 5, 'b' 10,001"):
-        check_number(groups, ["a", "b"], "--by")
+        check_number(groups, ["a", "b"])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
