@@ -212,7 +212,7 @@ def _too_many_failed(
 
 
 def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
-    notes = folder.read_if_there(*map(failed_path, names))
+    notes = folder.read_each(map(failed_path, names))
     unknown = "it was never read to its end"
     return [
         {"file": name, "reason": unknown if note is None else load_json(note)["reason"]}

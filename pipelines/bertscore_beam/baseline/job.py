@@ -158,9 +158,6 @@ def _sample_row(sample: sources.SampleRecord) -> dict[str, Any]:
 
 # The stages that count and score pairs.
 
-_READ_AT_ONCE = 64
-"""Parts whose sums are in memory at the same time: 10 MB for 24 layers."""
-
 
 def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToScore]:
     folder = sources.moments_folder(record.language, model.name)
@@ -195,7 +192,7 @@ def _count_idf(
 
 
 def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) -> IdfTable | None:
-    (data,) = folder.read_if_there(str(part.idf))
+    data = folder.read_if_there(str(part.idf))
     tokenizer = model.settings.tokenizer
     try:
         table = IdfTable.from_bytes(data or b"")
@@ -265,11 +262,9 @@ def _score_stage(
 
 
 def _read_moments(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Iterator[Moments]:
-    paths = [part.moments for part in parts]
-    for start in range(0, len(paths), _READ_AT_ONCE):
-        some = paths[start : start + _READ_AT_ONCE]
-        for path, data in zip(some, folder.read_if_there(*some), strict=True):
-            yield Moments.from_bytes(data or b"", folder.path(path))
+    contents = folder.read_each(part.moments for part in parts)
+    for part, data in zip(parts, contents, strict=True):
+        yield Moments.from_bytes(data or b"", folder.path(part.moments))
 
 
 def _conclude_baseline(job: BaselineJob) -> Outcome:

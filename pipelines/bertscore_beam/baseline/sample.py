@@ -103,7 +103,7 @@ def sample_digest(sample: Hashes) -> str:
 
 def read_sample(folder: OutputFolder, language: str) -> Hashes:
     """Read the priorities of a language's sample, ascending; none where there is no file."""
-    (data,) = folder.read_if_there(sources.sample_path(language))
+    data = folder.read_if_there(sources.sample_path(language))
     if data is None:
         return lowest([])
     sample: Hashes = np.load(io.BytesIO(data), allow_pickle=False)
@@ -184,7 +184,7 @@ def make_pairs(
 
 
 def _find_pairs(folder: OutputFolder, sample: sources.SampleRecord) -> sources.PairsRecord | None:
-    (data,) = folder.read_if_there(sources.pairs_record_path(sample.language))
+    data = folder.read_if_there(sources.pairs_record_path(sample.language))
     record = None if data is None else sources.PairsRecord.from_json(data)
     return record if record is not None and record.sample == sample.digest else None
 

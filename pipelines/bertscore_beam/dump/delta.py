@@ -19,7 +19,7 @@ from bertscore_beam.dump.partitions import IN_LOG, partitions_of
 from bertscore_beam.files.find import FoundFile, search
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join, mask_credentials
-from bertscore_beam.files.read import in_parallel, read_many
+from bertscore_beam.files.read import in_parallel, read_if_there
 from bertscore_core.errors import ConfigError, InputError
 
 _READABLE = {
@@ -126,8 +126,7 @@ def _copy_log(folder: str, copy: Path) -> None:
     numbers = {name: found[1] for name in names if (found := _NUMBERED.match(name))}
 
     def copy_one(name: str) -> None:
-        (data,) = read_many([join(log, name)])
-        if data is not None:
+        if (data := read_if_there(join(log, name))) is not None:
             path = copy / "_delta_log" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -138,9 +137,8 @@ def _copy_log(folder: str, copy: Path) -> None:
 
 def _hinted(log: str) -> str:
     """Return the number of the checkpoint that the hint of a log names, as files have it."""
-    (hint,) = read_many([join(log, _HINT)])
     try:
-        return f"{json.loads(hint or b'')['version']:020d}"
+        return f"{json.loads(read_if_there(join(log, _HINT)) or b'')['version']:020d}"
     except (ValueError, TypeError, KeyError):  # there is none, or it is damaged
         return "none"
 

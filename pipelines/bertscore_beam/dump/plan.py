@@ -49,7 +49,7 @@ from bertscore_beam.files.paths import (
     too_long_to_read,
     too_long_to_write,
 )
-from bertscore_beam.files.read import exists, in_parallel, open_source, read_many
+from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
 from bertscore_core.errors import ConfigError, InputError, load_json
 
 
@@ -263,7 +263,7 @@ class Imports:
             layout = read_copied_layout(join(self.folder, text.footer), candidates)
             lacks_rows = self.needs_rows and not exists(self.path(text))
             return None if lacks_rows else layout
-        (noted,) = read_many([join(self.folder, text.rejection)])
+        noted = read_if_there(join(self.folder, text.rejection))
         with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
             content = load_json(noted or b"{}")
             reason, message = FileReason(content["reason"]), str(content["message"])

@@ -5,7 +5,7 @@ import io
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -241,17 +241,13 @@ def read_bytes(path: str) -> bytes:
     return bytes(fs.cat_file(inner, **one_request))
 
 
-def read_many(paths: Sequence[str]) -> list[bytes | None]:
-    """Read many small files in parallel, in the order given; None for one that is not there."""
-    return list(read_each(paths))
-
-
 def read_each(paths: Iterable[str], threads: int = IO_THREADS) -> Iterator[bytes | None]:
-    """Read files as `read_many` does, one after the other as they are taken."""
-    return in_parallel(_read_if_there, paths, threads)
+    """Read small files in parallel, and yield them in order; None for one that is not there."""
+    return in_parallel(read_if_there, paths, threads)
 
 
-def _read_if_there(path: str) -> bytes | None:
+def read_if_there(path: str) -> bytes | None:
+    """Return the content of a file; None if it is not there. See `read_bytes`."""
     try:
         return read_bytes(path)
     except FileNotFoundError:

@@ -217,7 +217,7 @@ class CountSplits:
         """Return the count of the same rows that an earlier run kept; None without one."""
         if self.counting.kept is None:
             return None
-        (data,) = self.counting.kept.read_if_there(self.counting.count_path(split))
+        data = self.counting.kept.read_if_there(self.counting.count_path(split))
         if data is None:
             return None
         with suppress(IdfError):  # a damaged one is counted again

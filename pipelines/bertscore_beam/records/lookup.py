@@ -165,7 +165,7 @@ class EarlierRun:
         first = max(0, int(np.searchsorted(starts, positions[0], side="right")) - 1)
         stop = int(np.searchsorted(starts, positions[-1], side="right"))
         names = [rows_file(part_name(input_name, start)) for start in starts[first:stop].tolist()]
-        contents = self._folder.read_if_there(*names)
+        contents = self._folder.read_each(names)
         pieces: list[tuple[int, RowScores]] = []
         problems: list[str] = []
         for start, name, data in zip(starts[first:stop].tolist(), names, contents, strict=True):

@@ -98,7 +98,7 @@ def _delete_packs(folder: OutputFolder, packs: Mapping[int, Sequence[str]]) -> N
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
-_READ_AT_ONCE = 1000
+_DELETED_AT_ONCE = 1000
 """Single records that are read, or deleted, at a time."""
 _PACKS_AT_ONCE = 4
 """Packs that are read at a time: about a megabyte each."""
@@ -221,19 +221,17 @@ class FolderRecords:
                     self.records.add(record, line)
 
     def _take_singles(self) -> None:
-        for start in range(0, len(self.singles), _READ_AT_ONCE):
-            together = self.singles[start : start + _READ_AT_ONCE]
-            contents = self._folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in together))
-            for name, data in zip(together, contents, strict=True):
-                if data is None:
-                    self.is_whole = False
-                    continue
-                self._known.add(hash(name))  # if it is damaged, what is packed does not count
-                record = record_from_json(data)
-                if record is not None and record_name(record.part_name) == name:
-                    self.records.add(record)
-                else:
-                    self._pass_over(data)
+        contents = self._folder.read_each(f"{PARTS_FOLDER}/{name}" for name in self.singles)
+        for name, data in zip(self.singles, contents, strict=True):
+            if data is None:
+                self.is_whole = False
+                continue
+            self._known.add(hash(name))  # if it is damaged, what is packed does not count
+            record = record_from_json(data)
+            if record is not None and record_name(record.part_name) == name:
+                self.records.add(record)
+            else:
+                self._pass_over(data)
 
     def _pass_over(self, data: bytes) -> None:
         is_sound = is_of_other_version(data)
@@ -324,8 +322,8 @@ def _pack_records(
 
 def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
     """Delete files of single records, by their path below the folder of records."""
-    for start in range(0, len(names), _READ_AT_ONCE):
-        together = names[start : start + _READ_AT_ONCE]
+    for start in range(0, len(names), _DELETED_AT_ONCE):
+        together = names[start : start + _DELETED_AT_ONCE]
         folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))
     folder.delete_empty_folders(PARTS_FOLDER)
 
@@ -416,7 +414,7 @@ class EarlierRecords:
         """
         if not is_likely and self._is_remote and record_name(part_name) not in self._listed():
             return None
-        (data,) = self._folder.read_if_there(record_path(part_name))
+        data = self._folder.read_if_there(record_path(part_name))
         record = None if data is None else record_from_json(data)
         return record if record is not None and record.part_name == part_name else None
 

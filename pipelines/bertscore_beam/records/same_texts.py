@@ -77,7 +77,7 @@ def check_same_texts(
     unread = ""
     wanted = matched = _NONE  # rows of these parts, and those that the input still has
     for record, near in compared:
-        contents = folder.read_if_there(*(rows_file(part.part_name) for part in near))
+        contents = folder.read_each(rows_file(part.part_name) for part in near)
         own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
             of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))

@@ -10,14 +10,14 @@ OUT/_manifest/...         files of the job for itself and for the next run
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.listing import each_file, list_files
 from bertscore_beam.files.paths import join, mask_credentials
-from bertscore_beam.files.read import NoFileError, exists, read_bytes, read_many
+from bertscore_beam.files.read import NoFileError, exists, read_bytes, read_each, read_if_there
 from bertscore_beam.files.write import (
     copy_atomically,
     delete,
@@ -114,9 +114,13 @@ class OutputFolder:
         """Read a file."""
         return read_bytes(self.path(name))
 
-    def read_if_there(self, *names: str) -> list[bytes | None]:
-        """Read several files at once; None for each that is not there."""
-        return read_many([self.path(name) for name in names])
+    def read_if_there(self, name: str) -> bytes | None:
+        """Read a file; None if it is not there."""
+        return read_if_there(self.path(name))
+
+    def read_each(self, names: Iterable[str]) -> Iterator[bytes | None]:
+        """Read several files at once, in order; None for each that is not there."""
+        return read_each(map(self.path, names))
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; an empty one if the file is missing, damaged, or a FIFO."""

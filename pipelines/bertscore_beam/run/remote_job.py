@@ -22,7 +22,7 @@ from apache_beam.options import pipeline_options as of_beam
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from bertscore_beam.files.paths import join, mask_credentials
-from bertscore_beam.files.read import read_many
+from bertscore_beam.files.read import read_if_there
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import JOB_FILE, FolderLostError, JobStillRunsError
 from bertscore_beam.run.output import JobFailedError, last_error
@@ -231,8 +231,7 @@ def end_earlier_job(output: str, say: Callable[[str], None], *, keep: bool) -> b
         JobStillRunsError: It still runs, or nobody can tell.
     """
     path = join(output, JOB_FILE)
-    (data,) = read_many([path])
-    if data is None:
+    if (data := read_if_there(path)) is None:
         return False
     where = f"{mask_credentials(path)}; if no job is at work, delete that file"
     try:

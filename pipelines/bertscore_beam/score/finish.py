@@ -451,7 +451,7 @@ def index_rows(folder: OutputFolder, of_parts: Iterable[PartRecord]) -> None:
 def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
     """Return how the tables were counted; an earlier run may know more than their file says."""
     described = describe_tables(idf)
-    (data,) = folder.read_if_there(note_path(IDF_FILE))
+    data = folder.read_if_there(note_path(IDF_FILE))
     with suppress(ValueError):  # a damaged note
         noted: dict[str, Any] = {} if data is None else from_json(data)
         if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:

@@ -32,11 +32,10 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
 
 def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
     """Return the plan that is kept of these files under a name; None without one."""
-    (data,) = (None,) if name is None else folder.read_if_there(name)
-    if data is None:
+    if name is None or (data := folder.read_if_there(name)) is None:
         return None
     try:
-        plan = plan_from_bytes(data, str(name))
+        plan = plan_from_bytes(data, name)
         paths = [files[int(split.path)].path for split in plan.splits]
         made = [split.data and folder.path(split.data) for split in plan.splits]
         return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))

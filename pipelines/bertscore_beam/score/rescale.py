@@ -285,7 +285,7 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
         return job.done[record.part_name]
     planned, name, source = job.planned, record.part_name, job.planned.finished.folder
     data, sums = _rescaled_part(planned.finished, record, planned.row, planned.signature)
-    piece = source.read_if_there(rows_file(name))[0]
+    piece = source.read_if_there(rows_file(name))
     now = replace(
         record, job_digest=identity_digest(planned.identity), summary=sums, **facts_of_part(data)
     )

@@ -71,9 +71,10 @@ def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wr
     write_record(str(tmp_path), same)
     theirs = replace(other, job_digest="of other settings")
     write_record(str(tmp_path), theirs)
-    with patch.object(OutputFolder, "read_if_there", return_value=[theirs.to_json()]) as read:
+    with patch.object(OutputFolder, "read_each", return_value=[theirs.to_json()]) as read:
         found = find_records(folder, generation=7)
-    read.assert_called_once_with(record_path(theirs.part_name))
+    (names,) = read.call_args.args
+    assert list(names) == [record_path(theirs.part_name)]
     by_name = {record.part_name: record for record in found.records}
     assert by_name == RECORDS | {theirs.part_name: theirs}
     delete_records(folder, found.doubles)
@@ -159,7 +160,7 @@ def test_records_that_move_while_they_are_read_are_not_lost(
                     moves(move, folder)
                 return original(*given)
 
-            for name in ("files", "read_if_there"):
+            for name in ("files", "read_each"):
                 original = getattr(OutputFolder, name)
                 patched.setattr(OutputFolder, name, lambda *given, one=original: look(one, *given))
             found = find_records(folder, generation)

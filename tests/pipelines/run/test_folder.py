@@ -40,7 +40,7 @@ def test_what_is_written_is_read_back_and_listed_by_its_path_below(output):
     said = folder.read("said.json").decode()
     assert said.startswith('{\n  "b": 1,\n  "a": "é",\n  "digest": "')
     assert folder.read_json("said.json") == {"b": 1, "a": "é"}
-    assert folder.read_if_there("x/two.pq", "x/three") == [b"123", None]
+    assert list(folder.read_each(["x/two.pq", "x/three"])) == [b"123", None]
     folder.delete("x/one.json", "never-there")
     assert folder.files().keys() == {"x/two.pq", "said.json", LOCK_FILE}
     folder.release()

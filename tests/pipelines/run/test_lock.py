@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import exists, read_bytes, read_many
+from bertscore_beam.files.read import exists, read_bytes, read_if_there
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run import lock as locks
 from bertscore_beam.run.lock import Holder, hold
@@ -62,7 +62,7 @@ def put(folder, content):
 
 
 def beat_of(folder, run):
-    return read_many([join(folder, locks.BEAT_FILE + run)])[0]
+    return read_if_there(join(folder, locks.BEAT_FILE + run))
 
 
 def test_second_run_is_refused_at_once_while_the_first_lives_here(output, quick):
