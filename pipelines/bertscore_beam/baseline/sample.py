@@ -15,7 +15,6 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
@@ -31,13 +30,13 @@ from bertscore_beam.crawl.sampling import (
     count_overlap,
     hashes_of,
     is_sampled,
-    leading_bits,
     lowest,
     pair_neighbours,
     pairing_order,
     part_bits,
 )
 from bertscore_beam.dump.parquet import write_part
+from bertscore_beam.files.buckets import bucket_of, rows_by_value
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
@@ -132,15 +131,6 @@ def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
             waiting = []
     if waiting:
         yield pa.concat_tables(waiting).combine_chunks()
-
-
-def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
-    """Yield each distinct value, ascending, and the rows where it is."""
-    if not len(values):
-        return
-    order = np.argsort(values, kind="stable")
-    distinct, starts = np.unique(values[order], return_index=True)
-    yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
 def _write_sample(language: str, sample: Hashes, *, folder: OutputFolder) -> None:
@@ -254,7 +244,7 @@ def _read_sampled(
     tables = _read_lane(lane, folder, ("text", "priority", "host"))
     sampled = (_sampled(table, sample, seed, language) for table in tables)
     for sentences in _gathered(sampled, _LANE_TEXTS):
-        for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
+        for place, rows in rows_by_value(bucket_of(sentences["order"].to_numpy(), bits)):
             # Rows that are taken are copied; a slice would be sent with everything around it.
             yield (language, f"part-{place:05d}"), sentences.take(pa.array(rows))
 

@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.crawl.filters import is_unspaced
+from bertscore_beam.files.buckets import bucket_of
 from bertscore_core.stats.moments import HOST_BITS
 
 if TYPE_CHECKING:
@@ -137,13 +138,6 @@ def part_bits(pairs: int) -> int:
     return max(small, large)
 
 
-def leading_bits(order: Hashes, bits: int) -> npt.NDArray[np.int64]:
-    """Return the leading bits of hashes as numbers. Shape as `order`."""
-    if bits == 0:
-        return np.zeros(len(order), dtype=np.int64)
-    return (order >> np.uint64(64 - bits)).astype(np.int64)
-
-
 # Random pairs from a sample: sorted by a hash of the text, neighbours paired.
 
 SENTENCE_SCHEMA = pa.schema([("text", pa.string()), ("order", pa.uint64()), ("host", pa.uint64())])
@@ -196,8 +190,7 @@ def pair_neighbours(sentences: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def _bucket(hosts: pa.ChunkedArray) -> pa.Array:
     known: Hashes = hosts.fill_null(0).to_numpy()
-    buckets = leading_bits(known, HOST_BITS)
-    return pa.array(buckets, pa.int16(), mask=hosts.is_null().to_numpy())
+    return pa.array(bucket_of(known, HOST_BITS), pa.int16(), mask=hosts.is_null().to_numpy())
 
 
 # How much the sentences of random pairs overlap: corpus BLEU, from sums that add up exactly.

@@ -1,4 +1,4 @@
-"""Rows that are sorted by buckets on the disk, since they do not fit in memory."""
+"""Rows by bucket: in memory, or on the disk where they do not fit."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -65,9 +65,13 @@ def split_by_bucket(
     rows: npt.NDArray[Kind], keys: npt.NDArray[np.uint64], bits: int
 ) -> Iterator[tuple[int, npt.NDArray[Kind]]]:
     """Yield each bucket that has rows, ascending, with its rows in their order. Shape (N,)."""
-    buckets = bucket_of(keys, bits)
-    order = np.argsort(buckets, kind="stable")
-    rows, buckets = rows[order], buckets[order]
-    starts = np.flatnonzero(np.diff(buckets, prepend=-1))
-    for start, stop in zip(starts, np.append(starts, len(rows))[1:], strict=True):
-        yield int(buckets[start]), rows[start:stop]
+    for bucket, places in rows_by_value(bucket_of(keys, bits)):
+        yield bucket, rows[places]
+
+
+def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+    """Yield each distinct value, ascending, and the positions where it is, ascending."""
+    order = np.argsort(values, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(values[order])) + 1):
+        if len(places):  # without any value there is one empty piece
+            yield int(values[places[0]]), places

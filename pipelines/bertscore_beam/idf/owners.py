@@ -17,6 +17,7 @@ from bertscore_beam.dump.columns import CANDIDATE, TableFields, metric_column
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.buckets import rows_by_value
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
 from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.options.score_options import ScoreOptions
@@ -129,11 +130,9 @@ class KeyedRows:
 
     def buckets(self, number: int) -> Iterator[tuple[int, "KeyedRows"]]:
         """Yield the rows of each bucket of keys that has some."""
-        places = self.keys[:, 0] % np.uint64(number)
-        for bucket in np.unique(places):
-            rows = places == bucket
+        for bucket, rows in rows_by_value(self.keys[:, 0] % np.uint64(number)):
             yield (
-                int(bucket),
+                bucket,
                 replace(
                     self,
                     positions=self.positions[rows],

@@ -8,17 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing import test_pipeline
-from hypothesis import given
 
 from bertscore_beam.baseline import sample as baseline_sample
 from bertscore_beam.baseline.extract import ReadFile, write_sentences
-from bertscore_beam.baseline.sample import (
-    lanes_of,
-    pair_stage,
-    read_sample,
-    rows_by_value,
-    sample_stage,
-)
+from bertscore_beam.baseline.sample import lanes_of, pair_stage, read_sample, sample_stage
 from bertscore_beam.baseline.sources import PairsRecord, pairs_path, pairs_record_path, write_record
 from bertscore_beam.crawl.sampling import (
     HOST_COLUMNS,
@@ -30,16 +23,7 @@ from bertscore_beam.crawl.sampling import (
     pairing_order,
 )
 from bertscore_beam.crawl.sentences import sentences_table
-from tests.support.hashes import as_hashes, few_hashes, pairs_of
-
-
-@given(few_hashes)
-def test_rows_are_dealt_out_by_their_value(values):
-    result = dict(rows_by_value(as_hashes(values)))
-    assert {value: rows.tolist() for value, rows in result.items()} == {
-        value: [row for row, second in enumerate(values) if second == value]
-        for value in set(values)
-    }
+from tests.support.hashes import pairs_of
 
 
 @pytest.fixture

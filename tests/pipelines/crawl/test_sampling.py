@@ -14,7 +14,6 @@ from bertscore_beam.crawl.sampling import (
     host_hash,
     host_order,
     is_sampled,
-    leading_bits,
     lowest,
     page_order,
     pair_neighbours,
@@ -22,6 +21,7 @@ from bertscore_beam.crawl.sampling import (
     part_bits,
     sentence_priority,
 )
+from bertscore_beam.files.buckets import bucket_of
 from bertscore_core.stats.moments import HOST_BITS
 from tests.support.crawl_texts import sentences
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sentences_table, shown
@@ -60,7 +60,7 @@ def test_ranks_are_uniform_independent_and_decided_by_seed_language_and_text():
     """So a cap of pages or hosts does not decide which of its sentences are in a small sample."""
     values = [as_hashes(rank(1, "en", str(number)) for number in range(20_000)) for rank in RANKS]
     for ranks in values:
-        shares = np.bincount(leading_bits(ranks, 4), minlength=16) / 20_000
+        shares = np.bincount(bucket_of(ranks, 4), minlength=16) / 20_000
         np.testing.assert_allclose(shares, 1 / 16, atol=0.008)  # 4.7 standard deviations
     np.testing.assert_allclose(np.corrcoef(values), np.eye(4), atol=0.03)  # 4 of them
     keys = ((1, "en", "a"), (2, "en", "a"), (1, "de", "a"), (1, "en", "b"))

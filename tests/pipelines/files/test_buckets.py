@@ -1,11 +1,13 @@
-"""Rows come back from the disk, each with those of its bucket, in their order."""
+"""Rows come back, from memory and from the disk, each with those of its bucket, in order."""
 
 import tempfile
 
 import numpy as np
 import pytest
+from hypothesis import given
 
-from bertscore_beam.files.buckets import Buckets, bucket_of
+from bertscore_beam.files.buckets import Buckets, bucket_of, rows_by_value
+from tests.support.hashes import as_hashes, few_hashes
 
 ROW = np.dtype([("key", "<u8"), ("number", "<i4")])
 
@@ -28,3 +30,12 @@ def test_every_row_comes_back_once_with_those_of_its_bucket(tmp_path, monkeypatc
         assert len(in_bucket) > 0
         assert np.array_equal(in_bucket, expected)
     assert list(tmp_path.iterdir()) == []
+
+
+@given(few_hashes)
+def test_rows_are_dealt_out_by_their_value(values):
+    result = dict(rows_by_value(as_hashes(values)))
+    assert {value: rows.tolist() for value, rows in result.items()} == {
+        value: [row for row, second in enumerate(values) if second == value]
+        for value in set(values)
+    }
