@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
@@ -331,7 +331,9 @@ class Source:
         return SourceFiles(
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
-            digest=_digest_names(paths) if self.options.crawl else _digest_with_versions(paths),
+            digest=digest_of("".join(f"{name}\n" for name in paths))
+            if self.options.crawl
+            else _digest_with_versions(paths),
         )
 
 
@@ -343,11 +345,6 @@ def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
         language = check(code)
         paths[language] = (*paths.get(language, ()), path)
     return paths
-
-
-def _digest_names(names: Iterable[str]) -> str:
-    content = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _digest_with_versions(paths: Mapping[str, str]) -> str:

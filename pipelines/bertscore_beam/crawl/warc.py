@@ -85,7 +85,7 @@ def read_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
 
     Args:
         file: At its start, compressed or not.
-        counts: `RECORDS` and `RECORDS_BROKEN` are counted up, while pages are yielded.
+        counts: Empty. `RECORDS` and `RECORDS_BROKEN` are counted up, while pages are yielded.
 
     Raises:
         CrawlFileError: The file is not a WET file, cut off, damaged, or holds no page or too many
@@ -94,11 +94,10 @@ def read_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
     is_zipped = file.read(len(_GZIP)) == _GZIP
     file.seek(0)
     any_page = False
-    before = counts[RECORDS], counts[RECORDS_BROKEN]
     for page in _zipped_pages(_Members(file), counts) if is_zipped else _plain_pages(file, counts):
         any_page = True
         yield page
-    records, broken = counts[RECORDS] - before[0], counts[RECORDS_BROKEN] - before[1]
+    records, broken = counts[RECORDS], counts[RECORDS_BROKEN]
     if broken > MOST_BROKEN * records:
         raise _unsound(f"{broken:,} of its {records:,} records cannot be read")
     if not any_page:

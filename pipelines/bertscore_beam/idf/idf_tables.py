@@ -111,10 +111,6 @@ class IdfTables:
         text = json.dumps([_FORMAT, prints], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def get(self, key: IdfKey) -> IdfTable | None:
-        """Return the table of a key; None if there is none."""
-        return self.tables.get(key)
-
     def for_language(self, language: str) -> "IdfTables":
         """Return the tables of one language, as a run of its rows alone would count them."""
         own = {

@@ -43,7 +43,7 @@ from bertscore_beam.idf.counts import table_warnings
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
-from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
+from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.folder import (
     PLAN_FILE,
@@ -336,7 +336,7 @@ def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
             | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.num_chunks)
             | "Spread" >> Spread()
             | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-            | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
+            | "SaveIdf" >> beam.Map(save_idf, folder, _TABLE_FILE)
         )
 
     return Stage(name="idf", runner=runner, build=build)

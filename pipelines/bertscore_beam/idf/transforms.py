@@ -95,23 +95,12 @@ def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCou
         yield ToCount(chunk, merged)
 
 
-@dataclass
-class SaveIdf(beam.PTransform):
-    """Write the tables and pass them on, so that they are saved before they are used.
+def save_idf(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
+    """Write the tables and return them, so that they are saved before they are used.
 
     A note beside them says how they were counted. Tables that leave out a file would give every
     token a wrong weight, and are not written.
     """
-
-    folder: OutputFolder
-    name: str
-
-    def expand(self, tables: beam.PCollection[IdfTables]) -> beam.PCollection[IdfTables]:
-        """Write the tables; the input is a single element."""
-        return tables | "WriteTable" >> beam.Map(_save, self.folder, self.name)
-
-
-def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
     note = {note_path(name): to_json(describe_tables(tables), indent=2)}
     folder.write_all(note if tables.problem else {**note, name: tables.to_bytes()})
     return tables

@@ -256,7 +256,7 @@ def explain_row(
 def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:
     keys = row_keys(Rows(row.table, run.notes.fields))
     code = int(keys.codes[0])
-    table = None if code == NO_KEY else tables.get(keys.keys[code])
+    table = None if code == NO_KEY else tables.tables.get(keys.keys[code])
     if table is None:
         raise IdfError(
             f"row {str(row.place)!r} cannot be explained: there is no idf table for it; expected "

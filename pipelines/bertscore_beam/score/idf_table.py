@@ -10,7 +10,7 @@ from bertscore_beam.dump.splits import SplitChunk
 from bertscore_beam.idf.counting import Counting, Vocabulary
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
 from bertscore_beam.idf.owners import num_buckets
-from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
+from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
 from bertscore_beam.records.records import IDF_FILE
 from bertscore_beam.records.settings import RunSettings
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
@@ -75,7 +75,7 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.num_chunks)
         | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
-        | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
+        | "SaveIdf" >> beam.Map(save_idf, spec.folder, IDF_FILE)
     )
 
 

@@ -282,7 +282,7 @@ def _chosen_rows(
     idf: IdfTables | None,
 ) -> tuple[PairTexts, list[_RowsOfSetting]]:
     if idf is not None:
-        without = [code for code, key in enumerate(keys.keys) if idf.get(key) is None]
+        without = [code for code, key in enumerate(keys.keys) if key not in idf.tables]
         lacking = {NO_KEY: Reason.NO_IDF_GROUP} | dict.fromkeys(without, Reason.NO_IDF_TABLE)
         of_rows = zip(texts.reasons, keys.codes.tolist(), strict=True)
         texts = replace(texts, reasons=[reason or lacking.get(code) for reason, code in of_rows])
@@ -344,7 +344,7 @@ def rows_by_setting(
     subsets = [
         _RowsOfSetting(
             settings.by_language[key.language],
-            None if idf is None else idf.get(key),
+            None if idf is None else idf.tables.get(key),
             usable[order[start:stop]],
         )
         for key, start, stop in sorted(zip(keys.keys, bounds[:-1], bounds[1:], strict=True))

@@ -59,7 +59,7 @@ def test_only_small_things_cross_stages(tmp_path):
     steps, crossing = crossing_producers(pipeline)
     scoring = next(names for names in steps if "ScoreSplits/OnDevice/Run" in names)
     count = "CountDocumentFrequencies/CountSplit"
-    assert "SaveIdf/WriteTable" in crossing
+    assert "SaveIdf" in crossing
     # What is scored comes from the shuffle, and not from a collection that was stored ungrouped.
     assert {"ScoreSplits/Spread/Read", "ScoreSplits/OnDevice/TakeApart"} <= set(scoring)
     assert crossing.isdisjoint({"ScoreSplits/Spread", "ScoreSplits/OnDevice/TakeApart"})
