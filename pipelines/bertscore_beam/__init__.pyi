@@ -3,5 +3,5 @@ from .compare.compare_options import CompareOptions as CompareOptions
 from .pairs.batches import ScoreBatches as ScoreBatches
 from .pairs.frames import score_frame as score_frame
 from .pairs.handler import BertScoreModelHandler as BertScoreModelHandler, PairScore as PairScore
-from .pairs.pair_settings import ByLanguage as ByLanguage
+from .pairs.pair_configs import ByLanguage as ByLanguage
 from .pairs.transform import ScorePairs as ScorePairs

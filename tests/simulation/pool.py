@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump.plan_file import plan_from_bytes
-from bertscore_beam.dump.splits import Split, SplitChunk, split_chunks
+from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import PENDING_FILE, EarlierRecords, num_packs
-from bertscore_beam.records.summary import KeptPart, RunTotals
+from bertscore_beam.records.summary import KeptPart, Totals
 from bertscore_beam.score import finish
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.steps import SplitScorer, ToScore
+from bertscore_beam.score.steps import SplitScorer, SplitsWithIdf
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -216,8 +216,8 @@ class Pool:
 
     # What the tasks are.
 
-    def _scores(self, chunk: SplitChunk) -> Callable[[Worker], Any]:
-        chosen = ToScore(chunk)
+    def _scores(self, chunk: RowGroupSplits) -> Callable[[Worker], Any]:
+        chosen = SplitsWithIdf(chunk)
         return lambda worker: list(SplitScorer(self.spec, self._model, worker.earlier).run(chosen))
 
     def _model(self, split: Split, rows: Rows) -> ScoredTable:
@@ -240,7 +240,7 @@ class Pool:
         written += [one.record for one in results if isinstance(one, KeptPart)]
         packs: dict[int, Any] = {}
         for record in written:
-            ((number, line),) = finish._in_pack(record, num_packs(self.spec.goal.parts))
+            ((number, line),) = finish._in_pack(record, num_packs(self.spec.start.parts))
             packs.setdefault(number, packing.create_accumulator())
             packs[number] = packing.add_input(packs[number], line)
 
@@ -254,5 +254,5 @@ class Pool:
         return [Task(write(number)) for number in packs]
 
     def _end(self) -> list[Task]:
-        totals = RunTotals.merge(map(RunTotals.of, self._results()))
+        totals = Totals.merge(map(Totals.of, self._results()))
         return [Task(lambda _: finish._finish(totals, None, (), None, spec=self.spec))]

@@ -17,7 +17,13 @@ from bertscore_beam.run.lock import LOCK_FILE, Holder, RunLock
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
 from bertscore_beam.score.job import build_score_pipeline, start_run, texts_to_import
-from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
+from bertscore_beam.score.prepare import (
+    ComparedPlan,
+    ScorePlan,
+    plan_again,
+    plan_score,
+    resume_score,
+)
 
 MODEL: dict[str, Any] = {}
 """Options of the model of these jobs: the embedded one unless a test asks for `tiny_jobs`."""
@@ -60,25 +66,25 @@ def plan_imported(options: ScoreOptions) -> ScorePlan:
     return plan_again(planned)
 
 
-def prepare_score(options: ScoreOptions) -> ScoreJob:
+def prepare_score(options: ScoreOptions) -> ComparedPlan:
     """Check, plan, and look at the output folder; nothing is written but imports of text."""
     planned = plan_imported(options)
     return resume_score(planned, OutputFolder(planned.output))
 
 
-def with_folder(job: ScoreJob, folder: OutputFolder) -> ScoreJob:
+def with_folder(job: ComparedPlan, folder: OutputFolder) -> ComparedPlan:
     """Return a job that works on a folder as it is given."""
     return replace(job, spec=replace(job.spec, folder=folder))
 
 
-def start(job: ScoreJob) -> ScoreJob:
+def start(job: ComparedPlan) -> ComparedPlan:
     """Take the job's folder and start its run; return the job that holds the folder."""
     held = with_folder(job, own(job.spec.folder.root))
     start_run(held)
     return held
 
 
-def add_score_pipeline(root: beam.Pipeline, job: ScoreJob) -> None:
+def add_score_pipeline(root: beam.Pipeline, job: ComparedPlan) -> None:
     """Add a job that has been started to a pipeline."""
     build_score_pipeline(root, spec=job.spec)
 
@@ -101,7 +107,7 @@ def run_options(
 
 
 def run_prepared(
-    job: ScoreJob, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
+    job: ComparedPlan, runner: beam.runners.PipelineRunner | None = None, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run a job that has been started and return its summary."""
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))

@@ -19,7 +19,7 @@ from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.texts import Rows, languages_of
 from bertscore_beam.records.record import LanguageRows, PartRecord, facts_of_part, record_path
-from bertscore_beam.records.summary import RunGoal, RunTotals, summarize, summary_of_languages
+from bertscore_beam.records.summary import Gates, RunStart, Totals, summarize, summary_of_languages
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
@@ -117,12 +117,16 @@ def made_run(
                 made.append(_write_part(folder, part, rows, notes, identity))
                 added.update(rows.column_names)
                 row += len(rows)
-    totals = RunTotals.merge(map(RunTotals.of_record, made))
+    totals = Totals.merge(map(Totals.of_record, made))
     count = totals.summary.rows
-    goal = RunGoal(
-        parts=len(made), rows=count, files=len(inputs), started=started, max_reject_fraction=1.0
+    start = RunStart(
+        parts=len(made),
+        rows=count,
+        files=len(inputs),
+        started=started,
+        gates=Gates(max_reject_fraction=1.0),
     )
-    summary = summarize(goal, totals, stated, missing=0, doubled=0)
+    summary = summarize(start, totals, stated, missing=0, doubled=0)
     summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
     summary["metrics"] = {name: {} for name, column in columns.METRICS.items() if column in added}
     if signatures:

@@ -5,7 +5,7 @@ import pyarrow as pa
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.idf.idf_tables import IdfTables
-from bertscore_beam.records.settings import EVERY_LANGUAGE, LanguageSettings, RunSettings
+from bertscore_beam.records.settings import EVERY_LANGUAGE, LanguageSettings, SettingsByLanguage
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_core import BertScorer, IdfTable
@@ -17,7 +17,7 @@ def score_all_rows(
     """Score every row of a table with a scorer."""
     by_language = {EVERY_LANGUAGE: LanguageSettings.of(scorer.settings)}
     tables = None if idf is None else IdfTables.of(idf)
-    settings = RunSettings(by_language=by_language, rescaled=scorer.config.rescale)
+    settings = SettingsByLanguage(by_language=by_language, rescaled=scorer.config.rescale)
     return score_table(_One(scorer), Rows(table, fields), settings=settings, idf=tables)
 
 

@@ -358,7 +358,7 @@ _MANY_CHUNKS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class SplitChunk:
+class RowGroupSplits:
     """Splits of one row group, in the order of their rows; or one split of anything else.
 
     It is the element of a pipeline. Each split has its own part and record.
@@ -381,7 +381,7 @@ def row_group_of(split: Split) -> tuple[str, str, int, int]:
     return split.path, split.input_name, split.first_row_group, split.row_group_stop
 
 
-def split_chunks(splits: Sequence[Split], chunks: int | None) -> Iterator[SplitChunk]:
+def split_chunks(splits: Sequence[Split], chunks: int | None) -> Iterator[RowGroupSplits]:
     """Yield the chunks of the splits of a plan, in its order, so that all workers have work.
 
     The splits of a row group become the fewest chunks of about equal length that are no longer than
@@ -400,7 +400,7 @@ def split_chunks(splits: Sequence[Split], chunks: int | None) -> Iterator[SplitC
         number = min(math.ceil(rows / most_rows), most_chunks, len(pieces)) or 1
         bounds = [place * len(pieces) // number for place in range(number + 1)]
         for start, stop in itertools.pairwise(bounds):
-            yield SplitChunk(pieces[start:stop])
+            yield RowGroupSplits(pieces[start:stop])
 
 
 def reading_note(splits: Sequence[Split], chunks: int | None) -> str:

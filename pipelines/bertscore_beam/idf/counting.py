@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.dump.splits import Split, SplitChunk
+from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf import counts
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ToCount:
+class ChosenRows:
     """A chunk of splits, and which of its rows are counted.
 
     Attributes:
@@ -36,7 +36,7 @@ class ToCount:
             be read; all rows count if it is None itself.
     """
 
-    chunk: SplitChunk
+    chunk: RowGroupSplits
     owned: Mapping[str, Owned | None] | None = None
 
 
@@ -146,7 +146,7 @@ Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, OfPart]
 """A bucket of keys, and rows of it; or the name of a chunk, and rows of a split without a key."""
 
 
-def find_keys(chunk: SplitChunk, *, counting: Counting) -> Iterator[list[Found]]:
+def find_keys(chunk: RowGroupSplits, *, counting: Counting) -> Iterator[list[Found]]:
     """Find the keys of the rows of splits; yield what is found of each split."""
     reader = SplitReader(chunk.splits, counting.fields.counted)
     for split in chunk.splits:
@@ -168,7 +168,7 @@ class CountSplits:
 
     counting: Counting
 
-    def open(self) -> Callable[[ToCount], Iterator[counts.SplitCount]]:
+    def open(self) -> Callable[[ChosenRows], Iterator[counts.SplitCount]]:
         """Load the tokenizers."""
         from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
 
@@ -180,11 +180,11 @@ class CountSplits:
         }
         return partial(self._run, partial(counts.count_rows, tokenizers))
 
-    def name(self, chosen: ToCount) -> str:
+    def name(self, chosen: ChosenRows) -> str:
         """Return the name of the chunk."""
         return chosen.chunk.name
 
-    def _run(self, count: CountRows, chosen: ToCount) -> Iterator[counts.SplitCount]:
+    def _run(self, count: CountRows, chosen: ChosenRows) -> Iterator[counts.SplitCount]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
         reader = SplitReader(chosen.chunk.splits, self.counting.fields.counted)
         for split in chosen.chunk.splits:

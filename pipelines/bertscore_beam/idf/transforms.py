@@ -9,9 +9,9 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump.splits import SplitChunk
+from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.files.checked import to_json
-from bertscore_beam.idf.counting import Counting, CountSplits, Found, ToCount, find_keys
+from bertscore_beam.idf.counting import ChosenRows, Counting, CountSplits, Found, find_keys
 from bertscore_beam.idf.counts import SplitCount, describe_tables
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
@@ -22,7 +22,7 @@ from bertscore_beam.run.run_step import RunStep
 
 @dataclass
 class CountDocumentFrequencies(beam.PTransform):
-    """Runs of splits -> the IdfTables over all their references, one element.
+    """Chunks of splits -> the IdfTables over all their references, one element.
 
     With keys, a first pass over the splits finds the one row of each key that counts. Only digests
     of keys and positions of rows cross a stage boundary, never a text.
@@ -33,15 +33,15 @@ class CountDocumentFrequencies(beam.PTransform):
 
     counting: Counting
 
-    def expand(self, chunks: beam.PCollection[SplitChunk]) -> beam.PCollection[IdfTables]:
+    def expand(self, chunks: beam.PCollection[RowGroupSplits]) -> beam.PCollection[IdfTables]:
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
         counting = self.counting
-        choose: beam.PTransform = beam.Map(ToCount)
+        choose: beam.PTransform = beam.Map(ChosenRows)
         if counting.fields.key:
             choose = ChooseRows(counting)
         return (
             chunks
-            # ToCount: a chunk of splits, and positions of rows if there are keys.
+            # ChosenRows: a chunk of splits, and positions of rows if there are keys.
             | "ChooseRows" >> choose
             # SplitCount: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
@@ -53,11 +53,11 @@ class CountDocumentFrequencies(beam.PTransform):
 
 @dataclass
 class ChooseRows(beam.PTransform):
-    """Runs of splits -> ToCount, with one row for each key of the whole corpus."""
+    """Chunks of splits -> ChosenRows, with one row for each key of the whole corpus."""
 
     counting: Counting
 
-    def expand(self, chunks: beam.PCollection[SplitChunk]) -> beam.PCollection[ToCount]:
+    def expand(self, chunks: beam.PCollection[RowGroupSplits]) -> beam.PCollection[ChosenRows]:
         """Compare the keys of each bucket, and give every chunk its rows back."""
         step = Each(partial(find_keys, counting=self.counting), attrgetter("name"))
         # A step gives each split one result; see `Task.received`.
@@ -70,19 +70,21 @@ class ChooseRows(beam.PTransform):
             | "ByBucket" >> beam.GroupByKey()
             | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
         )
-        of_chunks = found | "OfRuns" >> beam.Filter(lambda part: not _is_of_bucket(part))
+        of_chunks = found | "OfChunks" >> beam.Filter(lambda part: not _is_of_bucket(part))
         parts = {
             "chunk": chunks | "ByName" >> beam.Map(lambda chunk: (chunk.name, chunk)),
             "owned": (owned, of_chunks) | "AllOwned" >> beam.Flatten(),
         }
-        return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
+        return (
+            parts | "JoinParts" >> beam.CoGroupByKey() | "ChosenRows" >> beam.FlatMap(_chosen_rows)
+        )
 
 
 def _is_of_bucket(found: Found) -> bool:
     return isinstance(found[1], KeyedRows)
 
 
-def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
+def _chosen_rows(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ChosenRows]:
     _, found = joined
     by_part: dict[str, list[Owned | None]] = defaultdict(list)
     for part_name, owned in found["owned"]:
@@ -92,7 +94,7 @@ def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCou
         for name, owned in by_part.items()
     }
     for chunk in found["chunk"]:
-        yield ToCount(chunk, merged)
+        yield ChosenRows(chunk, merged)
 
 
 def save_idf(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:

@@ -23,7 +23,7 @@ from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
-    RunSettings,
+    SettingsByLanguage,
     check_given_idf,
     check_groups,
 )
@@ -184,7 +184,7 @@ class ScoreBatches:
             raise ConfigError("each language has a signature of its own here; see `signatures`.")
         return Signature.parse(self.signatures()[EVERY_LANGUAGE])
 
-    def _on_this_worker(self, threads: int | None) -> RunSettings:
+    def _on_this_worker(self, threads: int | None) -> SettingsByLanguage:
         by_language = {
             language: replace(setting, config=replace(setting.config, num_threads=threads))
             for language, setting in self._settings.by_language.items()

@@ -21,8 +21,8 @@ from bertscore_beam.dump.languages import language_of
 from bertscore_beam.dump.texts import Text, UnreadableText
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.idf.owners import key_of_all, keys_of_languages
-from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf, settle_pairs
-from bertscore_beam.records.settings import EVERY_LANGUAGE, RunSettings
+from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike, Idf, settle_pairs
+from bertscore_beam.records.settings import EVERY_LANGUAGE, SettingsByLanguage
 from bertscore_beam.run import counters
 from bertscore_beam.run.run_step import ending_with_the_device
 from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
@@ -133,7 +133,7 @@ class InferenceModel:
     """
 
     scorers: LoadedScorers
-    settings: RunSettings
+    settings: SettingsByLanguage
     idf: IdfTables | None
     signatures: Mapping[str, str]
     fields_seen: set[str] = field(default_factory=set)
@@ -320,7 +320,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, InferenceMo
 def _pair_scores(
     scored: ScoredPairs,
     several: Sequence[bool],
-    settings: RunSettings,
+    settings: SettingsByLanguage,
     signatures: Sequence[str | None],
 ) -> Iterator[PairScore]:
     by_column = scored.by_column(rescaled=settings.rescaled, windowed=settings.windowed)

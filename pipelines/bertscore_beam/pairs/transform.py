@@ -16,7 +16,7 @@ from apache_beam.typehints.schemas import named_fields_from_element_type
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import OUTPUT_COLUMNS
 from bertscore_beam.pairs.handler import BertScoreModelHandler, PairScore, score_column
-from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike
+from bertscore_beam.pairs.pair_configs import ByLanguage, ConfigLike
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.signature import Signature
 

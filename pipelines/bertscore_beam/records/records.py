@@ -161,8 +161,8 @@ class Records:
         return self._number
 
 
-class FolderRecords:
-    """The records of an output folder, as it was looked over once.
+class FoundRecords:
+    """The records that one look over an output folder has found.
 
     Attributes:
         records: Those that count; damaged ones are left out.
@@ -252,7 +252,7 @@ class FolderRecords:
 
 def find_records(
     folder: OutputFolder, generation: int | None = None, num_bins: int = 1
-) -> FolderRecords:
+) -> FoundRecords:
     """Read all records of an output folder.
 
     A run may begin meanwhile, or be concluded. A single record is deleted when a pack holds it, and
@@ -263,10 +263,10 @@ def find_records(
         folder: The folder.
         generation: Packs that this run has written from its own records, which need not be read
             again from their single files; None for none.
-        num_bins: As for `ParsedRecords`.
+        num_bins: As for `Records`.
     """
     for _ in range(_LOOKS):
-        found = FolderRecords(folder, generation, num_bins)
+        found = FoundRecords(folder, generation, num_bins)
         if found.is_whole:
             break
     return found
@@ -278,7 +278,7 @@ def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
 
 
 def pack_kept_records(
-    folder: OutputFolder, found: FolderRecords, *, gone: Collection[str], unsure: Collection[str]
+    folder: OutputFolder, found: FoundRecords, *, gone: Collection[str], unsure: Collection[str]
 ) -> None:
     """Pack the records that a run keeps when it begins; they are read once then, and not again.
 
@@ -329,16 +329,16 @@ def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderFiles:
-    """The files of an output folder: those that may be parts, and others beside no part."""
+class ListedFiles:
+    """The listed files of an output folder: those that may be parts, and others beside no part."""
 
     parquet: dict[str, int] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
 
-def files_of_run(folder: OutputFolder) -> FolderFiles:
+def files_of_run(folder: OutputFolder) -> ListedFiles:
     """List an output folder."""
-    files = FolderFiles()
+    files = ListedFiles()
     for name, size in folder.each_file():
         is_hidden = name.startswith(HIDDEN_PREFIXES)
         if name.endswith(".parquet") and not is_hidden and not is_marked(name):
@@ -349,7 +349,7 @@ def files_of_run(folder: OutputFolder) -> FolderFiles:
 
 
 def read_part_sizes(
-    folder: OutputFolder, files: FolderFiles, *known: Iterable[str]
+    folder: OutputFolder, files: ListedFiles, *known: Iterable[str]
 ) -> dict[str, int]:
     """Return the size in bytes of each part in the folder, by part name: `files` without others.
 
@@ -373,7 +373,7 @@ def read_part_sizes(
 
 
 def read_sizes(
-    folder: OutputFolder, files: FolderFiles, plan: Plan, records: Records
+    folder: OutputFolder, files: ListedFiles, plan: Plan, records: Records
 ) -> dict[str, int]:
     """Return the size of each part of a plan, and of the other parts in the folder, by name."""
     planned = (split.part_name for split in plan.splits)

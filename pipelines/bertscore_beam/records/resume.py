@@ -31,8 +31,8 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import Records, pack_of
-from bertscore_beam.records.settings import RunSettings
-from bertscore_beam.records.summary import KeptPart, RunTotals
+from bertscore_beam.records.settings import SettingsByLanguage
+from bertscore_beam.records.summary import KeptPart, Totals
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError, SignatureError
 from bertscore_core.stats.score_statistics import clipped_f1, is_clipped
@@ -93,7 +93,7 @@ class FolderDiff:
     unsure: Splits
     work: Splits
     done: Splits
-    carried: RunTotals
+    carried: Totals
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
     orphans: tuple[str, ...]
@@ -124,7 +124,7 @@ def compare_with_plan(
             a doubt. Records without a part, which a run leaves that was cut off, say nothing.
     """
     splits = Splits.of(plan.splits)
-    carried, rows_at_risk = RunTotals(), 0
+    carried, rows_at_risk = Totals(), 0
     outdated: list[str] = []
     states = [_PENDING] * len(splits)
     num_planned = 0
@@ -145,7 +145,7 @@ def compare_with_plan(
                 outdated.append(name)
             if record is not None and states[place] == _DONE:
                 if not at_end:
-                    carried += RunTotals.of_record(record)
+                    carried += Totals.of_record(record)
             elif record is not None and name in part_sizes:
                 rows_at_risk += record.num_rows
         if not at_end:  # a run that was cut off may have deleted a part, and not yet its record
@@ -188,7 +188,7 @@ def input_of(part_name: str) -> str:
     return part_name.rpartition("/")[0]
 
 
-def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[str, str]:
+def job_identity(settings: SettingsByLanguage, fields: TableFields, idf: str) -> dict[str, str]:
     """Return everything that must be equal for two runs to share an output folder.
 
     In a run with a column of languages that is also the setting of each language that both runs
@@ -210,7 +210,7 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
 _LANGUAGE = "language "
 
 
-def language_identity(settings: RunSettings) -> dict[str, str]:
+def language_identity(settings: SettingsByLanguage) -> dict[str, str]:
     """Return the signature of each language, under a name of its own; empty without languages.
 
     They are not part of the digest in the records: a part depends only on the languages in it, and

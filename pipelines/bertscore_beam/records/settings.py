@@ -69,8 +69,8 @@ class LanguageSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """How the rows of a run are scored.
+class SettingsByLanguage:
+    """The settings of each language of a run: how its rows are scored.
 
     Attributes:
         by_language: The settings of each language. A run without a column of languages has one,
@@ -122,7 +122,7 @@ class RunSettings:
         # A language that was not seen when the run was planned has no settings either.
         return self.missing.get(language, Reason.LANGUAGE_WITHOUT_SETTING)
 
-    def with_idf(self, label: str) -> "RunSettings":
+    def with_idf(self, label: str) -> "SettingsByLanguage":
         """Return the same settings with the name of the run's idf tables in their signatures."""
         named = {
             language: dataclasses.replace(
@@ -180,7 +180,7 @@ def check_groups(tables: IdfTables, group: tuple[str, ...]) -> None:
     )
 
 
-def check_given_idf(tables: IdfTables, settings: RunSettings) -> None:
+def check_given_idf(tables: IdfTables, settings: SettingsByLanguage) -> None:
     """Check that given tables are of languages if the settings are, and fit their tokenizers.
 
     Raises:

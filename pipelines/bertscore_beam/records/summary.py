@@ -43,7 +43,7 @@ SplitResult: TypeAlias = PartRecord | KeptPart | FailedSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTotals(Sums):
+class Totals(Sums):
     """Sums over parts and failed splits.
 
     Attributes:
@@ -84,7 +84,7 @@ class RunTotals(Sums):
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, result: SplitResult) -> "RunTotals":
+    def of(cls, result: SplitResult) -> "Totals":
         """Return the totals of one split."""
         if isinstance(result, FailedSplit):
             split = result.split
@@ -101,7 +101,7 @@ class RunTotals(Sums):
         )
 
     @classmethod
-    def of_record(cls, record: PartRecord) -> "RunTotals":
+    def of_record(cls, record: PartRecord) -> "Totals":
         """Return the totals of one part."""
         return cls(
             parts=1,
@@ -120,19 +120,37 @@ class RunTotals(Sums):
         )
 
     @classmethod
-    def merge(cls, parts: Iterable["RunTotals"]) -> "RunTotals":
+    def merge(cls, parts: Iterable["Totals"]) -> "Totals":
         """Return the totals of several sets of splits together."""
         parts = list(parts)
         failures = sorted(failure for part in parts for failure in part.failures)
-        total = super(RunTotals, cls).merge([replace(part, failures=()) for part in parts])
+        total = super(Totals, cls).merge([replace(part, failures=()) for part in parts])
         return replace(
             total, failures=tuple(failures[:SHOWN_FAILURES]), dropped=fewer_names(total.dropped)
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunGoal:
-    """What a run should do; its totals are compared with it.
+class Gates:
+    """The bounds that a run must keep to succeed, as its options have them.
+
+    Attributes:
+        min_rows: Least number of rows that may be planned.
+        max_reject_fraction: Largest share of rows, or of files, that may go without a score.
+        max_truncated_fraction: Largest share of scored rows with a text that was cut; None for any.
+        max_unknown_fraction: Largest share of tokens that the model does not know, of all scored
+            rows and of those of each language.
+    """
+
+    min_rows: int = 0
+    max_reject_fraction: float = 0.0
+    max_truncated_fraction: float | None = None
+    max_unknown_fraction: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """What is known of a run before it scores; its totals are compared with it at the end.
 
     Attributes:
         rows: Rows planned; None if files must be read to know, as where a row of the input may have
@@ -140,11 +158,6 @@ class RunGoal:
         about_rows: The same, estimated if it is not known.
         num_unreachable_files: Rejected files that could not be reached; the next run tries again.
         rejected_files: The reason by path, for some of the rejected files.
-        min_rows: Least number of rows that may be planned.
-        max_reject_fraction: Largest share of rows, or of files, that may go without a score.
-        max_truncated_fraction: Largest share of scored rows with a text that was cut; None for any.
-        max_unknown_fraction: Largest share of tokens that the model does not know, of all scored
-            rows and of those of each language.
         num_orphan_parts: Parts in the output folder whose input is not in the plan.
         started: When the run began, in seconds since the epoch.
         restarts: How many deaths of workers the run has survived.
@@ -162,28 +175,25 @@ class RunGoal:
     num_rejected_files: int = 0
     num_unreachable_files: int = 0
     rejected_files: Mapping[str, str] = field(default_factory=dict)
-    min_rows: int = 0
-    max_reject_fraction: float = 0.0
-    max_truncated_fraction: float | None = None
-    max_unknown_fraction: float = 1.0
+    gates: Gates = field(default_factory=Gates)
     num_orphan_parts: int = 0
     orphan_parts: tuple[str, ...] = ()
     started: float = 0.0
     restarts: int = 0
-    carried: RunTotals = field(default_factory=RunTotals)
+    carried: Totals = field(default_factory=Totals)
     num_damaged_records: int = 0
     num_other_records: int = 0
     rows_at_risk: int = 0
 
     @property
-    def is_reached(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether earlier runs have left nothing to score."""
         return self.carried.parts == self.parts
 
 
 def summarize(
-    goal: RunGoal,
-    new: RunTotals,
+    start: RunStart,
+    new: Totals,
     signature: str | None,
     *,
     missing: int,
@@ -197,7 +207,7 @@ def summarize(
     `reasons` counts, but are not rejected.
 
     Args:
-        goal: What was planned.
+        start: What was known before.
         new: Totals of this run.
         signature: How the scores were made; None if that depends on the language of a row.
         missing: Number of planned parts that are missing or not valid.
@@ -211,49 +221,49 @@ def summarize(
         `failed_gates` names the other gates like their options; `parts_of_inputs_gone` is the gate
         for parts of inputs that are missing. `mostly_unknown` has the rows above its gate.
     """
-    total = goal.carried + new
+    total = start.carried + new
     summary = total.summary
     unscored = summary.rows - summary.scored + total.failed_rows
-    rows = summary.rows + total.failed_rows if goal.rows is None else goal.rows
+    rows = summary.rows + total.failed_rows if start.rows is None else start.rows
     share = max(
         unscored / rows if rows else 0.0,
-        goal.num_rejected_files / goal.files if goal.files else 0.0,
+        start.num_rejected_files / start.files if start.files else 0.0,
     )
-    counted = total.parts == goal.parts and goal.rows in (None, summary.rows)
-    whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
+    counted = total.parts == start.parts and start.rows in (None, summary.rows)
+    whole = not start.num_unreachable_files and not missing and not doubled and whole_idf
     complete = counted and whole
-    input_rows = total.input_rows + total.failed_rows if goal.rows is None else goal.rows
-    most_cut = goal.max_truncated_fraction
-    mostly_unknown = _mostly_unknown(total, goal.max_unknown_fraction)
-    gates = {
-        "parts_of_inputs_gone": not goal.num_orphan_parts,
-        "min_rows": input_rows >= goal.min_rows,
-        "max_reject_fraction": share <= goal.max_reject_fraction,
+    input_rows = total.input_rows + total.failed_rows if start.rows is None else start.rows
+    gates, most_cut = start.gates, start.gates.max_truncated_fraction
+    mostly_unknown = _mostly_unknown(total, gates.max_unknown_fraction)
+    passed = {
+        "parts_of_inputs_gone": not start.num_orphan_parts,
+        "min_rows": input_rows >= gates.min_rows,
+        "max_reject_fraction": share <= gates.max_reject_fraction,
         "max_truncated_fraction": most_cut is None or summary.truncated_fraction <= most_cut,
         "max_unknown_fraction": not mostly_unknown,
     }
     return {
         "complete": complete,
-        "success": complete and all(gates.values()),
-        "failed_gates": [name for name, passed in gates.items() if not passed],
+        "success": complete and all(passed.values()),
+        "failed_gates": [name for name, is_passed in passed.items() if not is_passed],
         "rows": summary.rows,
         "input_rows": input_rows,
         "planned_rows": rows,
-        "min_rows": goal.min_rows,
+        "min_rows": gates.min_rows,
         "scored": summary.scored,
         "rejected": unscored,
         "reused": total.reused,
         "reuse_failures": total.reuse_failures,
-        "replaced": max(goal.rows_at_risk - new.kept_rows - untouched_rows, 0),
+        "replaced": max(start.rows_at_risk - new.kept_rows - untouched_rows, 0),
         "reject_fraction": share,
-        "max_reject_fraction": goal.max_reject_fraction,
+        "max_reject_fraction": gates.max_reject_fraction,
         "truncated": summary.truncated,
         "truncated_fraction": summary.truncated_fraction,
         "windowed": summary.windowed,
         **summary.unknown.described(),
-        "max_unknown_fraction": goal.max_unknown_fraction,
+        "max_unknown_fraction": gates.max_unknown_fraction,
         "mostly_unknown": mostly_unknown,
-        "max_truncated_fraction": goal.max_truncated_fraction,
+        "max_truncated_fraction": most_cut,
         "reasons": dict(sorted(summary.reasons.items())),
         "other_scripts": total.other_scripts,
         "tokenized": total.tokenized,
@@ -263,24 +273,24 @@ def summarize(
         "clipped": summary.clipped,
         "caveats": plain_caveats(summary),
         "parts": total.parts,
-        "parts_of_earlier_runs": goal.carried.parts,
+        "parts_of_earlier_runs": start.carried.parts,
         "parts_kept": new.parts_kept,
         "parts_rewritten": new.parts_rewritten,
         "parts_unreadable": new.parts_unreadable,
-        "damaged_records": goal.num_damaged_records,
-        "records_of_other_versions": goal.num_other_records,
-        "num_parts_of_inputs_gone": goal.num_orphan_parts,
-        "parts_of_inputs_gone": list(goal.orphan_parts),
-        "files": goal.files,
-        "num_rejected_files": goal.num_rejected_files,
-        "num_unreachable_files": goal.num_unreachable_files,
-        "rejected_files": dict(goal.rejected_files),
+        "damaged_records": start.num_damaged_records,
+        "records_of_other_versions": start.num_other_records,
+        "num_parts_of_inputs_gone": start.num_orphan_parts,
+        "parts_of_inputs_gone": list(start.orphan_parts),
+        "files": start.files,
+        "num_rejected_files": start.num_rejected_files,
+        "num_unreachable_files": start.num_unreachable_files,
+        "rejected_files": dict(start.rejected_files),
         "missing_parts": missing,
         "doubled_parts": doubled,
         "whole_idf": whole_idf,
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),
-        **_work(goal, new),
+        **_work(start, new),
         "signature": signature,
     }
 
@@ -295,7 +305,7 @@ _JUDGED_ROWS = 20
 """Fewest scored rows of a language that is judged by itself: fewer may be stray words."""
 
 
-def _mostly_unknown(total: RunTotals, most: float) -> dict[str, float]:
+def _mostly_unknown(total: Totals, most: float) -> dict[str, float]:
     """Return the share of unknown tokens of all rows, and of each language, where it is too high.
 
     All rows are judged, however few they are.
@@ -309,9 +319,7 @@ def _mostly_unknown(total: RunTotals, most: float) -> dict[str, float]:
     return {name: share for name, share in shares.items() if share > most}
 
 
-def summary_of_languages(
-    total: RunTotals, signatures: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
+def summary_of_languages(total: Totals, signatures: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return what the summary says of each language, by the name it is shown under.
 
     Args:
@@ -342,13 +350,13 @@ def scored_languages(summary: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name, own in languages if own.get("scored"))
 
 
-def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
-    total = goal.carried + new
+def _work(start: RunStart, new: Totals) -> dict[str, Any]:
+    total = start.carried + new
     # Another machine may have started the run, with a clock ahead of this one.
-    seconds = max(time.time() - goal.started, 0.0)
+    seconds = max(time.time() - start.started, 0.0)
     return {
         "seconds": round(seconds, 3),
-        "restarts": goal.restarts,
+        "restarts": start.restarts,
         "scoring_seconds": round(total.seconds, 3),
         "device_busy_seconds": round(total.work.busy_seconds, 3),
         "device_idle_seconds": round(total.work.idle_seconds, 3),

@@ -1,6 +1,6 @@
 """Run a job from its options to its outcome; all jobs go this way.
 
-    options --prepare--> plan --begin (under the lock)--> job --stages--> ... --conclude--> Outcome
+    options --prepare--> plan --begin (under the lock)--> stages ... --conclude--> Outcome
 
 A `JobKind` holds the functions of one job. The lock on the output folder, the runner, workers,
 progress, dry run, `--print-job` and the import of files of text are the same for every job and are
@@ -54,29 +54,29 @@ Say = Callable[[str], None]
 
 
 Options = TypeVar("Options", bound=RunOptions)
-Job = TypeVar("Job")
+Begun = TypeVar("Begun")
 
 
-class Planned(Protocol):
-    """A job that is checked and planned."""
+class HasOutput(Protocol):
+    """What is planned has an output folder."""
 
     @property
     def output(self) -> str:
         """The output folder, as `absolute` returns it."""
 
 
-Plan = TypeVar("Plan", bound=Planned)
+Planned = TypeVar("Planned", bound=HasOutput)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobKind(Generic[Options, Plan, Job]):
+class JobKind(Generic[Options, Planned, Begun]):
     """The functions of one job.
 
     Attributes:
         prepare: Checks and plans; loads no model and writes nothing.
         sketch: Returns the stages without a plan: their steps do not depend on it.
         begin: Compares the plan with the locked folder, and writes the plan for the workers. It
-            returns the job and its remaining stages: each ends before the next is asked for.
+            returns what `conclude` takes, and the stages: each ends before the next is asked for.
         conclude: Finishes the folder and returns the outcome.
         refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
         texts: Makes the locked folder ready for the import of the files of text of which the plan
@@ -85,19 +85,19 @@ class JobKind(Generic[Options, Plan, Job]):
         may_detach: Whether the job may run detached.
     """
 
-    prepare: Callable[[Options, Runner], Plan]
+    prepare: Callable[[Options, Runner], Planned]
     sketch: Callable[[Options, Runner], Iterable[Stage]]
-    show: Callable[[Plan], tuple[output.TextTable, ...]]
-    begin: Callable[[Plan, OutputFolder, Say], tuple[Job, Iterable[Stage]]]
-    conclude: Callable[[Job], output.Outcome]
-    refuse: Callable[[Plan], output.Outcome | None] = lambda plan: None
-    texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
-    again: Callable[[Plan], Plan] = lambda plan: plan
+    show: Callable[[Planned], tuple[output.TextTable, ...]]
+    begin: Callable[[Planned, OutputFolder, Say], tuple[Begun, Iterable[Stage]]]
+    conclude: Callable[[Begun], output.Outcome]
+    refuse: Callable[[Planned], output.Outcome | None] = lambda plan: None
+    texts: Callable[[Planned, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
+    again: Callable[[Planned], Planned] = lambda plan: plan
     may_detach: bool = False
 
 
 def run_job(
-    kind: JobKind[Options, Plan, Job], options: Options, say: Say, *, quiet: bool = False
+    kind: JobKind[Options, Planned, Begun], options: Options, say: Say, *, quiet: bool = False
 ) -> output.Outcome:
     """Check, plan, run and conclude a job.
 
@@ -152,7 +152,7 @@ def run_job(
                     return refused
             with _first_writing(options):
                 # Not before the lock is held: until then another run may change the folder.
-                job, stages = kind.begin(planned, folder, say)
+                begun, stages = kind.begin(planned, folder, say)
         del planned  # it is large when there are many splits
         workers_began.set()
         try:
@@ -163,7 +163,7 @@ def run_job(
             raise ConnectionError(str(error)) from error
         if pool.restarts():
             folder.delete_temporary()  # of processes that died while they wrote
-        return _with_restarts(kind.conclude(job))
+        return _with_restarts(kind.conclude(begun))
 
 
 def _pool_of(runner: Runner) -> Pool | None:

@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from bertscore_beam.dump.plan_file import plan_from_bytes
-from bertscore_beam.dump.splits import SplitChunk, split_chunks
+from bertscore_beam.dump.splits import RowGroupSplits, split_chunks
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.lock import RunLock
@@ -231,14 +231,15 @@ class ReadPlan(beam.PTransform):
     path: str
     chunks: int | None
 
-    def expand(self, root: beam.Pipeline) -> beam.PCollection[SplitChunk]:
+    def expand(self, root: beam.Pipeline) -> beam.PCollection[RowGroupSplits]:
         """Read the plan."""
         return (
             root
             | "PlanPath" >> beam.Create([self.path])
-            | "ReadSplits" >> beam.FlatMap(_read_chunks, self.chunks).with_output_types(SplitChunk)
+            | "ReadSplits"
+            >> beam.FlatMap(_read_chunks, self.chunks).with_output_types(RowGroupSplits)
         )
 
 
-def _read_chunks(path: str, chunks: int | None) -> Iterator[SplitChunk]:
+def _read_chunks(path: str, chunks: int | None) -> Iterator[RowGroupSplits]:
     return split_chunks(plan_from_bytes(read_bytes(path), path).splits, chunks)

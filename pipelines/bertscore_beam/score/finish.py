@@ -49,7 +49,7 @@ from bertscore_beam.records.index import (
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import (
     IDF_FILE,
-    FolderRecords,
+    FoundRecords,
     delete_plans,
     delete_records,
     files_of_run,
@@ -65,8 +65,8 @@ from bertscore_beam.records.settings import EVERY_LANGUAGE
 from bertscore_beam.records.summary import (
     FailedSplit,
     KeptPart,
-    RunTotals,
     SplitResult,
+    Totals,
     summarize,
     summary_of_languages,
 )
@@ -95,7 +95,7 @@ class _TriedRun:
     """The folder of a run whose splits have all been tried, compared with its plan."""
 
     plan: Plan
-    found: FolderRecords
+    found: FoundRecords
     diff: FolderDiff
 
     def records(self) -> Iterator[PartRecord]:
@@ -119,7 +119,7 @@ _PIECES, _PARTS = "pieces", "parts"
 
 
 def _for_index_and_groups(
-    _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+    _: Totals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
 ) -> Iterator[Any]:  # PieceChunk and PartRecord, tagged
     if _has_ended(spec):
         return
@@ -171,7 +171,7 @@ class PackRecords(beam.PTransform):
         return (
             results
             # (number of the pack, record as a line)
-            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
+            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.start.parts))
             | "GroupByPack" >> beam.CombinePerKey(CompressLines())
             | "WritePack" >> write
         )
@@ -334,14 +334,14 @@ class ConcludeRun(beam.PTransform):
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
 
-    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[Totals]:
         """Add up, then write; the output is a single element."""
         spec = self.spec
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
         # Nobody needs their names, but whoever looks at the folder waits until they are written.
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(spec))
-        each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
-        totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.merge)
+        each = results | "TotalsOfSplit" >> beam.Map(Totals.of)
+        totals = each | "AddUp" >> beam.CombineGlobally(Totals.merge)
         indexed = groups = None
         is_indexed = spec.is_remote and spec.index  # its workers build the index together
         if is_indexed or spec.has_groups:
@@ -355,7 +355,7 @@ class ConcludeRun(beam.PTransform):
 
 
 def finish_run(
-    spec: ScoreSpec, new: RunTotals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
+    spec: ScoreSpec, new: Totals, idf: IdfTables | None, groups: Sequence[GroupRow] | None = None
 ) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
@@ -378,7 +378,7 @@ def finish_run(
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = summarize(
-        replace(spec.goal, restarts=pool.restarts()),
+        replace(spec.start, restarts=pool.restarts()),
         new,
         signature,
         missing=len(missing),
@@ -387,7 +387,7 @@ def finish_run(
         whole_idf=idf is None or not idf.problem,
     )
     if spec.settings.by_column:
-        total = spec.goal.carried + new
+        total = spec.start.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
     if spec.has_groups:
         _add_groups(summary, spec, run, groups)
@@ -460,14 +460,14 @@ def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
 
 
 def _finish(
-    totals: RunTotals,
+    totals: Totals,
     idf: IdfTables | None,
     packs: Sequence[str],
     indexed: Sequence[None] | None,
     groups: Sequence[GroupRow] | None = None,
     *,
     spec: ScoreSpec,
-) -> RunTotals:
+) -> Totals:
     if not spec.detached:
         finish_run(spec, totals, idf, groups)
         return totals

@@ -6,21 +6,23 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from bertscore_beam.dump.plan import Plan, shape_digest
-from bertscore_beam.dump.splits import SplitChunk
+from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.idf.counting import Counting, Vocabulary
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf, load_idf
 from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
 from bertscore_beam.records.records import IDF_FILE
-from bertscore_beam.records.settings import RunSettings
+from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.run_step import ReadPlan, Spread
-from bertscore_beam.score.spec import IdfSource, ScoreSpec
-from bertscore_beam.score.steps import ToScore
+from bertscore_beam.score.spec import IdfTableFile, ScoreSpec
+from bertscore_beam.score.steps import SplitsWithIdf
 from bertscore_core.errors import IdfError
 
 
-def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSettings) -> IdfSource:
+def find_idf(
+    folder: OutputFolder, plan: Plan, column: str, settings: SettingsByLanguage
+) -> IdfTableFile:
     """Find out whether the table of the corpus must be counted.
 
     The table is counted once over the whole corpus, never over the rest that a resumed run has to
@@ -33,11 +35,11 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSetting
         tables = load_idf(path)
         _check_complete(tables, plan, settings)
         if plan.has_versions and tables.corpus == plan.digest:
-            return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
-    return IdfSource(path=path, must_count=True, fingerprint=None, label=label)
+            return IdfTableFile(path=path, fingerprint=tables.fingerprint, label=label)
+    return IdfTableFile(path=path, must_count=True, fingerprint=None, label=label)
 
 
-def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> None:
+def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:
     counted = {key.language for key in tables.tables}
     for language, setting in settings.by_language.items():
         tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
@@ -49,12 +51,12 @@ def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> Non
 
 def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTables] | None:
     """Add the steps that load the idf tables, or count them."""
-    source = spec.idf
-    if source.path is None:
+    file = spec.idf
+    if file.path is None:
         return None
-    if not source.must_count:
+    if not file.must_count:
         # The run's identity names the tables: others in their place must not be used.
-        saved = SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
+        saved = SavedIdf(path=file.path, fingerprint=file.fingerprint or "")
         return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
     vocabularies = {
         language: Vocabulary(
@@ -68,7 +70,7 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
         vocabularies=vocabularies,
         fields=spec.fields,
         corpus=spec.corpus,
-        buckets=num_buckets(spec.goal.about_rows),
+        buckets=num_buckets(spec.start.about_rows),
     )
     return (
         root
@@ -81,7 +83,7 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
 
 @dataclass
 class WithIdf(beam.PTransform):
-    """Chunks of splits -> ToScore, once the idf tables are saved.
+    """Chunks of splits -> SplitsWithIdf, once the idf tables are saved.
 
     The tables are a side input of this quick step and not of the long one that scores. While a
     stage with a side input has work, Prism (2.77) keeps a core busy with asking whether the side
@@ -91,10 +93,12 @@ class WithIdf(beam.PTransform):
     tables: beam.PCollection[IdfTables] | None
     path: str | None
 
-    def expand(self, chunks: beam.PCollection[SplitChunk]) -> beam.PCollection[ToScore]:
+    def expand(self, chunks: beam.PCollection[RowGroupSplits]) -> beam.PCollection[SplitsWithIdf]:
         """Name the tables beside every chunk."""
         if self.tables is None:
-            return chunks | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
+            return chunks | "NoIdf" >> beam.Map(SplitsWithIdf).with_output_types(SplitsWithIdf)
         saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
-        named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
+        named = beam.Map(SplitsWithIdf, beam.pvalue.AsSingleton(saved)).with_output_types(
+            SplitsWithIdf
+        )
         return chunks | "NameTables" >> named

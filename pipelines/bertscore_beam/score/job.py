@@ -40,8 +40,8 @@ from bertscore_beam.records.rejects import (
     rows_path,
 )
 from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
-from bertscore_beam.records.settings import RunSettings
-from bertscore_beam.records.summary import RunGoal, RunTotals
+from bertscore_beam.records.settings import SettingsByLanguage
+from bertscore_beam.records.summary import RunStart, Totals
 from bertscore_beam.run.folder import (
     PLAN_FILE,
     RUN_FILE,
@@ -64,7 +64,13 @@ from bertscore_beam.run.text_import import (
 from bertscore_beam.score.finish import ConcludeRun, finish_run
 from bertscore_beam.score.idf_table import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
-from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
+from bertscore_beam.score.prepare import (
+    ComparedPlan,
+    ScorePlan,
+    plan_again,
+    plan_score,
+    resume_score,
+)
 from bertscore_beam.score.settle import without_setting_warning
 from bertscore_beam.score.show_run import (
     gate_messages,
@@ -73,22 +79,22 @@ from bertscore_beam.score.show_run import (
     show_plan,
     show_scores,
 )
-from bertscore_beam.score.spec import IdfSource, ScoreSpec
+from bertscore_beam.score.spec import IdfTableFile, ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_core.baseline import Baseline, idf_mismatch
 
 
 def _show_score(planned: ScorePlan) -> tuple[TextTable, ...]:
     """Describe what a run would do."""
-    job = resume_score(planned, OutputFolder(planned.output))
+    compared = resume_score(planned, OutputFolder(planned.output))
     repeats = None
-    if job.spec.idf.must_count and not planned.plan.sketched:
+    if compared.spec.idf.must_count and not planned.plan.sketched:
         repeats = repeats_in_sample(planned.plan.splits, planned.fields)
     missing = without_setting_warning(planned.plan, planned.settings)
     found = (repeats, missing, slow_text_warning(planned.texts), *planned.plan.notes)
     warnings = [text for text in found if text]
     languages = show_languages_planned(planned.settings, planned.plan.census.languages)
-    return show_plan(job, warnings), *languages
+    return show_plan(compared, warnings), *languages
 
 
 def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
@@ -111,40 +117,40 @@ def begin_score(
         SignatureError: The folder holds scores made with other settings.
         FolderLostError: Another run has taken the folder over.
     """
-    job = resume_score(planned, folder)
+    compared = resume_score(planned, folder)
     if warning := without_setting_warning(planned.plan, planned.settings):
         say(warning)
-    start_run(job)
-    delete_other_imports(folder, planned.texts, job.imports)
+    start_run(compared)
+    delete_other_imports(folder, planned.texts, compared.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
-    for note in _table_notes(job):
+    for note in _table_notes(compared):
         say(note)
     if planned.device_note is not None:
         say(f"The encoder runs on {planned.device_note}")
-    if job.found.foreign:
+    if compared.found.foreign:
         say(
-            f"The folder has records of {len(job.found.foreign)} part(s) by an earlier version of "
-            "bertscore-beam, which this one does not read: their rows are scored again."
+            f"The folder has records of {len(compared.found.foreign)} part(s) by an earlier "
+            "version of bertscore-beam, which this one does not read: their rows are scored again."
         )
-    if job.diff.unsure:
+    if compared.diff.unsure:
         say(
-            f"{len(job.diff.unsure)} earlier parts may still be valid: they are compared with "
+            f"{len(compared.diff.unsure)} earlier parts may still be valid: they are compared with "
             "the input, and scored again only where its texts have changed."
         )
     if planned.reuse_note is not None:
         say(planned.reuse_note)
-    if not job.diff.work:
+    if not compared.diff.work:
         say("Everything is scored already; only the summary is written again.")
-    if job.superseded:
+    if compared.superseded:
         say(
-            f"{len(job.superseded)} earlier parts did not fit the input as it is cut now "
+            f"{len(compared.superseded)} earlier parts did not fit the input as it is cut now "
             "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    lacking = missing_imports(planned.texts, job.diff.work, job.imports)
-    return job.spec, remaining_stages(job, lacking)
+    lacking = missing_imports(planned.texts, compared.diff.work, compared.imports)
+    return compared.spec, remaining_stages(compared, lacking)
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -155,10 +161,10 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
     return list(dict.fromkeys(notice for notice in notices if notice is not None))
 
 
-def _table_notes(job: ScoreJob) -> Iterator[str]:
+def _table_notes(compared: ComparedPlan) -> Iterator[str]:
     """Say of each Delta table that has changed at which version it was read before."""
-    tables = (job.before or {}).get("tables")
-    for folder, now in tables_of(job.planned.files).items():
+    tables = (compared.before or {}).get("tables")
+    for folder, now in tables_of(compared.planned.files).items():
         before = tables.get(folder) if isinstance(tables, Mapping) else None
         if not isinstance(before, Mapping) or before == now:
             continue
@@ -169,7 +175,7 @@ def _table_notes(job: ScoreJob) -> Iterator[str]:
             yield f"The Delta table {folder!r} was read at version {was} before, now at {version}."
 
 
-def start_run(job: ScoreJob) -> None:
+def start_run(compared: ComparedPlan) -> None:
     """Write the plan of the run, and delete an earlier success and the parts to be replaced.
 
     If it is killed, the next run can continue: parts are deleted before their records, and a record
@@ -178,29 +184,29 @@ def start_run(job: ScoreJob) -> None:
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder, diff, plan = job.spec.folder, job.diff, job.planned.plan
+    folder, diff, plan = compared.spec.folder, compared.diff, compared.planned.plan
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
-    if job.before is not None:  # so that a marker of the old run is not valid any more
-        folder.write_json(RUN_FILE, {**job.before, "run": job.spec.run})
+    if compared.before is not None:  # so that a marker of the old run is not valid any more
+        folder.write_json(RUN_FILE, {**compared.before, "run": compared.spec.run})
     folder.delete_temporary()
-    parts = (*job.superseded, *diff.outdated)
+    parts = (*compared.superseded, *diff.outdated)
     notes = {
         f"{at}/{name}" for at in (REJECTED_ROWS_FOLDER, ROWS_FOLDER) for name in folder.files(at)
     }
     for note in (rows_path, rows_file):
-        notes.difference_update(map(note, job.kept))
+        notes.difference_update(map(note, compared.kept))
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
     unsure = [split.part_name for split in diff.unsure]
-    pack_kept_records(folder, job.found, gone=parts, unsure=unsure)
+    pack_kept_records(folder, compared.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
-    delete_records(folder, job.found.foreign)
+    delete_records(folder, compared.found.foreign)
     for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
-    sole = job.spec.settings.sole
-    signed: dict[str, object] = {"signatures": job.spec.settings.signatures(None)}
+    sole = compared.spec.settings.sole
+    signed: dict[str, object] = {"signatures": compared.spec.settings.signatures(None)}
     if sole is not None:
         signed = {"signature": sole.signature.format()}
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
@@ -209,31 +215,33 @@ def start_run(job: ScoreJob) -> None:
     folder.write_json(
         RUN_FILE,
         {
-            "run": job.spec.run,
-            "identity": dict(job.spec.identity),
+            "run": compared.spec.run,
+            "identity": dict(compared.spec.identity),
             **signed,
-            "options": job.planned.options.describe(),
+            "options": compared.planned.options.describe(),
             "corpus": plan.digest,
-            "tables": tables_of(job.planned.files),
+            "tables": tables_of(compared.planned.files),
             "rows": plan.num_rows,
             "parts": len(plan.splits),
             SPLIT_ROWS: plan.split_rows,
-            "started": job.spec.goal.started,
-            "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
+            "started": compared.spec.start.started,
+            "reused": None if compared.spec.reuse is None else compared.spec.reuse.describe(),
         },
     )
 
 
-def remaining_stages(job: ScoreJob, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:
+def remaining_stages(compared: ComparedPlan, texts: Sequence[TextFile] = ()) -> tuple[Stage, ...]:
     """Return the import of the files of text that a run lacks, if any, and then its pipeline.
 
     There is no stage if nothing is left to score.
     """
-    spec, plan, runner = job.spec, job.planned.plan, job.planned.runner
+    spec, plan, runner = compared.spec, compared.planned.plan, compared.planned.runner
     # A detached job is submitted in any case: its sender waits for the state of the job.
-    if not job.diff.work and not spec.detached:
+    if not compared.diff.work and not spec.detached:
         return ()
-    rows = Amounts((record_name(split.part_name), split.about_rows) for split in job.diff.pending)
+    rows = Amounts(
+        (record_name(split.part_name), split.about_rows) for split in compared.diff.pending
+    )
     stage = replace(
         _stage(runner, spec),
         folder=PARTS_FOLDER,
@@ -241,7 +249,7 @@ def remaining_stages(job: ScoreJob, texts: Sequence[TextFile] = ()) -> tuple[Sta
         before=plan.about_rows - rows.total,
         first=(plan.about_rows if spec.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
-        started=spec.goal.started,
+        started=spec.start.started,
     )
     return (*((import_stage(texts, runner, spec.folder),) if texts else ()), stage)
 
@@ -259,8 +267,8 @@ def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec) -> None:
     table = idf_table(root, spec)
     results = (
         root
-        # SplitChunk: what to read, a few hundred bytes for each split.
-        # ToScore: the same, and the name of the idf tables.
+        # RowGroupSplits: what to read, a few hundred bytes for each split.
+        # SplitsWithIdf: the same, and the name of the idf tables.
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.num_chunks)
         | "WithIdf" >> WithIdf(table, spec.idf.path)
         # PartRecord, KeptPart or FailedSplit: the result of each split.
@@ -283,10 +291,10 @@ def conclude_score(spec: ScoreSpec) -> Outcome:
             f"run. {marker} is written last."
         )
         return Outcome(warnings=(note, *spec.notes))
-    if spec.goal.is_reached:  # no pipeline has run, so none has written the summary
+    if spec.start.is_complete:  # no pipeline has run, so none has written the summary
         with worker_errors():
             table = None if spec.idf.path is None else load_idf(spec.idf.path)
-            finish_run(spec, RunTotals(), table)
+            finish_run(spec, Totals(), table)
     delete_plans(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = from_json(folder.read(SUMMARY_FILE))
@@ -333,12 +341,12 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     spec = ScoreSpec(
         run="",
         folder=folder,
-        settings=RunSettings(),
+        settings=SettingsByLanguage(),
         identity={},
         fields=table_fields(options),
         digest="",
-        goal=RunGoal(),
-        idf=IdfSource() if path == "none" else IdfSource(path=path, must_count=counts),
+        start=RunStart(),
+        idf=IdfTableFile() if path == "none" else IdfTableFile(path=path, must_count=counts),
         group_by=options.group_by,
         metrics=options.library_metrics,
         own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),

@@ -1,6 +1,6 @@
 """Prepare a scoring run: check and plan it, then compare the plan with the output folder.
 
-    options --plan_score--> ScorePlan --resume_score--> ScoreJob
+    options --plan_score--> ScorePlan --resume_score--> ComparedPlan
 
 No model is loaded and nothing is written.
 """
@@ -32,7 +32,7 @@ from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
 from bertscore_beam.records.earlier_run import UNCOUNTED, ReusableRun, find_reuse
 from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import (
-    FolderRecords,
+    FoundRecords,
     Records,
     files_of_run,
     find_records,
@@ -52,8 +52,8 @@ from bertscore_beam.records.resume import (
 )
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.same_texts import check_same_texts
-from bertscore_beam.records.settings import RunSettings, check_given_idf, check_groups
-from bertscore_beam.records.summary import SHOWN_FAILURES, RunGoal
+from bertscore_beam.records.settings import SettingsByLanguage, check_given_idf, check_groups
+from bertscore_beam.records.summary import SHOWN_FAILURES, Gates, RunStart
 from bertscore_beam.run.folder import OutputFolder, given_split_rows
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
 from bertscore_beam.run.loading import describe_unknown_device
@@ -64,7 +64,7 @@ from bertscore_beam.score.idf_table import find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.loaded_scorers import ModelMemory
 from bertscore_beam.score.settle import check_rejects, settle_languages, settle_named
-from bertscore_beam.score.spec import IdfSource, ScoreSpec
+from bertscore_beam.score.spec import IdfTableFile, ScoreSpec
 from bertscore_core.errors import ConfigError
 
 
@@ -87,7 +87,7 @@ class ScorePlan:
     options: ScoreOptions
     runner: Runner
     output: str
-    settings: RunSettings
+    settings: SettingsByLanguage
     fields: TableFields
     files: tuple[InputFile, ...]
     texts: tuple[TextFile, ...]
@@ -109,13 +109,13 @@ class ScorePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreJob:
-    """A scoring run compared with its output folder.
+class ComparedPlan:
+    """A plan compared with the output folder, and the run that this leads to.
 
     Attributes:
-        spec: What its workers need of it.
+        spec: What the workers of the run need of it.
         found: The records of the folder.
-        diff: The result of the comparison.
+        diff: Which parts are done, stale and so on.
         superseded: Parts to delete first: stale ones, those of files that a Delta table has no
             longer, and with --overwrite all those of missing inputs.
         imports: The imports of the folder.
@@ -124,7 +124,7 @@ class ScoreJob:
 
     planned: ScorePlan
     spec: ScoreSpec
-    found: FolderRecords
+    found: FoundRecords
     diff: FolderDiff
     superseded: tuple[str, ...]
     imports: frozenset[str]
@@ -291,7 +291,7 @@ def _with_references(fields: TableFields, options: ScoreOptions) -> TableFields:
 
 
 def _find_reuse(
-    options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
+    options: ScoreOptions, output: str, settings: SettingsByLanguage, given_idf: IdfTables | None
 ) -> tuple[ReusableRun | None, str | None]:
     if options.reuse is None:
         return None, None
@@ -309,7 +309,7 @@ def _find_reuse(
         return find_reuse(options.reuse, output, signatures)
 
 
-def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
+def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     """Compare a planned run with its output folder.
 
     Raises:
@@ -321,7 +321,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     found = find_records(folder, num_bins=num_packs(len(plan.splits)))
     files = files_of_run(folder)
     check_stands_alone(folder.root, files.others)
-    idf = _idf_source(planned, folder)
+    idf = _idf_file(planned, folder)
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
     identity |= identity_of(
@@ -345,7 +345,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     gone = _parts_of_missing_inputs(plan, diff)
     to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone)
     to_report = tuple(part for part in gone if part not in {*to_delete})
-    return ScoreJob(
+    return ComparedPlan(
         planned=planned,
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
@@ -354,7 +354,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
-            goal=_goal(planned, found, diff, to_report),
+            start=_run_start(planned, found, diff, to_report),
             model_memory=ModelMemory(
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
@@ -382,11 +382,11 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     )
 
 
-def _goal(
-    planned: ScorePlan, found: FolderRecords, diff: FolderDiff, orphans: tuple[str, ...]
-) -> RunGoal:
+def _run_start(
+    planned: ScorePlan, found: FoundRecords, diff: FolderDiff, orphans: tuple[str, ...]
+) -> RunStart:
     options, plan = planned.options, planned.plan
-    return RunGoal(
+    return RunStart(
         parts=len(plan.splits),
         # With as many candidates as rows, each row has one.
         rows=plan.num_rows if plan.num_rows == plan.about_rows else None,
@@ -395,10 +395,12 @@ def _goal(
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),
         rejected_files={f.path: f.message for f in plan.rejected_files[:SHOWN_FAILURES]},
-        min_rows=options.min_rows,
-        max_reject_fraction=options.max_reject_fraction,
-        max_truncated_fraction=options.max_truncated_fraction,
-        max_unknown_fraction=options.max_unknown_fraction,
+        gates=Gates(
+            min_rows=options.min_rows,
+            max_reject_fraction=options.max_reject_fraction,
+            max_truncated_fraction=options.max_truncated_fraction,
+            max_unknown_fraction=options.max_unknown_fraction,
+        ),
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
@@ -431,11 +433,11 @@ def _whole(kept: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:
     return (record for record in kept if sizes.get(record.part_name) == record.part_bytes)
 
 
-def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
+def _idf_file(planned: ScorePlan, folder: OutputFolder) -> IdfTableFile:
     if planned.options.idf == "none":
-        return IdfSource()
+        return IdfTableFile()
     if planned.given_idf is not None:
         name = planned.given_idf.fingerprint
         # Workers may have another working folder.
-        return IdfSource(path=absolute(planned.options.idf), fingerprint=name, label=name)
+        return IdfTableFile(path=absolute(planned.options.idf), fingerprint=name, label=name)
     return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)

@@ -38,7 +38,7 @@ from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.metrics.table import num_tokenized
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.row_scores import VALUES, RowScores, SignedRows, encode_reasons
-from bertscore_beam.records.settings import LanguageSettings, RunSettings
+from bertscore_beam.records.settings import LanguageSettings, SettingsByLanguage
 from bertscore_beam.score.loaded_scorers import LoadedScorers
 from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
 from bertscore_core.baseline import rescale
@@ -142,7 +142,7 @@ class PairTexts:
         return cls(candidates=candidates, references=references, reasons=reasons)
 
     @classmethod
-    def of_rows(cls, rows: Rows, settings: RunSettings) -> "PairTexts":
+    def of_rows(cls, rows: Rows, settings: SettingsByLanguage) -> "PairTexts":
         """Read the texts of rows; that a row has none to read comes before other reasons."""
         texts = cls.of(texts_from_column(rows.candidates), rows.reference_texts)
         if rows.fields.language is not None:
@@ -152,7 +152,7 @@ class PairTexts:
             reasons[row] = reason
         return replace(texts, reasons=reasons)
 
-    def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
+    def in_languages(self, languages: Sequence[str], settings: SettingsByLanguage) -> "PairTexts":
         """Give pairs whose language has no setting their reason."""
         missing = {language: settings.reason(language) for language in set(languages)}
         pairs = zip(self.reasons, languages, strict=True)
@@ -209,7 +209,7 @@ def score_table(
     scorers: LoadedScorers,
     rows: Rows,
     *,
-    settings: RunSettings,
+    settings: SettingsByLanguage,
     idf: IdfTables | None,
     find: Find | None = None,
     progress: "RowProgress | None" = None,
@@ -252,7 +252,7 @@ def score_table(
 
 
 def _begin_metrics(
-    metrics: MetricProcesses, texts: PairTexts, rows: Rows, settings: RunSettings
+    metrics: MetricProcesses, texts: PairTexts, rows: Rows, settings: SettingsByLanguage
 ) -> Callable[[], dict[str, pa.Array]]:
     sole = settings.sole
     language = "" if sole is None else sole.config.language or ""
@@ -266,7 +266,7 @@ def score_texts(
     texts: PairTexts,
     keys: RowKeys,
     *,
-    settings: RunSettings,
+    settings: SettingsByLanguage,
     idf: IdfTables | None,
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key."""
@@ -278,7 +278,7 @@ def _chosen_rows(
     scorers: LoadedScorers,
     texts: PairTexts,
     keys: RowKeys,
-    settings: RunSettings,
+    settings: SettingsByLanguage,
     idf: IdfTables | None,
 ) -> tuple[PairTexts, list[_RowsOfSetting]]:
     if idf is not None:
@@ -327,7 +327,7 @@ def _score_subsets(
 def rows_by_setting(
     texts: PairTexts,
     keys: RowKeys,
-    settings: RunSettings,
+    settings: SettingsByLanguage,
     idf: IdfTables | None,
     is_loaded: Callable[[LanguageSettings], bool],
 ) -> list[_RowsOfSetting]:

@@ -20,7 +20,7 @@ from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.lookup import FoundRows
 from bertscore_beam.records.record import LanguageRows
 from bertscore_beam.records.row_scores import RowScores
-from bertscore_beam.records.settings import RunSettings
+from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_core.signature import Signature
 from bertscore_core.stats.score_statistics import MEASURES, NOT_COUNTED
 from bertscore_core.stats.scores import Scores, ScoreSummary
@@ -203,7 +203,7 @@ def with_scores(
     rows: Rows,
     pairs: ScoredPairs,
     *,
-    settings: RunSettings,
+    settings: SettingsByLanguage,
     idf: IdfTables | None,
     found: FoundRows | None,
     offered: RowScores,
@@ -314,7 +314,7 @@ def _signature_column(
 
 
 def _by_language(
-    pairs: ScoredPairs, languages: Sequence[str], settings: RunSettings
+    pairs: ScoredPairs, languages: Sequence[str], settings: SettingsByLanguage
 ) -> dict[str, LanguageRows]:
     codes, labels = np.array(languages, dtype=object), settings.labels or {}
     return {

@@ -16,7 +16,7 @@ from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
     LanguageSettings,
-    RunSettings,
+    SettingsByLanguage,
     check_own_baselines,
 )
 from bertscore_beam.run.loading import scorer_config, settle_workers
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bertscore_core.config import Settings
 
 
-def settle_named(options: ScoreOptions, threads: int | None) -> RunSettings:
+def settle_named(options: ScoreOptions, threads: int | None) -> SettingsByLanguage:
     """Settle what does not depend on the input: all rows alike, or the languages that are named.
 
     Raises:
@@ -48,12 +48,12 @@ def _named(options: ScoreOptions) -> list[str]:
 
 
 def settle_languages(
-    options: ScoreOptions, threads: int | None, named: RunSettings, rows: Mapping[str, int]
-) -> RunSettings:
+    options: ScoreOptions, threads: int | None, named: SettingsByLanguage, rows: Mapping[str, int]
+) -> SettingsByLanguage:
     """Settle the languages of the input, with their rows, that are not named; return all."""
     if options.language_column is None:
         return named
-    # `RunSettings.reason` has that of the two that are not languages.
+    # `SettingsByLanguage.reason` has that of the two that are not languages.
     known = {NO_LANGUAGE, NO_CODE, *named.by_language}
     others, errors = _settled(
         options, threads, [name for name in by_name(rows) if name not in known]
@@ -68,16 +68,16 @@ def settle_languages(
 
 def _settled(
     options: ScoreOptions, threads: int | None, languages: Iterable[str]
-) -> tuple[RunSettings, list[str]]:
+) -> tuple[SettingsByLanguage, list[str]]:
     """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
-        return RunSettings(rescaled=options.rescale), []
+        return SettingsByLanguage(rescaled=options.rescale), []
     return ask(_settle_each, options, threads, chosen)
 
 
 def _settle_each(
     options: ScoreOptions, threads: int | None, languages: Sequence[str]
-) -> tuple[RunSettings, list[str]]:
+) -> tuple[SettingsByLanguage, list[str]]:
     """Settle languages, each model once. Another process may do it.
 
     Returns:
@@ -109,7 +109,7 @@ def _settle_each(
             errors.append(str(error))
         else:
             by_language[language] = LanguageSettings.of(settings)
-    settled = RunSettings(by_language=by_language, missing=missing, rescaled=options.rescale)
+    settled = SettingsByLanguage(by_language=by_language, missing=missing, rescaled=options.rescale)
     return settled, errors
 
 
@@ -138,7 +138,7 @@ def _nothing_left(
     )
 
 
-def without_setting_warning(plan: Plan, settings: RunSettings) -> str | None:
+def without_setting_warning(plan: Plan, settings: SettingsByLanguage) -> str | None:
     """Say which languages have no setting, so that their rows get no scores; None if all have."""
     rows = _without_setting(plan, settings)
     if not rows:
@@ -155,7 +155,7 @@ def without_setting_warning(plan: Plan, settings: RunSettings) -> str | None:
     )
 
 
-def check_rejects(options: ScoreOptions, plan: Plan, settings: RunSettings) -> None:
+def check_rejects(options: ScoreOptions, plan: Plan, settings: SettingsByLanguage) -> None:
     """Check that not too many rows are of languages without a setting.
 
     Raises:
@@ -175,7 +175,7 @@ def _share(number: int, plan: Plan) -> float:
     return number / (plan.num_rows or plan.about_rows)
 
 
-def _without_setting(plan: Plan, settings: RunSettings) -> dict[str, int]:
+def _without_setting(plan: Plan, settings: SettingsByLanguage) -> dict[str, int]:
     rows = plan.census.languages
     return {name: rows[name] for name in by_name(rows) if settings.reason(name) is not None}
 

@@ -22,10 +22,10 @@ from bertscore_beam.records.groups import (
     show_groups_scored,
 )
 from bertscore_beam.records.index import read_index
-from bertscore_beam.records.settings import RunSettings
+from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.output import TextTable, format_duration
-from bertscore_beam.score.prepare import ScoreJob
+from bertscore_beam.score.prepare import ComparedPlan
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_cells
@@ -36,17 +36,20 @@ from bertscore_core.stats.caveats import caveat_cells
 _START_SECONDS = 10.0
 
 
-def estimate_lines(job: ScoreJob) -> str:
+def estimate_lines(compared: ComparedPlan) -> str:
     """Return the estimated time of a run, and the basis of the estimate."""
-    earlier, rows = job.spec.goal.carried, sum(split.about_rows for split in job.diff.pending)
+    earlier, rows = (
+        compared.spec.start.carried,
+        sum(split.about_rows for split in compared.diff.pending),
+    )
     if not rows:
         return f"about {format_duration(_START_SECONDS)} (nothing is left to score)"
-    if not job.planned.runner.is_local:
+    if not compared.planned.runner.is_local:
         return "not known: it depends on the workers, which run elsewhere"
     if not earlier.summary.rows:
         return "not known before the first parts are scored"
     # The seconds are a sum over all workers.
-    pace = earlier.seconds / earlier.summary.rows / job.planned.runner.workers
+    pace = earlier.seconds / earlier.summary.rows / compared.planned.runner.workers
     seconds = _START_SECONDS + rows * pace
     return (
         f"about {format_duration(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
@@ -57,7 +60,7 @@ def estimate_lines(job: ScoreJob) -> str:
 
 
 def show_languages_planned(
-    settings: RunSettings, numbers: Mapping[str, int]
+    settings: SettingsByLanguage, numbers: Mapping[str, int]
 ) -> tuple[TextTable, ...]:
     """Return the table of the languages of a plan; none if all rows are scored alike."""
     if not settings.by_column:
@@ -165,38 +168,47 @@ def _nothing_reused_warning(spec: ScoreSpec, summary: Mapping[str, Any]) -> str 
 _SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> TextTable:
+def show_plan(compared: ComparedPlan, warnings: Sequence[str] = ()) -> TextTable:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    plan, reuse, backend = job.planned.plan, job.planned.reuse_note, job.planned.device_note
-    by = ", ".join(job.spec.group_by)
+    plan, reuse, backend = (
+        compared.planned.plan,
+        compared.planned.reuse_note,
+        compared.planned.device_note,
+    )
+    by = ", ".join(compared.spec.group_by)
     few_groups = "" if plan.sketched else f"at least {plan.census.num_groups:,} "
-    goal, setting = job.spec.goal, job.spec.settings.sole
-    is_few = goal.rows is not None and goal.rows < goal.min_rows
-    few = f", fewer than {goal.min_rows:,}" if is_few else ""
+    start, setting = compared.spec.start, compared.spec.settings.sole
+    least = start.gates.min_rows
+    is_few = start.rows is not None and start.rows < least
+    few = f", fewer than {least:,}" if is_few else ""
     model = {"model": "by the language of the row"}
     if setting is not None:
         model = {"model": setting.signature.model, "layer": setting.signature.num_layers}
     rows = {
         **model,
         **({} if backend is None else {"backend": backend}),
-        "input files": f"{goal.files:,}",
-        "files rejected": f"{goal.num_rejected_files:,}",
+        "input files": f"{start.files:,}",
+        "files rejected": f"{start.num_rejected_files:,}",
         "rows": f"{rows_note(plan.splits)}{few}",
-        "splits": f"{goal.parts:,}, of at most {plan.split_rows:,} rows",
-        "splits done earlier": f"{goal.carried.parts:,}",
-        "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": rows_note(job.diff.pending),
-        "rows to compare first": rows_note(job.diff.unsure),
-        "rows read": reading_note(job.diff.work, job.spec.num_chunks),
+        "splits": f"{start.parts:,}, of at most {plan.split_rows:,} rows",
+        "splits done earlier": f"{start.carried.parts:,}",
+        "earlier parts to be deleted": f"{len(compared.superseded):,}",
+        "rows to score": rows_note(compared.diff.pending),
+        "rows to compare first": rows_note(compared.diff.unsure),
+        "rows read": reading_note(compared.diff.work, compared.spec.num_chunks),
         **({} if reuse is None else {"reuse": reuse}),
-        "estimated time": estimate_lines(job),
-        "idf": _idf_cell(job),
-        **({"other metrics": speed_note(metrics)} if (metrics := job.spec.metric_names) else {}),
+        "estimated time": estimate_lines(compared),
+        "idf": _idf_cell(compared),
+        **(
+            {"other metrics": speed_note(metrics)}
+            if (metrics := compared.spec.metric_names)
+            else {}
+        ),
         **({"groups": f"{few_groups}by {by}"} if by else {}),
-        "output": job.spec.folder.root,
+        "output": compared.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
     }
-    listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
+    listed = _rejected_rows(start.rejected_files, start.num_rejected_files)
     warned = [("warning", warning) for warning in warnings]
     return TextTable("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
@@ -343,8 +355,8 @@ def _parts_cell(summary: Mapping[str, Any]) -> str:
     return f"{summary['parts']:,}" + (f" ({', '.join(listed)})" if listed else "")
 
 
-def _idf_cell(job: ScoreJob) -> str:
-    idf = job.spec.idf
+def _idf_cell(compared: ComparedPlan) -> str:
+    idf = compared.spec.idf
     if idf.path is None:
         return "none"
     return (

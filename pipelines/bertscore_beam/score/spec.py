@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.records.earlier_run import ReusableRun
-from bertscore_beam.records.settings import RunSettings
-from bertscore_beam.records.summary import RunGoal
+from bertscore_beam.records.settings import SettingsByLanguage
+from bertscore_beam.records.summary import RunStart
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.score.loaded_scorers import ModelMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdfSource:
-    """Where the idf table of a run is.
+class IdfTableFile:
+    """The file of the idf tables of a run.
 
     Attributes:
-        path: Its file, which may still have to be written; None without idf.
+        path: Where it is, or will be once the tables are counted; None without idf.
         must_count: Whether the references must be counted.
-        fingerprint: Its fingerprint, "" without idf, None before it is counted.
-        label: Its name in the run's identity.
+        fingerprint: That of the tables, "" without idf, None before they are counted.
+        label: The name of the tables in the run's identity.
     """
 
     path: str | None = None
@@ -41,8 +41,8 @@ class ScoreSpec:
         settings: How the rows of each language are scored.
         identity: What must be equal for two runs to share the output folder.
         digest: Digest of the run's identity, in the record of every part.
-        goal: What the totals are compared with at the end of the run.
-        idf: Where its idf table is.
+        start: What is known of the run before it scores, and its gates.
+        idf: The file of its idf tables.
         model_memory: How much memory the models of a worker may take.
         detached: Whether no launcher waits for the end of the job.
         reuse: The earlier run that rows take their scores from; None for none.
@@ -61,12 +61,12 @@ class ScoreSpec:
 
     run: str
     folder: OutputFolder
-    settings: RunSettings
+    settings: SettingsByLanguage
     identity: Mapping[str, str]
     fields: TableFields
     digest: str
-    goal: RunGoal
-    idf: IdfSource = field(default_factory=IdfSource)
+    start: RunStart
+    idf: IdfTableFile = field(default_factory=IdfTableFile)
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
     reuse: ReusableRun | None = None

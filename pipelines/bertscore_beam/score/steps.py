@@ -15,7 +15,7 @@ from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, write_part
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.dump.splits import Split, SplitChunk
+from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
@@ -45,10 +45,10 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ToScore:
+class SplitsWithIdf:
     """A chunk of splits, and its idf tables by name; None without any."""
 
-    chunk: SplitChunk
+    chunk: RowGroupSplits
     idf: SavedIdf | None = None
 
 
@@ -58,7 +58,7 @@ class ScoreSplits:
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[ToScore], Iterator[SplitResult]]:
+    def open(self) -> Callable[[SplitsWithIdf], Iterator[SplitResult]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -73,7 +73,7 @@ class ScoreSplits:
             metrics = MetricProcesses(spec.metrics, spec.model_memory.processes, spec.own_metrics)
         return SplitScorer(spec, scorers, EarlierRecords(spec.folder), metrics).run
 
-    def name(self, chosen: ToScore) -> str:
+    def name(self, chosen: SplitsWithIdf) -> str:
         """Return the name of the chunk."""
         return chosen.chunk.name
 
@@ -87,7 +87,7 @@ class SplitScorer:
     earlier: EarlierRecords
     metrics: MetricProcesses | None = None
 
-    def run(self, chosen: ToScore) -> Iterator[SplitResult]:
+    def run(self, chosen: SplitsWithIdf) -> Iterator[SplitResult]:
         """Score splits one after the other, unless their parts are valid; yield their results.
 
         A part whose texts are the same is kept, or written again with its scores. With an

@@ -81,7 +81,7 @@ def test_equal_values_in_another_layout_are_not_scored_again(scored):
     assert jobs.parts_of(output) == before
     again = jobs.prepare_score(chosen)
     assert (again.diff.work, again.spec.idf.must_count) == ((), False)
-    assert again.spec.goal.carried.summary.rows == 60
+    assert again.spec.start.carried.summary.rows == 60
 
 
 def as_an_earlier_version(output, f1, near):

@@ -23,7 +23,7 @@ from bertscore_beam.records.records import (
     read_records,
 )
 from bertscore_beam.records.resume import compare_with_plan
-from bertscore_beam.records.summary import RunTotals
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
@@ -184,7 +184,7 @@ def test_finished_splits_are_not_pending():
     diff = compare_with_plan(PLAN, held(*made), SIZES, DIGEST, IDF)
     assert diff.pending == (PLAN.splits[0], PLAN.splits[4])
     assert diff.done == PLAN.splits[1:4]
-    assert diff.carried == RunTotals.merge(map(RunTotals.of_record, made))
+    assert diff.carried == Totals.merge(map(Totals.of_record, made))
     assert diff.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert diff.stale == diff.orphans == ()
     assert compare_with_plan(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.records.summary import FailedSplit, RunGoal, RunTotals, summarize
+from bertscore_beam.records.summary import FailedSplit, Gates, RunStart, Totals, summarize
 from bertscore_core import ScoreSummary
 from bertscore_core.stats.score_statistics import UnknownTokens
 from tests.pipelines.records.test_records import splits_of
@@ -21,7 +21,7 @@ def split(rows: int, offset: int = 0) -> Split:
     return replace(whole, row_offset=offset)
 
 
-def part(rows: int, scored: int, truncated: int = 0) -> RunTotals:
+def part(rows: int, scored: int, truncated: int = 0) -> Totals:
     summary = ScoreSummary(
         rows=rows,
         scored=scored,
@@ -31,29 +31,31 @@ def part(rows: int, scored: int, truncated: int = 0) -> RunTotals:
         truncated=truncated,
         reasons={"null_candidate": rows - scored} if rows > scored else {},
     )
-    return RunTotals(parts=1, fresh_rows=rows, summary=summary, seconds=1.0)
+    return Totals(parts=1, fresh_rows=rows, summary=summary, seconds=1.0)
 
 
-def goal(**changes) -> RunGoal:
-    values = {"parts": 2, "rows": 30, "files": 1, "min_rows": 1, "max_reject_fraction": 0.1}
-    return RunGoal(**({"started": time.time() - 10} | values | changes))
+def run_start(**changes) -> RunStart:
+    limits = {"min_rows": 1, "max_reject_fraction": 0.1}
+    limits |= {name: changes.pop(name) for name in Gates.__dataclass_fields__ if name in changes}
+    values = {"parts": 2, "rows": 30, "files": 1, "gates": Gates(**limits)}
+    return RunStart(**({"started": time.time() - 10} | values | changes))
 
 
-def judged(new: RunTotals, *, missing=0, doubled=0, **changes) -> dict[str, Any]:
-    return summarize(goal(**changes), new, "signature", missing=missing, doubled=doubled)
+def judged(new: Totals, *, missing=0, doubled=0, **changes) -> dict[str, Any]:
+    return summarize(run_start(**changes), new, "signature", missing=missing, doubled=doubled)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8), st.randoms())
 def test_totals_do_not_depend_on_order(counts, generator):
     totals = [part(rows + scored, scored) for rows, scored in counts]
-    totals += [RunTotals.of(FailedSplit(split=split(n, n), reason="x")) for n in range(3)]
-    expected = RunTotals.merge(totals)
+    totals += [Totals.of(FailedSplit(split=split(n, n), reason="x")) for n in range(3)]
+    expected = Totals.merge(totals)
     generator.shuffle(totals)
     middle = len(totals) // 2
-    assert RunTotals.merge(totals[:middle]) + RunTotals.merge(totals[middle:]) == expected
+    assert Totals.merge(totals[:middle]) + Totals.merge(totals[middle:]) == expected
 
 
-def unknown(rows: int, unknown: int, **languages: tuple[int, int]) -> RunTotals:
+def unknown(rows: int, unknown: int, **languages: tuple[int, int]) -> Totals:
     """Rows of ten tokens each, and unknown tokens among them; of languages (rows, unknown)."""
 
     def summary(rows: int, unknown: int) -> ScoreSummary:
@@ -143,7 +145,7 @@ def test_clock_that_runs_behind_gives_no_negative_time():
 
 
 def test_summary_says_what_happened():
-    failure = RunTotals.of(FailedSplit(split=split(10, 20), reason="InputError: torn"))
+    failure = Totals.of(FailedSplit(split=split(10, 20), reason="InputError: torn"))
     summary = judged(part(20, 16) + failure, missing=1)
     assert (summary["precision"], summary["rejected"]) == (0.5, 14)
     assert summary["reasons"] == {"null_candidate": 4}
@@ -152,5 +154,5 @@ def test_summary_says_what_happened():
 
 
 def test_run_without_scored_rows_has_no_means():
-    summary = judged(RunTotals(), rows=0, parts=0, min_rows=0)
+    summary = judged(Totals(), rows=0, parts=0, min_rows=0)
     assert (summary["f1"], summary["truncated_fraction"], summary["success"]) == (None, 0.0, True)

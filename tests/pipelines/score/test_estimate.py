@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from bertscore_beam.records.summary import RunTotals
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.output import format_duration
 from bertscore_beam.score.show_run import estimate_lines
 from bertscore_core import ScoreSummary
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score
 
-CARRIED = RunTotals(parts=1, summary=ScoreSummary(rows=50, scored=50), seconds=100.0)
+CARRIED = Totals(parts=1, summary=ScoreSummary(rows=50, scored=50), seconds=100.0)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_durations_are_rounded_to_what_is_known(seconds, words):
     [
         (CARRIED, {}, "about 10 min (pace of 50 rows scored earlier)"),
         (CARRIED, {"workers": 2}, "about 5 min (pace of 50 rows scored earlier)"),
-        (RunTotals(), {}, "not known before the first parts are scored"),
+        (Totals(), {}, "not known before the first parts are scored"),
         (
             CARRIED,
             {"beam": ("--runner=DataflowRunner",)},
@@ -45,5 +45,5 @@ def test_durations_are_rounded_to_what_is_known(seconds, words):
 def test_pace_of_earlier_parts_says_how_long_the_others_take(tmp_path, carried, changes, words):
     dump = write_dump(tmp_path / "dump", [300])
     job = prepare_score(job_options(dump, tmp_path / "out", **changes))
-    goal = replace(job.spec.goal, carried=carried)  # as if earlier runs had committed some parts
-    assert estimate_lines(replace(job, spec=replace(job.spec, goal=goal))) == words
+    start = replace(job.spec.start, carried=carried)  # as if earlier runs had committed some parts
+    assert estimate_lines(replace(job, spec=replace(job.spec, start=start))) == words

@@ -167,7 +167,7 @@ def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
         write_dump(tmp_path / "dump", [5]), tmp_path / "out", device="cuda:77"
     )
     remote = replace(chosen, beam=("--runner=DataflowRunner",))
-    assert jobs.prepare_score(remote).spec.goal.rows == 5
+    assert jobs.prepare_score(remote).spec.start.rows == 5
     with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
         jobs.prepare_score(chosen)
 

@@ -4,12 +4,12 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
-from bertscore_beam.dump.splits import SplitChunk
+from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import EarlierRecords
 from bertscore_beam.records.summary import KeptPart
 from bertscore_beam.score.loaded_scorers import LoadedScorers
-from bertscore_beam.score.steps import ScoreSplits, SplitScorer, ToScore
+from bertscore_beam.score.steps import ScoreSplits, SplitScorer, SplitsWithIdf
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, parts_of, prepare_score, run_options, start
 from tests.support.lost_folder import files_below
@@ -25,7 +25,7 @@ def dump(tmp_path):
 def begun(dump, output):
     """Return a job that has begun, and its first chunk of splits."""
     job = start(prepare_score(job_options(dump, output, split_rows=10)))
-    chunk = SplitChunk(tuple(job.diff.work[:6]))
+    chunk = RowGroupSplits(tuple(job.diff.work[:6]))
     assert len(chunk.splits) == 6
     return job, chunk
 
@@ -40,10 +40,10 @@ def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path
     job, chunk = begun(dump, tmp_path / "alone")
     scorer = scorer_of(job)
     for split in job.diff.work:
-        list(scorer.run(ToScore(SplitChunk((split,)))))
+        list(scorer.run(SplitsWithIdf(RowGroupSplits((split,)))))
     job, chunk = begun(dump, tmp_path / "together")
-    for chosen in (chunk, SplitChunk(job.diff.work[6:])):
-        list(scorer_of(job).run(ToScore(chosen)))
+    for chosen in (chunk, RowGroupSplits(job.diff.work[6:])):
+        list(scorer_of(job).run(SplitsWithIdf(chosen)))
     scored = parts_of(tmp_path / "out")
     assert len(scored) == 7
     for other in ("alone", "together"):
@@ -56,11 +56,11 @@ def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkey
     monkeypatch.setattr(
         SplitReader, "read", lambda one, split: (read.append(split), reads(one, split))[1]
     )
-    first = scorer_of(job).run(ToScore(chunk))
+    first = scorer_of(job).run(SplitsWithIdf(chunk))
     assert [type(next(first)) for _ in range(4)] == 4 * [PartRecord]
     first.close()  # the worker dies
     written = files_below(tmp_path / "out")
-    again = list(scorer_of(job).run(ToScore(chunk)))
+    again = list(scorer_of(job).run(SplitsWithIdf(chunk)))
     assert [type(one) for one in again] == 4 * [KeptPart] + 2 * [PartRecord]
     assert read == list(chunk.splits)
     assert written.items() <= files_below(tmp_path / "out").items()
@@ -70,7 +70,7 @@ def test_element_is_named_by_its_parts_and_the_plan_says_how_often_rows_are_read
     dump, tmp_path, capsys
 ):
     job, chunk = begun(dump, tmp_path / "out")
-    name = ScoreSplits(job.spec).name(ToScore(chunk))
+    name = ScoreSplits(job.spec).name(SplitsWithIdf(chunk))
     first = "shard-000.parquet/part-000000000000.parquet"
     assert name == f"{first} to part-000000000050.parquet"
     words = ("score", "--input", dump, "--output", tmp_path / "other", "--split-rows", 10)

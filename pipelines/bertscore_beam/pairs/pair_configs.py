@@ -1,4 +1,4 @@
-"""The settings of pairs: one for all of them, or one for each language.
+"""The configurations of pairs: one for all of them, or one for each language.
 
 They are settled twice. Where the pipeline is built everything is checked that can be; each worker
 settles them again, and reads the weight files for the signatures.
@@ -14,7 +14,7 @@ from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.records.settings import (
     EVERY_LANGUAGE,
     LanguageSettings,
-    RunSettings,
+    SettingsByLanguage,
     check_own_baselines,
 )
 from bertscore_beam.run.loading import for_unseen_workers
@@ -55,8 +55,8 @@ class ByLanguage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairSettings:
-    """The configurations of the workers, with what could differ between workers settled.
+class WorkerConfigs:
+    """The configurations that go to the workers, with what could differ between workers settled.
 
     Attributes:
         configs: The configuration of each language; the sole one is under `EVERY_LANGUAGE`.
@@ -78,7 +78,7 @@ class PairSettings:
         """Whether long texts are scored in windows."""
         return any(config.long_text == "windows" for config in self.configs.values())
 
-    def on_worker(self) -> tuple[RunSettings, IdfTables | None]:
+    def on_worker(self) -> tuple[SettingsByLanguage, IdfTables | None]:
         """Return the settings with their signatures, and the idf tables, which fit them.
 
         Reads the weight files.
@@ -91,10 +91,10 @@ class PairSettings:
             by_language[language] = replace(made, signature=signature)
         idf = load_idf(self.idf) if isinstance(self.idf, str) else self.idf
         _check_idf(idf, settled)
-        return RunSettings(by_language=by_language, rescaled=self.rescaled), idf
+        return SettingsByLanguage(by_language=by_language, rescaled=self.rescaled), idf
 
 
-def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf) -> PairSettings:
+def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf) -> WorkerConfigs:
     """Check configurations, and settle what could differ between workers."""
     by_language: ByLanguage | None = None
     given: Mapping[str, ConfigLike]
@@ -116,7 +116,7 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
         check_own_baselines({name: own.portable_config for name, own in settled.items()})
     tables = IdfTables.of(idf) if isinstance(idf, IdfTable) else idf
     _check_idf(tables, settled)
-    return PairSettings(
+    return WorkerConfigs(
         configs={language: settings.portable_config for language, settings in settled.items()},
         backends={language: settings.backend_version for language, settings in settled.items()},
         idf=tables,
