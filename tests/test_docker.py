@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -145,7 +146,7 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets_by_dige
         assert steps[name].entrypoint == "xargs"
         assert steps[name].args[:3] == ["--arg-file=base-images", "docker", "build"]
         assert f"--target={target}" in steps[name].args
-    assert 'test "$${by_digest}" -eq 3' in steps["smoke"].args[-1]
+    assert "sh docker/smoke.sh" in steps["smoke"].args[-1]
     assert steps["push"].wait_for == ["smoke"]
     assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
     assert set(re.findall(r"--build-arg=(\w+)", CLOUD_BUILD)) <= STAGES["gpu"].pairs("ARG").keys()
@@ -158,22 +159,36 @@ def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets_by_dige
     assert build.substitutions["_GPU_PIP_ARGS"].endswith("/cu126")
 
 
-@pytest.mark.process
-def test_base_images_are_build_arguments_that_the_cloud_pins(tmp_path):
-    """The command of its first step, with a docker that tells a digest for each image."""
-    docker = tmp_path / "docker"
-    docker.write_text('#!/bin/sh\ntest "$1" = pull || echo "name@sha256:of-${4##*/}"\n')
+def run_with_docker(
+    folder: Path, answer: str, script: str, *words: str
+) -> subprocess.CompletedProcess:
+    """Run a script of `docker` with a docker that gives one answer, and says nothing of a pull."""
+    docker = folder / "docker"
+    docker.write_text(f'#!/bin/sh\ntest "$1" = pull || test "$1" = run || echo "{answer}"\n')
     docker.chmod(0o755)
-    first = yaml.safe_load(CLOUD_BUILD)["steps"][0]
-    place = tmp_path / "context"
-    shutil.copytree(ROOT / "docker", place / "docker")
-    subprocess.run(
-        ["bash", *first["args"][:1], first["args"][1].replace("$$", "$")],
-        cwd=place,
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        check=True,
+    return subprocess.run(
+        ["sh", f"docker/{script}", *words],
+        cwd=ROOT,
+        env={"PATH": f"{folder}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    lines = (place / "base-images").read_text().splitlines()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("digests", "passes"), [(3, True), (2, False)])
+def test_an_image_is_pushed_only_if_its_three_bases_have_digests(digests, passes, tmp_path):
+    answer = r"{" + r"\"a@sha256:{}\",".format("0" * 64) * digests + "}"
+    done = run_with_docker(tmp_path, answer, "smoke.sh", "image")
+    assert (done.returncode == 0) == passes
+
+
+@pytest.mark.process
+def test_base_images_are_build_arguments_by_digest(tmp_path):
+    """With a docker that tells a digest for each image."""
+    done = run_with_docker(tmp_path, "name@sha256:of-${4##*/}", "base_images.sh")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
     assert [line.partition("=")[2].partition("=")[0] for line in lines] == [
         *("PYTHON_IMAGE", "BEAM_IMAGE", "LAUNCHER_IMAGE")
     ]
