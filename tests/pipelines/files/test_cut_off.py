@@ -11,9 +11,8 @@ from gcsfs.core import GCSFileSystem
 
 from bertscore_beam.crawl.crawl_files import list_files_of
 from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.files import listing
 from bertscore_beam.files.listing import GCSFS_STOPS_AT, CutOffError, list_files
-from tests.support.cut_off_store import CutOffStore, cut_off_store
+from tests.support.cloud_storage import CloudStorage, cloud_storage, end_listings_at
 from tests.support.s3 import s3_bucket
 
 ROOT = Path(__file__).parents[3]
@@ -21,12 +20,13 @@ PATTERNS = ["", "/*", "/a", "/a/*.parquet", "/**/*.parquet", "/*/*", "/[ab]"]
 
 
 @pytest.fixture
-def store() -> Iterator[CutOffStore]:
+def store() -> Iterator[CloudStorage]:
     """A bucket with four files in one folder, and two in another."""
-    with cut_off_store() as bucket:
+    with cloud_storage("bucket") as (store, _):
+        store.page = 2
         for name in ("a/1", "a/2", "a/3", "a/4", "b/1", "b/2"):
-            bucket.pipe_file(f"bucket/in/{name}.parquet", b"some")
-        yield bucket
+            store.put("bucket", f"in/{name}.parquet", b"some")
+        yield store
 
 
 def names(pattern: str) -> list[str]:
@@ -48,27 +48,30 @@ def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch):
     assert len(asked) == GCSFS_STOPS_AT / 1000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_part_of_a_dump_is_not_taken_for_the_whole_dump(store, monkeypatch, pattern):
     where = f"gs://bucket/in{pattern}"
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 4)
+    end_listings_at(4, monkeypatch)
     with pytest.raises(CutOffError, match=r"'gs://bucket/in(/a)?' may be cut off: got [34] names"):
         expand_inputs([where])
     with pytest.raises(CutOffError, match=r"expected fewer.*Name several folders or globs"):
         list_files_of([where], suffixes=(".parquet",))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_listing_that_ends_by_itself_is_whole(store, monkeypatch, pattern):
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 8)
+    end_listings_at(8, monkeypatch)
     found = names(f"gs://bucket/in{pattern}")
     assert found[:4] == [f"a/{number}.parquet" for number in (1, 2, 3, 4)]
     assert found[4:] == ([] if pattern.startswith("/a") else ["b/1.parquet", "b/2.parquet"])
 
 
+@pytest.mark.process
 def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch):
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 2)
-    store.pipe_file("bucket/in/a/", b"")  # what consoles make for a folder
+    end_listings_at(2, monkeypatch)
+    store.put("bucket", "in/a/", b"")  # what consoles make for a folder
     four = {f"{number}.parquet": 4 for number in (1, 2, 3, 4)}
     assert list_files("gs://bucket/in/a") == four
     two = {"b/1.parquet": 4, "b/2.parquet": 4}
@@ -77,13 +80,13 @@ def test_an_output_folder_is_listed_whole_page_by_page(store, monkeypatch):
     assert list_files("gs://bucket/missing") == {}
 
 
+@pytest.mark.process
 def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch):
     """It lists the object `in/` and the folder `in//` as one."""
     for name in ("", "/x", "c", "d"):
-        store.pipe_file(f"bucket/in/{name}", b"")
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 5)
-    store.invalidate_cache()
-    assert len(store.ls("bucket/in")) == 4
+        store.put("bucket", f"in/{name}", b"")
+    end_listings_at(5, monkeypatch)
+    assert len(fsspec.filesystem("gs").ls("bucket/in")) == 4
     with pytest.raises(CutOffError):
         expand_inputs(["gs://bucket/in/*"])
 

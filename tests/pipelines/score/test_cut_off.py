@@ -3,11 +3,10 @@
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files import listing
-from tests.support.cut_off_store import cut_off_store
+from tests.support.cloud_storage import cloud_storage, end_listings_at
 from tests.support.dumps import write_dump
 
-pytestmark = [pytest.mark.job, pytest.mark.model]
+pytestmark = [pytest.mark.job, pytest.mark.model, pytest.mark.process]
 
 COMMANDS = {
     "score": ("score", "--input", "gs://bucket/in", "--idf", "corpus"),
@@ -20,11 +19,11 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_ends_if_its_input_is_cut_off(name, tiny_folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 2)
+    end_listings_at(2, monkeypatch)
     words = [word.format(model=tiny_folder("bert")) for word in COMMANDS[name]]
-    with cut_off_store() as store:
+    with cloud_storage("bucket") as (store, _):
         for path in write_dump(tmp_path / "dump", [4, 4, 4]).iterdir():
-            store.pipe_file(f"bucket/in/{path.name}", path.read_bytes())
+            store.put("bucket", f"in/{path.name}", path.read_bytes())
         assert cli.main([*words, "--output", str(tmp_path / "out")]) == cli.UNUSABLE
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(
