@@ -24,10 +24,9 @@ from bertscore_beam.options.declare import declared
 from bertscore_beam.options.flags import split_arguments
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_core.model import resolve
-from tests.support.containers import ROOT, context_files, copy_sources, read_dockerfile
+from tests.support.containers import ROOT, TARGETS, context_files, copy_sources, read_dockerfile
 
 STAGES = read_dockerfile()
-TARGETS = ("cpu", "gpu")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = dict(
     line.split("==")
@@ -52,10 +51,11 @@ def target(request):
 
 def test_targets_install_by_hash_and_start_boot_without_rights_and_without_the_hub(target):
     installs = [command for command in target.values("RUN") if " install " in command]
-    assert installs[0].startswith(
-        "python -m pip install --no-deps --require-hashes -r docker/requirements.lock"
-    )
-    assert installs[1:] == [command for command in installs if command.endswith('"${TORCH_CUDA}"')]
+    assert installs[:2] == [
+        "python -m pip install --no-deps --require-hashes -r docker/requirements.lock",
+        "python -m pip install ${PIP_ARGS} ${TORCH}",
+    ]
+    assert installs[2:] == [command for command in installs if command.endswith('"${TORCH_CUDA}"')]
     assert target.lines[-1] == ("ENTRYPOINT", '["/opt/apache/beam/boot"]')
     assert target.lines[-2] == ("USER", "${RUN_AS}")
     user = target.pairs("ARG")["RUN_AS"]
@@ -72,7 +72,8 @@ def test_targets_install_by_hash_and_start_boot_without_rights_and_without_the_h
 
 def test_targets_differ_in_base_and_source_of_torch_only():
     cpu, gpu = (STAGES[name] for name in TARGETS)
-    assert (cpu.base, gpu.base, STAGES["cuda"].base) == ("base", "cuda", "base")
+    assert (cpu.base, gpu.base, STAGES["cuda"].base) == ("common", "cuda", "common")
+    assert STAGES["common"].base == "base"
     different = [pair for pair in zip(cpu.lines, gpu.lines, strict=True) if pair[0] != pair[1]]
     names = [name for line, _ in different for name in line[1].split("=")[:1]]
     assert names == ["PIP_ARGS", "TORCH", "TORCH_CUDA"]

@@ -33,6 +33,10 @@ _NO_NETWORK = re.compile(
 )
 
 
+TARGETS = ("cpu", "gpu")
+"""The final stages."""
+
+
 class NoNetworkError(RuntimeError):
     """Pip could not reach an index."""
 
@@ -81,7 +85,10 @@ class Container:
 
 
 def read_dockerfile() -> dict[str, Stage]:
-    """Read the stages by name, in order; build arguments are filled in where they start."""
+    """Read the stages by name, in order; build arguments are filled in where they start.
+
+    A target begins with what it shares with the other: the lines of the stage `common`.
+    """
     parser = DockerfileParser(fileobj=io.BytesIO((ROOT / "docker/Dockerfile").read_bytes()))
     lines = [
         (line["instruction"], line["value"])
@@ -90,10 +97,12 @@ def read_dockerfile() -> dict[str, Stage]:
     ]
     starts = [number for number, (name, _) in enumerate(lines) if name == "FROM"]
     arguments = dict(pair for _, value in lines[: starts[0]] for pair in _pairs(value))
-    stages = {}
+    stages: dict[str, Stage] = {}
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         base, _, name = lines[start][1].partition(" AS ")
-        stages[name] = Stage(base=_fill(base, arguments), lines=tuple(lines[start + 1 : end]))
+        shared = stages["common"].lines if name in TARGETS else ()
+        own = tuple(lines[start + 1 : end])
+        stages[name] = Stage(base=_fill(base, arguments), lines=shared + own)
     return stages
 
 
