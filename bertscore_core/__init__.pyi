@@ -8,6 +8,7 @@ from .baseline import (
     published_baselines as published_baselines,
     rescale as rescale,
 )
+from .batches import plan_batches as plan_batches
 from .config import Settings as Settings, settle as settle
 from .dropin import (
     BERTScorer as BERTScorer,
@@ -56,4 +57,4 @@ from .stats.moments import Moments as Moments
 from .stats.paired import PairedResult as PairedResult, compare_paired as compare_paired
 from .stats.scores import Scores as Scores, ScoreSummary as ScoreSummary
 from .tokenizer.tokenization import TextTokenizer as TextTokenizer, load_tokenizer as load_tokenizer
-from .tokens import TokenizedTexts as TokenizedTexts, plan_batches as plan_batches
+from .tokens import TokenizedTexts as TokenizedTexts

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core import registry
+from bertscore_core.empty_texts import EMPTY_LENGTH
 from bertscore_core.errors import ConfigError
 from bertscore_core.explanations.explanation import explain_weighted
 from bertscore_core.explanations.explanation_picture import check_matplotlib, draw
@@ -37,7 +38,7 @@ from bertscore_core.scorer import (
 )
 from bertscore_core.scorer_config import ScorerConfig, check_model_name
 from bertscore_core.signature import UPSTREAM_VERSION, upstream_hash
-from bertscore_core.tokens import EMPTY_LENGTH, TokenizedPairs
+from bertscore_core.tokens import TokenizedPairs
 
 # What users import from `bert_score.utils`: tables of models and languages, and the hash.
 

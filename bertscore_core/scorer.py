@@ -16,6 +16,7 @@ import torch
 from bertscore_core import tokens
 from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
+from bertscore_core.empty_texts import EMPTY_LENGTH, are_empty, score_empty
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.match.embedding import EmbeddedTexts, Engine, embed, plan_embedding
@@ -30,6 +31,7 @@ from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_messages, caveats_of_values
 from bertscore_core.stats.scores import Scores
 from bertscore_core.tokenizer.tokenization import TextTokenizer, is_encodable
+from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
 
@@ -164,9 +166,9 @@ def assemble(
     """
     encoded, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts
-    sides, is_empty = pairs.flat(), tokens.are_empty(encoded, settings.tokenizer.empty_ids)
+    sides, is_empty = pairs.flat(), are_empty(encoded, settings.tokenizer.empty_ids)
     no_candidate, no_reference = is_empty[sides.candidates], is_empty[sides.references]
-    is_short = encoded.lengths == tokens.EMPTY_LENGTH
+    is_short = encoded.lengths == EMPTY_LENGTH
     empty = no_candidate | no_reference
     all_empty, rule = tokens.reduce_groups(np.logical_and, empty, starts), settings.empty
     # Empty texts have a rule of their own.
@@ -177,7 +179,7 @@ def assemble(
     of_unknown = (weightless[..., 0] & is_unknown[sides.candidates]) | (
         weightless[..., 1] & is_unknown[sides.references]
     )
-    flat = tokens.score_empty(np.where(weightless, np.float32(weightless_score), flat), empty, rule)
+    flat = score_empty(np.where(weightless, np.float32(weightless_score), flat), empty, rule)
     # Each measure by itself, as bert-score does.
     combined = tokens.over_references(flat, starts, settings.config.references)
     is_too_long = _too_long(pairs, settings)
@@ -508,7 +510,7 @@ class BertScorer:
         )
 
     def score_tokenized(
-        self, pairs: tokens.TokenizedPairs, weights: TokenWeights, work: tokens.Work | None = None
+        self, pairs: tokens.TokenizedPairs, weights: TokenWeights, work: Work | None = None
     ) -> Scores:
         """Score what `tokenize` returned. Only this part uses the encoder's device.
 
@@ -525,7 +527,7 @@ class BertScorer:
         self,
         pairs: tokens.TokenizedPairs,
         weightings: Sequence[TokenWeights],
-        work: tokens.Work | None = None,
+        work: Work | None = None,
         *,
         optimal: bool = False,
     ) -> list[Scores]:
@@ -551,7 +553,7 @@ class BertScorer:
         chosen = has_tokens & ~np.repeat(_too_long(pairs, self.settings), pairs.counts)
         shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
         every = np.zeros(shape, dtype=np.float32)
-        work = tokens.Work() if work is None else work
+        work = Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
         with noticing_a_lost_device(), self.computing():
@@ -575,7 +577,7 @@ class BertScorer:
         self, texts: tokens.TokenizedTexts, needed: tokens.IntArray, weights: TokenWeights
     ) -> EmbeddedTexts:
         """Return the unit-length embeddings, as they are matched, of the texts `needed`."""
-        engine, work = self._engine, tokens.Work()
+        engine, work = self._engine, Work()
         plan = plan_embedding(engine, texts, needed, [weights])
         with noticing_a_lost_device(), self.computing(), self.queue.turn(work):
             return embed(engine, plan, work)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bertscore_core.baseline import Baseline
+from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
-from bertscore_core.tokens import EMPTY_RULES, LONG_TEXT_RULES, REFERENCE_RULES
+from bertscore_core.tokens import REFERENCE_RULES
+from bertscore_core.windows import LONG_TEXT_RULES
 
 # The same order of sums for any number of threads, in torch's products on x86 CPUs.
 

@@ -25,7 +25,8 @@ from bertscore_core.match.embedding import EmbeddedTexts
 from bertscore_core.scorer import BertScorer, as_list
 from bertscore_core.stats.scores import Scores
 from bertscore_core.tokenizer.tokenization import readable_tokens
-from bertscore_core.tokens import FloatArray, IntArray, TokenizedPairs, Windows
+from bertscore_core.tokens import FloatArray, IntArray, TokenizedPairs
+from bertscore_core.windows import Windows
 
 MOST_SIMILARITIES = 1 << 24
 """Most similarities of one pair that are explained: two texts of 4,096 tokens, 64 MB."""

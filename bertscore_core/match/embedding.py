@@ -17,11 +17,14 @@ import torch
 from torch import Tensor
 
 from bertscore_core import tokens
+from bertscore_core.batches import BatchLayout, plan_batches
 from bertscore_core.idf import TokenWeights
 from bertscore_core.model.device import Begun, DeviceQueue
 from bertscore_core.model.encoder import Encoder
 from bertscore_core.model.memory import Budget, Result, attempt
 from bertscore_core.model.packing import PackedBatch
+from bertscore_core.windows import Windows, WindowShape
+from bertscore_core.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,12 @@ class Engine:
     queue: DeviceQueue
     budget: Budget
     pad_id: int
-    shape: tokens.WindowShape | None = None
+    shape: WindowShape | None = None
 
     @property
-    def layout(self) -> tokens.BatchLayout:
+    def layout(self) -> BatchLayout:
         """How texts lie in a batch."""
-        return tokens.BatchLayout(packed=self.encoder.packing is not None)
+        return BatchLayout(packed=self.encoder.packing is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +79,7 @@ class EmbeddingPlan:
     """
 
     batches: list[tokens.IntArray]
-    windows: tokens.Windows
+    windows: Windows
     ids: tokens.TokenIds
     id_ends: tokens.IntArray
     vector_ends: tokens.IntArray
@@ -93,9 +96,9 @@ def plan_embedding(
 ) -> EmbeddingPlan:
     """Plan how the texts with the indices `needed` are embedded. This uses no device."""
     lengths = texts.lengths
-    windows = tokens.Windows.cut(needed, lengths[needed], engine.shape)
+    windows = Windows.cut(needed, lengths[needed], engine.shape)
     limit = engine.budget.batch_limit(int(windows.lengths.sum()))
-    batches = tokens.plan_batches(windows.lengths, max_batch_tokens=limit, layout=engine.layout)
+    batches = plan_batches(windows.lengths, max_batch_tokens=limit, layout=engine.layout)
     # In the order in which they are laid out. The windows of a text are as long as any, so they
     # stay side by side, and the vectors that are kept of them lie end to end.
     windows = windows.select(np.concatenate(batches))
@@ -116,7 +119,7 @@ def plan_embedding(
     )
 
 
-def embed(engine: Engine, plan: EmbeddingPlan, work: tokens.Work) -> EmbeddedTexts:
+def embed(engine: Engine, plan: EmbeddingPlan, work: Work) -> EmbeddedTexts:
     """Embed texts as planned; each vector is divided by its length, without an epsilon.
 
     The caller has its turn in the queue. On a GPU this only queues the work. If memory is too small
@@ -165,9 +168,9 @@ class _Queue:
 
     pending: list[tokens.IntArray]
     lengths: tokens.IntArray
-    layout: tokens.BatchLayout
+    layout: BatchLayout
     budget: Budget
-    work: tokens.Work
+    work: Work
 
     def take(self) -> tokens.IntArray:
         rows = self.pending.pop()

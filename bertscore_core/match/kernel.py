@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertscore_core.batches import plan_batches
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.match import embedding, matching
@@ -22,7 +23,8 @@ from bertscore_core.model.device import DeviceQueue, Fetched
 from bertscore_core.model.encoder import Encoder
 from bertscore_core.model.lost_device import is_device_lost
 from bertscore_core.model.memory import Budget, attempt
-from bertscore_core.tokens import FloatArray, IntArray, TextPairs, Work, plan_batches
+from bertscore_core.tokens import FloatArray, IntArray, TextPairs
+from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_core.tokens import EMPTY_LENGTH
+from bertscore_core.empty_texts import EMPTY_LENGTH
 
 
 class PairScores(NamedTuple):

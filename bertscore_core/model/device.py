@@ -19,7 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bertscore_core.tokens import FloatArray, Work
+from bertscore_core.tokens import FloatArray
+from bertscore_core.work import Work
 
 AMPERE = (8, 0)
 """Compute capability of the first NVIDIA GPUs that multiply in bfloat16 and TF32."""

@@ -21,7 +21,8 @@ from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
 from bertscore_core.tokenizer.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.tokenizer.words import WORD_END, WordReader, reads_word_by_word
-from bertscore_core.tokens import TokenizedTexts, WindowShape
+from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.windows import WindowShape
 
 
 def _beginning_of(text: str, size: int) -> str:

@@ -90,7 +90,7 @@ class Ours:
 
     def score(self, path: str, start: int = 0, stop: int | None = None) -> dict[str, Any]:
         """Score pairs of a file; return seconds, F1, and the positions computed, with padding."""
-        from bertscore_core.tokens import Work
+        from bertscore_core.work import Work
 
         texts, work, scorer = read_pairs(path, start, stop), Work(), self._scorer
         started = time.perf_counter()

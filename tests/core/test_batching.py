@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertscore_core import plan_batches
-from bertscore_core.tokens import BatchLayout
+from bertscore_core.batches import BatchLayout
 
 LENGTHS = st.lists(st.integers(1, 600), max_size=200)
 

@@ -14,7 +14,7 @@ from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.match import kernel
 from bertscore_core.model import attention
 from bertscore_core.model.device import DeviceQueue
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.support.tiny_models import FAMILIES
 from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
 

@@ -23,7 +23,8 @@ from bertscore_core.model.encoder import Encoder, EncoderOptions
 from bertscore_core.model.memory import Budget
 from bertscore_core.model.resolve import resolve_model
 from bertscore_core.tokenizer.tokenization import TextTokenizer, load_tokenizer
-from bertscore_core.tokens import TextPairs, TokenizedTexts, Work
+from bertscore_core.tokens import TextPairs, TokenizedTexts
+from bertscore_core.work import Work
 from tests.golden import texts
 from tests.support.encoders import shared_encoder
 from tests.support.get_mpnet import MPNET

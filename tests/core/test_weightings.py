@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bertscore_core import TokenWeights
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 CANDIDATES = ["the cat sat on the mat", "it rains", "", "one boat of two", "the cat sat on the mat"]
 REFERENCES = [

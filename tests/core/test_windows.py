@@ -6,7 +6,8 @@ from hypothesis import given, strategies as st
 
 from bertscore_core import BertScorer, ConfigError, IdfError, ScorerConfig
 from bertscore_core.specification import nearest_window, window_starts
-from bertscore_core.tokens import Windows, WindowShape, Work
+from bertscore_core.windows import Windows, WindowShape
+from bertscore_core.work import Work
 
 LENGTH = 16
 SENTENCE = "the cat sat on a mat while rain fell in north and dogs slept by old doors"

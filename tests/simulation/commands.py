@@ -26,7 +26,7 @@ from bertscore_beam.score.prepare import ScorePlan, plan_score
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import SplitScorer
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.jobs import job_options
 from tests.support.tiny_models import build_tiny_model

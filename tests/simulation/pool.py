@@ -10,7 +10,7 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import PENDING_FILE, EarlierRecords, num_packs
 from bertscore_beam.records.summary import KeptPart, Totals
-from bertscore_beam.score import finish
+from bertscore_beam.score import conclude
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import SplitScorer, SplitsWithIdf
@@ -235,19 +235,19 @@ class Pool:
 
     def _packs(self) -> list[Task]:
         """Pack the records of this run, as `PackRecords` does."""
-        results, packing = self._results(), finish.CompressLines()
+        results, packing = self._results(), conclude.CompressLines()
         written = [one for one in results if isinstance(one, PartRecord)]
         written += [one.record for one in results if isinstance(one, KeptPart)]
         packs: dict[int, Any] = {}
         for record in written:
-            ((number, line),) = finish._in_pack(record, num_packs(self.spec.start.parts))
+            ((number, line),) = conclude._in_pack(record, num_packs(self.spec.start.parts))
             packs.setdefault(number, packing.create_accumulator())
             packs[number] = packing.add_input(packs[number], line)
 
         def write(number: int) -> Callable[[Worker], Any]:
             members = packing.extract_output(packs[number])
             folder, generation = self.spec.folder, self.spec.record_generation
-            return lambda _: finish._write_pack(
+            return lambda _: conclude._write_pack(
                 (number, members), folder=folder, generation=generation
             )
 
@@ -255,4 +255,4 @@ class Pool:
 
     def _end(self) -> list[Task]:
         totals = Totals.merge(map(Totals.of, self._results()))
-        return [Task(lambda _: finish._finish(totals, None, (), None, spec=self.spec))]
+        return [Task(lambda _: conclude._finish(totals, None, (), None, spec=self.spec))]

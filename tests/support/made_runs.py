@@ -25,7 +25,7 @@ from bertscore_beam.run.identity import identity_digest
 from bertscore_beam.score.scored_table import metadata_by_language, part_metadata
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.stats.score_statistics import UnknownTokens
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 

@@ -16,7 +16,7 @@ from bertscore_beam.baseline.baseline_plan import (
 from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRecord, table_path
 from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.crawl.sampling import describe_overlap
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import TextTable
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline

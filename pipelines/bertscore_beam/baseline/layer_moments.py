@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bertscore_beam.baseline.sources import MOMENTS_FOLDER
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import open_source
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
@@ -26,7 +26,7 @@ from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.stats.moments import Moments
 from bertscore_core.tokenizer.tokenization import TextTokenizer
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 # Count sentences for idf weights, for tables of idf-weighted scores.
 #

@@ -37,7 +37,7 @@ from bertscore_beam.crawl.sampling import (
 )
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.buckets import bucket_of, rows_by_value
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.progress import Stage

@@ -15,8 +15,8 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, is_http
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
-from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters

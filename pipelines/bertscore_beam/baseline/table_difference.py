@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import absolute, join, mask_credentials
+from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.read import is_file, read_bytes
 from bertscore_core.baseline import (
     Baseline,

@@ -10,7 +10,8 @@ from bertscore_beam.compare.comparison_tables import (
     warnings_in,
 )
 from bertscore_beam.compare.results import Compared
-from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import CheckOptions, GroupsOptions

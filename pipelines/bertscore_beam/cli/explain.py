@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from bertscore_beam.cli.show import output_mode, report, say
-from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.idf_tables import load_idf

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from bertscore_beam.cli.show import named, output_mode, report, say, warn
 from bertscore_beam.dump.text.to_parquet import write_line_files
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.score_options import ImportOptions, ScoreOptions

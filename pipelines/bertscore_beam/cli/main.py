@@ -20,7 +20,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn, cast
 
 from bertscore_beam.cli.show import OutputMode, named, output_mode, print_error, printing
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, is_refused
 from bertscore_beam.options.declare import Option, by_name, summary_of
 from bertscore_beam.options.flags import read_options

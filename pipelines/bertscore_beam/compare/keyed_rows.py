@@ -28,6 +28,7 @@ from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
 from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
 from bertscore_beam.records.groups import metric_labels, metric_rows, with_language
+from bertscore_beam.records.summary import error_metrics
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.score_statistics import NOT_COUNTED, Doubles, clipped_f1, is_clipped
 from bertscore_core.tokens import BoolArray, IntArray
@@ -105,9 +106,7 @@ class RowReader:
         self._column = columns.SCORES.get(measure, measure)
         if measure in metrics - {*columns.SCORES}:
             self._column = columns.metric_column(measure)
-        self.is_negated = measure == "ter" or any(
-            run.summary.metrics[measure].lower_is_better for run in runs if measure in run.metrics
-        )
+        self.is_negated = any(measure in error_metrics(run.summary.content) for run in runs)
         self.entry = entry_of(measure)
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}

@@ -22,7 +22,8 @@ import requests
 import urllib3
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.paths import TEMPORARY_PREFIX, mask_credentials, resolve
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import TEMPORARY_PREFIX, resolve
 from bertscore_beam.files.read import NoFileError, open_source, source_size
 from bertscore_core.errors import BertScoreError, ConfigError
 

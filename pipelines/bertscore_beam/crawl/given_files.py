@@ -18,7 +18,7 @@ from bertscore_beam.crawl.sentences import normalize, sentences_table
 from bertscore_beam.crawl.warc import MAX_PAGE_BYTES, MOST_BROKEN, RECORDS, RECORDS_BROKEN, Page
 from bertscore_beam.dump.text.parsers import parse_line
 from bertscore_beam.dump.texts import values_as_text
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import open_source
 from bertscore_core.errors import InputError
 

@@ -31,7 +31,7 @@ from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.reference_file import has_rows_for, num_keys
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.texts import dictionary_of, languages_of, values_as_text
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
 from bertscore_core.errors import InputError
 from bertscore_core.tokens import IntArray

@@ -117,6 +117,9 @@ METRICS = {
 METRIC_COUNTS = {name: f"{column}_counts" for name, column in METRICS.items() if name != "rougel"}
 """The column of the counts that make the score of a corpus, of each metric that has such."""
 
+ERROR_METRICS = frozenset({"ter"})
+"""The metrics of these that count errors: lower is better."""
+
 METRIC_COLUMNS = (*METRICS.values(), *METRIC_COUNTS.values())
 
 UTILITY = "bertscore_utility"  # F1, under another name

@@ -16,9 +16,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from bertscore_beam.dump.partitions import IN_LOG, partitions_of
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, search
 from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import in_parallel, read_if_there
 from bertscore_core.errors import ConfigError, InputError
 

@@ -3,7 +3,7 @@
 import codecs
 from enum import StrEnum
 
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import InputError
 
 AUTO = "auto"

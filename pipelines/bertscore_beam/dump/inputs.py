@@ -8,9 +8,10 @@ from operator import attrgetter
 
 from bertscore_beam.dump.delta import DeltaTable, read_delta
 from bertscore_beam.dump.formats import AUTO, Format, suffixes
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, file_version, search
 from bertscore_beam.files.listing import real_path
-from bertscore_beam.files.paths import mask_credentials, resolve, with_scheme
+from bertscore_beam.files.paths import resolve, with_scheme
 from bertscore_beam.files.read import is_other_version, reads_one_version
 from bertscore_core.errors import InputError
 

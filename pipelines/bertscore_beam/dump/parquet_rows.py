@@ -16,7 +16,7 @@ from bertscore_beam.dump.parquet import BUFFER_BYTES, open_parquet
 from bertscore_beam.dump.paths import roots_of
 from bertscore_beam.dump.splits import Split, row_group_of
 from bertscore_beam.dump.text.text_source import footer_of
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import RemoteFile, source_size
 from bertscore_core.errors import InputError
 

@@ -41,14 +41,9 @@ from bertscore_beam.dump.text.arrays import json_columns, shown
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import null_lists_message
-from bertscore_beam.files.paths import (
-    FILES_IN_FLIGHT,
-    is_utf8,
-    join,
-    mask_credentials,
-    too_long_to_read,
-    too_long_to_write,
-)
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.path_lengths import too_long_to_read, too_long_to_write
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, is_utf8, join
 from bertscore_beam.files.read import exists, in_parallel, open_source, read_if_there
 from bertscore_core.errors import ConfigError, InputError, load_json
 

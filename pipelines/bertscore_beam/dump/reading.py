@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from bertscore_beam.dump.types import null_lists_message
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import is_of_client
 from bertscore_core.errors import BertScoreError, InputError
 

@@ -25,7 +25,8 @@ from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns, write_rows
 from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.files.checked import digest_of
-from bertscore_beam.files.paths import absolute, mask_credentials, resolve
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute, resolve
 from bertscore_beam.files.read import read_bytes
 from bertscore_core.errors import InputError
 

@@ -26,7 +26,8 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from bertscore_beam.files import listing
-from bertscore_beam.files.paths import FLAT, mask_credentials, protocols, resolve, with_scheme
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import FLAT, protocols, resolve, with_scheme
 from bertscore_beam.files.reach import lacks_setting
 from bertscore_beam.files.read import file_kind, in_parallel
 from bertscore_core.errors import InputError

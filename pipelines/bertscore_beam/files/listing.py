@@ -16,6 +16,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import paths
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import S3
 from bertscore_core.errors import BertScoreError
 
@@ -53,7 +54,7 @@ def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
     # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
     if paths.protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
         raise CutOffError(
-            f"the listing of {paths.mask_credentials(paths.with_scheme(fs, folder))!r} may be cut "
+            f"the listing of {mask_credentials(paths.with_scheme(fs, folder))!r} may be cut "
             f"off: got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; "
             "expected fewer, so that all are known. Name several folders or globs below it."
         )

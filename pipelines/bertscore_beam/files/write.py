@@ -13,6 +13,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import paths
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_temporary
 from bertscore_beam.files.read import S3, exists, in_parallel
 
@@ -102,14 +103,14 @@ def create_exclusively(path: str, data: bytes) -> None:
                     file.write(data)
         return
     if exists(path):
-        raise FileExistsError(f"{paths.mask_credentials(path)!r} is there already")
+        raise FileExistsError(f"{mask_credentials(path)!r} is there already")
     try:
         if not paths.protocols(fs) & paths.PUT_IS_WHOLE:
             fs.makedirs(posixpath.dirname(inner), exist_ok=True)
         fs.pipe_file(inner, data, mode="create")
     except OSError as error:
         if exists(path):
-            raise FileExistsError(f"{paths.mask_credentials(path)!r} is there already") from error
+            raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
         raise
 
 

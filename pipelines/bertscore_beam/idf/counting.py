@@ -14,7 +14,7 @@ from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf import counts
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows

@@ -34,15 +34,16 @@ from bertscore_beam.dump.splits import Split, reading_note
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import from_json
-from bertscore_beam.files.paths import absolute, join, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
-from bertscore_beam.idf.counts import table_warnings
 from bertscore_beam.idf.idf_tables import WHOLE, note_path
 from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
+from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
 from bertscore_beam.options.score_options import IdfOptions
 from bertscore_beam.run.folder import (

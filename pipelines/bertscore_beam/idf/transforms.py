@@ -12,9 +12,10 @@ import apache_beam as beam
 from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.idf.counting import ChosenRows, Counting, CountSplits, Found, find_keys
-from bertscore_beam.idf.counts import SplitCount, describe_tables
+from bertscore_beam.idf.counts import SplitCount
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
+from bertscore_beam.idf.table_notes import describe_tables
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep

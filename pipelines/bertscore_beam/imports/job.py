@@ -26,8 +26,9 @@ from bertscore_beam.dump.plan import (
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.text.arrays import json_columns
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import HIDDEN_PREFIXES, list_files
-from bertscore_beam.files.paths import FILES_IN_FLIGHT, absolute, join, mask_credentials
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, absolute, join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, in_parallel
 from bertscore_beam.options.score_options import ImportOptions

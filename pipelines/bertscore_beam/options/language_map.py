@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from bertscore_beam.dump.languages import is_code
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import Options
 from bertscore_beam.options.values import check_value, load_yaml, to_json_value
 from bertscore_core.errors import ConfigError

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing
 from bertscore_beam.options.declare import COLUMNS, Options
 from bertscore_beam.options.language_map import (
     LanguageMap,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from bertscore_beam.dump.columns import METRIC_COLUMNS, METRICS, SCORES
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value

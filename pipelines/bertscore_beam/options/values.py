@@ -9,7 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from bertscore_beam.dump.columns import CANDIDATE_FROM
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import NoFileError, read_bytes
 from bertscore_core.errors import ConfigError

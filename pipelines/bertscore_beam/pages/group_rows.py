@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import GroupsOptions
@@ -24,11 +25,11 @@ from bertscore_beam.records.groups import (
     group_rows,
     merge_groups,
     merge_languages,
-    metrics_of_errors,
-    show_groups,
     table_of_groups,
     table_to_bytes,
 )
+from bertscore_beam.records.show_groups import show_groups
+from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import Outcome
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.intervals import check_confidence
@@ -58,7 +59,7 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     of_languages, own_by = by_language or ({}, ())
     own = [group_row(*one, options.confidence) for one in of_languages.items()]
     languages = [described(row, own_by) for row in own]
-    confidence, errors = options.confidence, metrics_of_errors(run.summary.content)
+    confidence, errors = options.confidence, error_metrics(run.summary.content)
     tables = [show_groups(rows, by, len(rows) - 1, confidence, len(run.languages), errors)]
     if languages:  # a mean over languages says little
         tables.insert(0, show_groups(languages, own_by, len(languages), confidence, errors=errors))

@@ -20,7 +20,8 @@ from bertscore_beam.compare.results import WHOLE, Comparison, GroupComparison
 from bertscore_beam.pages import cards, charts, words
 from bertscore_beam.pages.report_options import MEASURE
 from bertscore_beam.pages.report_rows import ChosenRow, ReportData
-from bertscore_beam.records.groups import metrics_of_errors, shown_metrics
+from bertscore_beam.records.show_groups import shown_metrics
+from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import escape_line, format_duration
 from bertscore_core.stats.caveats import caveat_cells
 
@@ -61,7 +62,7 @@ def render(data: ReportData) -> str:
         total=data.total.values,
         over=data.over_languages,
         quantiles=charts.QUANTILES,
-        metrics=shown_metrics(data.total.values, metrics_of_errors(data.summary.content)),
+        metrics=shown_metrics(data.total.values, error_metrics(data.summary.content)),
         measure=measure,
         raw_measure=raw_measure,
         titles={"f1": measure}

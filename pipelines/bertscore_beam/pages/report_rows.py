@@ -30,7 +30,7 @@ from bertscore_beam.dump.census import groups_of
 from bertscore_beam.dump.languages import NO_CODE, by_name, language_name
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column, values_as_text
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.metrics.table import no_numbers_warning, tokenized_warning
 from bertscore_beam.pages.one_pass import F1, Findings, gather

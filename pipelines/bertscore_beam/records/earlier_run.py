@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import Trouble, search
-from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.finished import RunNotes, read_notes
 from bertscore_beam.records.index import read_index

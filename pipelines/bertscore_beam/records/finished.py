@@ -101,7 +101,6 @@ class MetricSummary:
     """What `_summary.json` says of another metric: how sentences were scored, or by language."""
 
     sentence_signature: str | dict[str, str] | None = None
-    lower_is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ What a group is: `dump.census`.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -32,12 +32,10 @@ from bertscore_beam.records.finished import (
 )
 from bertscore_beam.records.record import PartRecord
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import (
     Caveat,
     CaveatKind,
     CaveatOfGroups,
-    caveat_cells,
     caveat_messages,
     caveats_of_groups,
     caveats_of_mean,
@@ -309,11 +307,11 @@ def metrics_of(row: GroupRow) -> dict[str, dict[str, Any]]:
             for kind in ("", "mean", "rows", "missing")
             if kind or name in CORPUS_METRICS
         }
-        for name, column in _metrics_in(row.values).items()
+        for name, column in metric_columns_in(row.values).items()
     }
 
 
-def _metrics_in(group: Mapping[str, Any]) -> dict[str, str]:
+def metric_columns_in(group: Mapping[str, Any]) -> dict[str, str]:
     """Return the column of each metric that a row of groups has, those of the libraries first."""
     begin, end = "metric_", "_rows"
     found = [
@@ -366,9 +364,14 @@ def caveat_messages_in(summary: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def value_name(value: str | None) -> str:
+    """Return how a value of a group is shown."""
+    return "(null)" if value is None else value
+
+
 def group_name(group: Group) -> str:
     """Return the name of a group for a sentence."""
-    return " / ".join(_named(value) or "(empty)" for value in group)
+    return " / ".join(value_name(value) or "(empty)" for value in group)
 
 
 def _number(value: Any) -> float | None:
@@ -574,113 +577,3 @@ def no_groups_warning(summary: Mapping[str, Any], by: Sequence[str]) -> str | No
         "most that. The scores are whole. Give the same command other columns with "
         "--by: it scores nothing again."
     )
-
-
-# Groups as a table for people.
-
-_SHOWN_ROWS = 50
-"""Most groups printed; the files have all of them."""
-
-
-def show_groups(
-    groups: Sequence[Mapping[str, Any]],
-    by: Sequence[str],
-    number: int,
-    confidence: float = CONFIDENCE,
-    num_languages: int = 1,
-    errors: Collection[str] = (),
-) -> TextTable:
-    """Return the first groups as a table: F1 with its interval, and what stands out.
-
-    Of several languages the row of all, which is given first, comes last and is called so. Of the
-    metrics that are `errors` the table says that lower is better.
-    """
-    metrics = shown_metrics(groups[0], errors) if groups else {}
-    is_mixed = num_languages > 1 and groups[0]["group"] is None
-    if is_mixed:
-        groups = [*groups[1:_SHOWN_ROWS], groups[0]]
-    name = f"all {num_languages} languages" if is_mixed else "all rows"
-    rows = [_cells(group, by, metrics, name) for group in groups[:_SHOWN_ROWS]]
-    has_caveats = any(group["caveats"] for group in groups[:_SHOWN_ROWS])
-    if has_caveats:
-        caveats = (read_caveats(group["caveats"]) for group in groups)
-        rows = [(*row, caveat_cells(own)) for row, own in zip(rows, caveats, strict=False)]
-    left = number - sum(group["group"] is not None for group in groups[:_SHOWN_ROWS])
-    title = f"Groups by {', '.join(by)}" if by else "All rows"
-    if left:
-        title += f" (the first; {left:,} more)"
-    titles = (
-        *(by or ("",)),
-        "rows",
-        "rejected",
-        "truncated",
-        "P",
-        "R",
-        "F1",
-        f"{100 * confidence:g}% of F1",
-        "raw median",
-        *metrics.values(),
-        *(["caveats"] if has_caveats else ()),
-    )
-    return TextTable(title, titles, rows)
-
-
-def shown_metrics(group: Mapping[str, Any], errors: Collection[str] = ()) -> dict[str, str]:
-    """Return the title of each metric by the name of its value: of the corpus, else the mean."""
-    order = {name: ", lower is better" for name in errors}
-    shown = {name: (column, f"{column}_mean") for name, column in _metrics_in(group).items()}
-    return {
-        own: f"{'mean ' * (own == mean)}{name}{order.get(name, '')}"
-        for name, (column, mean) in shown.items()
-        if (own := column if name in CORPUS_METRICS else mean) in group
-    }
-
-
-def metrics_of_errors(summary: Mapping[str, Any]) -> set[str]:
-    """Return the metrics in the summary of a run of which lower is better."""
-    metrics = summary.get("metrics", {}).items()
-    return {name for name, own in metrics if name == "ter" or own.get("lower_is_better")}
-
-
-def show_groups_scored(summary: Mapping[str, Any]) -> list[TextTable]:
-    """Return the groups in the summary of a run, if it has any."""
-    groups = summary.get("groups")
-    errors = metrics_of_errors(summary)
-    return (
-        [show_groups(groups["shown"], groups["by"], groups["number"], errors=errors)]
-        if groups
-        else []
-    )
-
-
-def _cells(
-    group: Mapping[str, Any], by: Sequence[str], metrics: Iterable[str], whole: str
-) -> tuple[str, ...]:
-    if group["group"] is None:
-        names = [whole, *("" for _ in by[1:])]
-    else:
-        names = list(map(_named, group["group"].values()))
-    low, high = group["f1_low"], group["f1_high"]
-    return (
-        *names,
-        f"{group['rows']:,}",
-        f"{group['rejected']:,}",
-        f"{group['truncated']:,}",
-        *(_shown_number(group[measure]) for measure in ("precision", "recall", "f1")),
-        "" if low is None else f"{_shown_number(low)} to {_shown_number(high)}",
-        _shown_number(group["raw_f1_q50"]),
-        *(_shown_metric(group, name) for name in metrics),
-    )
-
-
-def _shown_metric(group: Mapping[str, Any], name: str) -> str:
-    missing = group.get(f"{name.removesuffix('_mean')}_missing", 0)
-    return _shown_number(group[name]) + (f" without {missing:,} rows" if missing else "")
-
-
-def _named(value: str | None) -> str:
-    return "(null)" if value is None else value
-
-
-def _shown_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

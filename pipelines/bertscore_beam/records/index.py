@@ -18,7 +18,7 @@ It is built from the pieces of the parts (`records.row_scores`), which are too m
     chunks of pieces --read_pieces--> rows by bucket --write_bucket--> files of a bucket
 
 On one machine the rows wait in files of its disk (`write_index`), elsewhere in the shuffle of the
-pipeline (`score.finish`). The bytes are the same, whoever writes them and however often.
+pipeline (`score.conclude`). The bytes are the same, whoever writes them and however often.
 """
 
 import errno
@@ -42,7 +42,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam.files.buckets import Buckets, split_by_bucket
-from bertscore_beam.files.paths import is_remote, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import check_is_regular, read_bytes, read_each
 from bertscore_beam.records.row_scores import UNCOUNTED, VALUES, rows_file, rows_from_bytes
 from bertscore_beam.run.folder import OutputFolder

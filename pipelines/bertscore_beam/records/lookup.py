@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bertscore_beam.dump.digests import Digests
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.files.buckets import split_by_bucket
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.index import Index, IndexFiles, are_sound, read_index
 from bertscore_beam.records.row_scores import (

@@ -19,7 +19,8 @@ from bertscore_beam.dump.parquet import footer_digest
 from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.files.checked import digest_of, from_json, to_json, typed
 from bertscore_core.stats.scores import ScoreSummary
-from bertscore_core.tokens import BoolArray, Work
+from bertscore_core.tokens import BoolArray
+from bertscore_core.work import Work
 
 # What is known of the rows of one language in a part.
 

@@ -15,7 +15,7 @@ from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan import RejectedFile
 from bertscore_beam.dump.splits import Split, note_name
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 
 REJECTS_FOLDER = "_rejects"
 FILES_FILE = f"{REJECTS_FOLDER}/files.pq"

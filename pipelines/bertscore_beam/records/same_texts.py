@@ -23,7 +23,7 @@ from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.splits import Splits
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.records.record import PartRecord, offset_of
 from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
 from bertscore_beam.run.folder import OutputFolder

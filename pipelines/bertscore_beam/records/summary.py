@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
+from bertscore_beam.dump.columns import ERROR_METRICS
 from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.dump.splits import Split
@@ -12,7 +13,7 @@ from bertscore_beam.records.record import PartRecord
 from bertscore_core.stats.caveats import caveats_of_values
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.sums import Sums
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 SHOWN_FAILURES = 100
 """Most failed splits, rejected files and orphan parts named in the summary. All are counted."""
@@ -348,6 +349,12 @@ def scored_languages(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the languages of a summary that have scores; none if all rows are scored alike."""
     languages = summary.get("languages", {}).items()
     return tuple(name for name, own in languages if own.get("scored"))
+
+
+def error_metrics(summary: Mapping[str, Any]) -> set[str]:
+    """Return the metrics in a summary that count errors: lower is better."""
+    metrics = summary.get("metrics", {}).items()
+    return {name for name, own in metrics if name in ERROR_METRICS or own.get("lower_is_better")}
 
 
 def _work(start: RunStart, new: Totals) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bertscore_core.stats.scores import ScoreSummary
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 NAMESPACE = "bertscore"
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertscore_beam.files.checked import from_json, to_json
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import each_file, list_files
-from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import NoFileError, exists, read_bytes, read_each, read_if_there
 from bertscore_beam.files.write import (
     copy_atomically,

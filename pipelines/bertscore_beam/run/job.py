@@ -32,7 +32,7 @@ from google.protobuf import json_format
 from rich.console import Console
 
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import output, pool

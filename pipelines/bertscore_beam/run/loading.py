@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.paths import join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.options.run_options import DumpOptions, RunOptions

@@ -35,7 +35,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bertscore_beam.files.paths import is_remote, join, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import is_remote, join
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.files.write import (
     create_exclusively,

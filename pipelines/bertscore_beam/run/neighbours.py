@@ -7,8 +7,8 @@ import posixpath
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
-from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run.folder import MANIFEST_FOLDER, RUN_FILE, OutputFolder
 from bertscore_beam.run.lock import is_of_lock
 from bertscore_core.errors import ConfigError

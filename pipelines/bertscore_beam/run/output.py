@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TextIO
 
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import INVISIBLE, escape_text
 
 # Exit statuses of the command line and of its workers.

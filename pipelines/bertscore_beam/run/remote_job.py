@@ -21,7 +21,8 @@ import apache_beam as beam
 from apache_beam.options import pipeline_options as of_beam
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
-from bertscore_beam.files.paths import join, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import read_if_there
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import JOB_FILE, FolderLostError, JobStillRunsError

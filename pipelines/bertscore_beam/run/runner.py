@@ -19,7 +19,7 @@ from apache_beam.runners.portability.job_server import ExternalJobServer, JavaJa
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import is_file
 from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.run_options import RunOptions

@@ -15,8 +15,8 @@ from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, INPUT_FOLDER, TextFile
 from bertscore_beam.dump.text.to_parquet import write_rows
 from bertscore_beam.files.checked import with_digest
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
-from bertscore_beam.files.paths import mask_credentials
 from bertscore_beam.run import activity
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.pool import Each

@@ -17,11 +17,11 @@ from bertscore_beam.dump.inputs import tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import from_json
-from bertscore_beam.files.paths import mask_credentials
-from bertscore_beam.idf.counts import table_warnings
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import repeats_in_sample
 from bertscore_beam.idf.owners import table_fields
+from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.groups import GROUPS_FILE
@@ -61,7 +61,8 @@ from bertscore_beam.run.text_import import (
     missing_imports,
     slow_text_warning,
 )
-from bertscore_beam.score.finish import ConcludeRun, finish_run
+from bertscore_beam.score.conclude import ConcludeRun
+from bertscore_beam.score.finish import finish_run
 from bertscore_beam.score.idf_table import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.prepare import (

@@ -20,9 +20,10 @@ from bertscore_beam.dump.plan import Imports, Plan, Resources, check_all_reached
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
 from bertscore_beam.dump.text.text_source import TextFile, texts_among
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import search
 from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import absolute, join, mask_credentials
+from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import IdfTables, load_idf
 from bertscore_beam.idf.owners import table_fields

@@ -20,19 +20,14 @@ from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.columns import CANDIDATE_FROM
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.types import has_utc_times
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import absolute, mask_credentials
+from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.idf_tables import note_path
 from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, RunParts, open_finished, open_part
-from bertscore_beam.records.groups import (
-    GROUPS_FILE,
-    caveat_messages_in,
-    read_groups,
-    show_groups_scored,
-    write_groups,
-)
+from bertscore_beam.records.groups import GROUPS_FILE, caveat_messages_in, read_groups, write_groups
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
 from bertscore_beam.records.records import (
     IDF_FILE,
@@ -43,6 +38,7 @@ from bertscore_beam.records.records import (
 )
 from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from bertscore_beam.records.row_scores import rows_file
+from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import plain_caveats
 from bertscore_beam.run.folder import (
     RUN_FILE,

@@ -44,7 +44,7 @@ from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTab
 from bertscore_core.baseline import rescale
 from bertscore_core.idf import IdfTable
 from bertscore_core.stats.scores import Scores
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 # Scores that rows take from an earlier run, and what a part offers to later runs.
 #

@@ -24,7 +24,8 @@ from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_core.signature import Signature
 from bertscore_core.stats.score_statistics import MEASURES, NOT_COUNTED
 from bertscore_core.stats.scores import Scores, ScoreSummary
-from bertscore_core.tokens import BoolArray, IntArray, Work
+from bertscore_core.tokens import BoolArray, IntArray
+from bertscore_core.work import Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
 #

@@ -6,7 +6,7 @@ from typing import Any
 from bertscore_beam.dump.languages import by_name, language_name
 from bertscore_beam.dump.plan import few_rows_message, grouped, rows_note
 from bertscore_beam.dump.splits import reading_note
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.metrics.table import (
     format_signatures,
     no_numbers_warning,
@@ -14,16 +14,11 @@ from bertscore_beam.metrics.table import (
     tokenized_warning,
 )
 from bertscore_beam.records.earlier_run import differences
-from bertscore_beam.records.groups import (
-    caveat_messages_in,
-    metrics_of_errors,
-    no_groups_warning,
-    read_caveats,
-    show_groups_scored,
-)
+from bertscore_beam.records.groups import caveat_messages_in, no_groups_warning, read_caveats
 from bertscore_beam.records.index import read_index
 from bertscore_beam.records.settings import SettingsByLanguage
-from bertscore_beam.records.summary import scored_languages
+from bertscore_beam.records.show_groups import show_groups_scored
+from bertscore_beam.records.summary import error_metrics, scored_languages
 from bertscore_beam.run.output import TextTable, format_duration
 from bertscore_beam.score.prepare import ComparedPlan
 from bertscore_beam.score.spec import ScoreSpec
@@ -244,7 +239,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
     for name in ("precision", "recall", "f1"):
         value = summary[name]
         rows.append((f"{name}{over}", "none scored" if value is None else f"{value:.6f}"))
-    metrics, errors = summary.get("metrics", {}), metrics_of_errors(summary)
+    metrics, errors = summary.get("metrics", {}), error_metrics(summary)
     for name, metric in metrics.items():
         without = f", without {missing:,}" if (missing := metric.get("missing")) else ""
         order = "; lower is better" if name in errors else ""

@@ -17,7 +17,7 @@ from bertscore_beam.dump.parquet import UNREADABLE, write_part
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.idf_tables import IdfTables, SavedIdf
 from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.records.lookup import open_earlier

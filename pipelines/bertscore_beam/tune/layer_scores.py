@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import open_source
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
@@ -19,7 +19,7 @@ from bertscore_beam.tune.tune_options import Weighting
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
 _ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.loading import read_layers

@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import TextTable
 from bertscore_beam.tune.tune_plan import MEASURES, TunePlan

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bertscore_core import BertScorer
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.benchmarks.command import ends_of_parts, steady_seconds, write_pair_groups
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.kit import ROOT

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core import DeviceMemoryError
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.harness import Recorder
 from tests.benchmarks.texts import mixed

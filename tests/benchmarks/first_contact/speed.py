@@ -16,7 +16,8 @@ from torch.profiler import ProfilerActivity
 from torch.utils.benchmark import Timer
 
 from bertscore_core import BertScorer
-from bertscore_core.tokens import TokenizedPairs, Work
+from bertscore_core.tokens import TokenizedPairs
+from bertscore_core.work import Work
 from tests.benchmarks import gemm, roofline
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.harness import Recorder, Shape

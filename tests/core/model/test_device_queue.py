@@ -9,7 +9,7 @@ import torch
 
 from bertscore_core.model.device import CudaMoment, DeviceQueue
 from bertscore_core.model.memory import Budget
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 GENEROUS = 60.0
 

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertModel
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
 from bertscore_core.match import embedding, kernel
 from bertscore_core.model.memory import Budget, attempt, is_out_of_memory
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.support.tolerances import INVARIANCE_ATOL
 
 # Texts are much longer than those on which OpenVINO is compared with torch when it is loaded: it

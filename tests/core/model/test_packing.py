@@ -26,7 +26,9 @@ from bertscore_core.model.layers import LastLayer
 from bertscore_core.model.memory import Budget
 from bertscore_core.model.packing import POSITIONS, PackedBatch, Packing, can_pack, packed_forward
 from bertscore_core.model.resolve import resolve_model
-from bertscore_core.tokens import TokenizedTexts, WindowShape, Work
+from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.windows import WindowShape
+from bertscore_core.work import Work
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
 from tests.support.tolerances import INVARIANCE_ATOL

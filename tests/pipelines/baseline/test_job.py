@@ -11,7 +11,7 @@ from bertscore_beam.baseline.layer_moments import sum_scores
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.support.crawls import read_tables, run_baseline
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL

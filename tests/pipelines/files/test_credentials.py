@@ -2,7 +2,8 @@
 
 import pytest
 
-from bertscore_beam.files.paths import mask_credentials, resolve
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import resolve
 from bertscore_core import ConfigError
 
 NAMES = (

@@ -24,13 +24,8 @@ from bertscore_beam.metrics.table import (
     score_rows,
     speed_note,
 )
-from bertscore_beam.records.groups import (
-    group_row,
-    group_rows,
-    metrics_of,
-    shown_metrics,
-    statistics_of,
-)
+from bertscore_beam.records.groups import group_row, group_rows, metrics_of, statistics_of
+from bertscore_beam.records.show_groups import shown_metrics
 from bertscore_core import ConfigError
 from bertscore_core.stats.caveats import CaveatKind
 from bertscore_core.stats.paired import compare_corpora

@@ -28,7 +28,7 @@ from bertscore_beam.run.folder import RUN_FILE, OutputFolder
 from bertscore_beam.run.identity import check_same_run, read_same_command
 from bertscore_core.errors import SignatureError
 from bertscore_core.stats.scores import ScoreSummary
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 
 DIGEST = "0123456789abcdef"
 IDF = "1d1d1d1d1d1d1d1d"

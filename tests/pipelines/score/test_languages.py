@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf.counts import table_warnings
+from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.index import read_index

@@ -5,8 +5,8 @@ from functools import reduce
 
 from hypothesis import given, strategies as st
 
-from bertscore_beam.score import finish
-from bertscore_beam.score.finish import CompressLines
+from bertscore_beam.score import conclude
+from bertscore_beam.score.conclude import CompressLines
 
 lines = st.lists(st.binary(min_size=1).filter(lambda line: not {10, 13} & set(line)), max_size=9)
 
@@ -25,7 +25,7 @@ def test_all_lines_come_out_however_they_were_added_and_merged(added):
 
 
 def test_few_lines_wait_in_memory(monkeypatch):
-    monkeypatch.setattr(finish, "_LINES_AT_ONCE", 3)
+    monkeypatch.setattr(conclude, "_LINES_AT_ONCE", 3)
     combine = CompressLines()
     accumulator = combine.create_accumulator()
     waiting = []

@@ -19,10 +19,10 @@ from bertscore_beam.records.index import INDEX_FILE, INDEX_FOLDER, read_index
 from bertscore_beam.records.record import PARTS_FOLDER
 from bertscore_beam.records.rejects import FILES_FILE
 from bertscore_beam.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.score import finish
+from bertscore_beam.score import conclude
 from bertscore_beam.score.job import build_score_pipeline
 from bertscore_core import ScoreSummary
-from bertscore_core.tokens import Work
+from bertscore_core.work import Work
 from tests.support import jobs
 from tests.support.dumps import write_dump
 
@@ -119,7 +119,7 @@ def test_all_workers_build_the_index_of_one_process(
     )
     # No process builds it here: the pipeline alone does.
     monkeypatch.setattr(index_module, "_build", None)
-    monkeypatch.setattr("bertscore_beam.score.finish.group_part", group_small_record)
+    monkeypatch.setattr("bertscore_beam.score.conclude.group_part", group_small_record)
     reads, read = [], OutputFolder.read
     monkeypatch.setattr(
         OutputFolder, "read", lambda own, name: reads.append(name) or read(own, name)
@@ -139,7 +139,7 @@ def test_all_workers_build_the_index_of_one_process(
 # What changes after workers have read a run for its groups and index.
 
 
-def change_and_finish(*given, spec, change, finish=finish._finish):
+def change_and_finish(*given, spec, change, finish=conclude._finish):
     assert spec.folder.files(PARTS_FOLDER)  # a late worker finds what is done
     change(Path(spec.folder.path(next(iter(spec.folder.files(suffix=".parquet"))))))
     return finish(*given, spec=spec)
@@ -161,7 +161,7 @@ def test_part_that_changes_before_the_very_end_is_no_success(
 ):
     job = start_remote(dump, tmp_path / "out", tiny_folder)
     folder = job.spec.folder
-    monkeypatch.setattr(finish, "_finish", partial(change_and_finish, change=change))
+    monkeypatch.setattr(conclude, "_finish", partial(change_and_finish, change=change))
     summary = jobs.run_prepared(job)
     folder.release()
     assert read_index(folder) is not None
@@ -179,7 +179,7 @@ def test_steps_that_are_repeated_after_the_end_of_a_detached_run_do_nothing(
     assert not spec.folder.exists(PLAN_FILE)
     files = dict(spec.folder.each_file())
     with beam.Pipeline(runner=FnApiRunner()) as again:
-        _ = again | beam.Create([]) | finish.ConcludeRun(spec)
+        _ = again | beam.Create([]) | conclude.ConcludeRun(spec)
     assert dict(spec.folder.each_file()) == files
 
 

@@ -31,7 +31,8 @@ from bertscore_beam.dump.text.arrays import Drifts, object_arrays, text_arrays, 
 from bertscore_beam.dump.text.schema import infer_schema
 from bertscore_beam.dump.text.text_records import MAX_RECORD_BYTES, read_records
 from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
-from bertscore_beam.files.paths import absolute, join, mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute, join
 from bertscore_core.errors import InputError
 
 SAMPLE_BYTES = 1024 * 1024

@@ -1,0 +1,281 @@
+"""The last steps of the pipeline of a run: packs of records, groups and index, and its end.
+
+results --> PackRecords --> look over --> groups and index --> `finish_run`
+"""
+
+import gzip
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from io import BytesIO
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias
+
+import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.idf_tables import IdfTables
+from bertscore_beam.records.groups import GroupRow, group_part, group_row, merge_statistics
+from bertscore_beam.records.index import (
+    WORDS,
+    Bucket,
+    Fragment,
+    PieceChunk,
+    chunks_to_index,
+    declare_index,
+    read_pieces,
+    write_bucket,
+)
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.records import delete_plans, num_packs, pack_of, write_pack
+from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult, Totals
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, is_marked_by
+from bertscore_beam.run.pool import Each
+from bertscore_beam.run.run_step import RunStep, Spread
+from bertscore_beam.score.finish import finish_run, indexed_parts, look_over
+from bertscore_beam.score.spec import ScoreSpec
+from bertscore_core.stats.scores import ScoreSummary
+from bertscore_core.work import Work
+
+_PIECES, _PARTS = "pieces", "parts"
+
+
+@dataclass
+class ConcludeRun(beam.PTransform):
+    """SplitResults -> summary, written with the success marker.
+
+    If the run is detached, no launcher turns the summary into an exit status. So the job fails here
+    if the run is not a success, and otherwise cleans up the folder. `idf` is a singleton, or None.
+    """
+
+    spec: ScoreSpec
+    idf: beam.PCollection[IdfTables] | None = None
+
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[Totals]:
+        """Add up, then write; the output is a single element."""
+        spec = self.spec
+        idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
+        # Nobody needs their names, but whoever looks at the folder waits until they are written.
+        packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(spec))
+        each = results | "TotalsOfSplit" >> beam.Map(Totals.of)
+        totals = each | "AddUp" >> beam.CombineGlobally(Totals.merge)
+        indexed = groups = None
+        is_indexed = spec.is_remote and spec.index  # its workers build the index together
+        if is_indexed or spec.has_groups:
+            look = beam.FlatMap(_for_index_and_groups, idf, packs, spec=spec)
+            read = totals | "LookOver" >> look.with_outputs(_PIECES, _PARTS)
+            if is_indexed:
+                indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _BuildIndex(spec.folder))
+            if spec.has_groups:
+                groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _ReadGroups(spec))
+        return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, groups, spec=spec)
+
+
+def _for_index_and_groups(
+    _: Totals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+) -> Iterator[Any]:  # PieceChunk and PartRecord, tagged
+    if _has_ended(spec):
+        return
+    run = look_over(spec, idf)
+    if spec.is_remote and spec.index:
+        for chunk in chunks_to_index(spec.folder, indexed_parts(run.records())):
+            yield TaggedOutput(_PIECES, chunk)
+    if spec.has_groups:
+        small: dict[str, Any] = {"languages": {}, "dropped": {}}
+        small |= {"summary": ScoreSummary(), "work": Work()}
+        for record in run.records():
+            yield TaggedOutput(_PARTS, replace(record, **small))
+
+
+def _has_ended(spec: ScoreSpec) -> bool:
+    """Tell whether a detached run is a success already.
+
+    Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
+    """
+    return spec.detached and is_marked_by(spec.folder, spec.run)
+
+
+def _finish(
+    totals: Totals,
+    idf: IdfTables | None,
+    packs: Sequence[str],
+    indexed: Sequence[None] | None,
+    groups: Sequence[GroupRow] | None = None,
+    *,
+    spec: ScoreSpec,
+) -> Totals:
+    if not spec.detached:
+        finish_run(spec, totals, idf, groups)
+        return totals
+    if not _has_ended(spec) and not finish_run(spec, totals, idf, groups):
+        raise RuntimeError(
+            f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
+        )
+    if spec.folder.holds_lock():
+        delete_plans(spec.folder)
+        spec.folder.release()
+    return totals
+
+
+_Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
+_LINES_AT_ONCE = 1000
+"""Lines of a pack that wait in memory before they are compressed: about a megabyte of them."""
+
+
+@dataclass
+class PackRecords(beam.PTransform):
+    """SplitResults -> names of the packs written of the records.
+
+    The single records stay until the run is finished: they tell what is done if it is not.
+    """
+
+    spec: ScoreSpec
+
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[str]:
+        """Spread the records over the packs; they cross the stage boundary compressed."""
+        spec = self.spec
+        write = beam.Map(_write_pack, folder=spec.folder, generation=spec.record_generation)
+        return (
+            results
+            # (number of the pack, record as a line)
+            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.start.parts))
+            | "GroupByPack" >> beam.CombinePerKey(CompressLines())
+            | "WritePack" >> write
+        )
+
+
+def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
+    if not isinstance(result, FailedSplit):
+        record = result.record if isinstance(result, KeptPart) else result
+        yield pack_of(record.part_name, packs), record.to_json()
+
+
+class CompressLines(beam.CombineFn):
+    """Lines of bytes -> gzip members that hold them, in any order.
+
+    A line compressed by itself stays twice as large. An accumulator is (members, lines).
+    """
+
+    def create_accumulator(self) -> _Accumulator:
+        """Return an accumulator without lines."""
+        return [], []
+
+    def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
+        """Add a line, which contains no line break."""
+        accumulator[1].append(line)
+        return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
+
+    def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
+        """Return an accumulator with the lines of all."""
+        members, lines = self.create_accumulator()
+        for accumulator in accumulators:
+            members += accumulator[0]
+            lines += accumulator[1]
+        return members, lines
+
+    def compact(self, accumulator: _Accumulator) -> _Accumulator:
+        """Compress the lines that are not compressed yet."""
+        members, lines = accumulator
+        if lines:
+            members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
+        return members, []
+
+    def extract_output(self, accumulator: _Accumulator) -> bytes:
+        """Return gzip members, one after the other, with a line break after each line."""
+        return b"".join(self.compact(accumulator)[0])
+
+
+def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
+    number, members = pack
+    with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
+        return write_pack(folder, generation, number, file.read().splitlines())
+
+
+@dataclass
+class _ReadGroups(beam.PTransform):
+    """The parts of a run -> a row for each group, and one for all rows together.
+
+    They are read from the parts, and not taken from the rows while these are scored. So parts of
+    earlier tries, parts that were kept and rows that were reused count like all others, and other
+    group columns need no scores. The columns that are read are a small share of a part. The groups
+    of several parts are held together, so that none are when there are too many.
+    """
+
+    spec: ScoreSpec
+
+    def expand(self, parts: beam.PCollection[PartRecord]) -> beam.PCollection[GroupRow]:
+        spec = self.spec
+        group = partial(
+            group_part,
+            folder=spec.folder,
+            by=spec.group_by,
+            language=spec.fields.language,
+            metrics=spec.metric_names,
+        )
+        step = Each(group, attrgetter("part_name"))
+        return (
+            parts
+            | "SpreadParts" >> Spread()
+            # PartStatistics: of one part, and then of all.
+            | "GroupPart" >> beam.ParDo(RunStep(step))
+            | "MergeGroups" >> beam.CombineGlobally(merge_statistics).with_fanout(16)
+            | "OfEachGroup" >> beam.FlatMap(iter)
+            | "SpreadGroups" >> Spread()
+            # GroupRow: with its intervals.
+            | "RowOfGroup" >> beam.MapTuple(group_row)
+        )
+
+
+@dataclass
+class _BuildIndex(beam.PTransform):
+    """Names of parts whose pieces are read together -> None, when the index is written.
+
+    Rows cross as entries of 56 bytes, some dozens of one bucket together: no machine sorts them
+    all.
+    """
+
+    folder: OutputFolder
+
+    def expand(self, chunks: beam.PCollection[PieceChunk]) -> beam.PCollection[None]:
+        folder = self.folder
+        read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
+        pieces = (
+            chunks
+            | "SpreadPieces" >> beam.Reshuffle()
+            | "ReadPieces"
+            >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
+        )
+        signatures, reasons = (
+            beam.pvalue.AsList(
+                pieces
+                | f"{name}OfPieces" >> beam.FlatMap(_words, place).with_output_types(str)
+                | f"{name}Once" >> beam.Distinct()
+            )
+            for name, place in (("Signatures", 1), ("Reasons", 2))
+        )
+        written = (
+            pieces
+            | "OfBuckets" >> beam.Map(_of_bucket)
+            # (bucket, its rows): 56 MB each.
+            | "GroupByBucket" >> beam.GroupByKey()
+            | "WriteBucket" >> beam.Map(partial(write_bucket, folder), signatures, reasons)
+        )
+        return (
+            written
+            | "BucketsWritten" >> beam.combiners.ToList()
+            | "DeclareIndex" >> beam.Map(partial(declare_index, folder), signatures, reasons)
+        )
+
+
+def _is_of_bucket(read: tuple[Bucket, Fragment]) -> bool:
+    return read[0][2] != WORDS
+
+
+def _of_bucket(read: tuple[Bucket, Fragment]) -> tuple[Bucket, Fragment]:
+    """Leave words alone out: they only tell that there are pieces, also of no scored row."""
+    return read if _is_of_bucket(read) else (read[0], (read[1][0], {}, {}, b""))
+
+
+def _words(read: tuple[Bucket, Fragment], place: Literal[1, 2]) -> Iterable[str]:
+    return () if _is_of_bucket(read) else read[1][place].values()
