@@ -16,7 +16,6 @@ from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentP
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.show import named
-from bertscore_beam.crawl.languages import known_languages
 from bertscore_beam.dump.columns import METRIC_COLUMNS, OUTPUT_COLUMNS
 from bertscore_beam.dump.plan import FileReason
 from bertscore_beam.dump.reasons import Reason
@@ -283,11 +282,6 @@ def test_every_reason_is_explained():
     assert [
         reason for reason in reasons if not re.search(rf"^\|.*`{reason}`.*\|", page, re.M)
     ] == []
-
-
-def test_the_languages_that_can_be_detected_are_listed():
-    listed = next(block for block in blocks("docs/baselines.md", "text") if block[:3] == "aa ")
-    assert listed.split() == list(known_languages())
 
 
 def test_every_column_of_the_job_is_explained():

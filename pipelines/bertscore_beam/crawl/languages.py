@@ -148,7 +148,7 @@ def check_language(code: str) -> str:
     canonical = _standard_tag(tag) or ""
     if canonical in NOT_TOLD_APART:
         raise ConfigError(
-            f"a language that is not told from another: got {code!r}; expected none of "
+            f"this language cannot be told from its neighbours: got {code!r}; expected none of "
             f"{', '.join(sorted(NOT_TOLD_APART))}, since the sentences of web pages in Croatian, "
             "Bosnian and Serbian in Latin script would be mixed. Give sentences of your own: "
             f"--sentences {canonical}=PATH. For Serbian in Cyrillic give sr."
@@ -160,9 +160,9 @@ def check_language(code: str) -> str:
     names = difflib.get_close_matches(tag.lower(), by_name, n=2, cutoff=0.85)
     near = [primary] if primary in known else [by_name[name] for name in names]
     near = near or difflib.get_close_matches(tag.lower(), known, n=4, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "See docs/baselines.md for the codes."
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"The codes are {', '.join(known)}."
     raise ConfigError(
-        f"not a language that can be detected: got {code!r}; expected a code such as en, de or zh, "
+        f"this language cannot be detected: got {code!r}; expected a code such as en, de or zh, "
         f"without script or region. {hint}"
     )
 

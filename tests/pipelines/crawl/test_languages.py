@@ -35,8 +35,13 @@ def test_every_code_of_a_language_means_the_same(code, given_codes):
 @pytest.mark.parametrize(
     ("words", "codes"),
     {
-        "not a language that can be detected: got": ["xq", "", "日本", "*", "en de", "tlh", "-"],
-        "not told from another.*--sentences (hr|bs)=PATH": ["hr", "hrv", "bs-Latn", "HR"],
+        "this language cannot be detected: got": ["xq", "", "日本", "*", "en de", "tlh", "-"],
+        "cannot be told from its neighbours.*--sentences (hr|bs)=PATH": [
+            "hr",
+            "hrv",
+            "bs-Latn",
+            "HR",
+        ],
         r"Did you mean zh\?": ["zh-TW", "zh_Hant"],
         r"Did you mean en\?": ["en_US", "en-sci", "englsh"],
         r"Did you mean de\?": ["German"],
