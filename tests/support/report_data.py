@@ -3,16 +3,15 @@
 from dataclasses import replace
 
 from bertscore_beam.compare.results import (
-    WHOLE,
     Comparison,
     FieldDifference,
-    Group,
     GroupComparison,
     PairCounts,
     RankedSystem,
     Ranking,
     SettingsDifference,
 )
+from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.report_rows import ChosenRow, Night, ReportData, Texts
 from bertscore_beam.records.finished import RowPlace, RunSummary

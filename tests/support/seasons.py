@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
-from bertscore_beam.compare.results import WHOLE, Comparison, GroupComparison, SettingsDifference
+from bertscore_beam.compare.results import Comparison, GroupComparison, SettingsDifference
+from bertscore_beam.dump.census import WHOLE
+from bertscore_core.stats.score_statistics import Doubles
 
 NIGHTS = 60
 """Nights of a season, after the first."""
@@ -18,8 +19,6 @@ SPREAD = 0.085
 DROP = 0.005
 
 CONFIDENCES = (0.95, 0.99)
-
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ def write_report(options: ReportOptions) -> int:
     }
     rows = [("page", shown), ("run", data.run), ("rows", f"{total['rows']:,}")]
     rows += [
-        (f"f1 of {group_name(row.group or ())}", f"{row.values['f1']:.6f}")
+        (f"f1 of {group_name(row.group)}", f"{row.values['f1']:.6f}")
         for row in data.scored_languages
     ]
     if total["f1"] is not None:

@@ -15,7 +15,7 @@ from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
-from bertscore_beam.dump.census import MOST_GROUPS
+from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group
 from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import values_as_text
@@ -245,11 +245,10 @@ def _comparison(
 ) -> results.Comparison:
     _check_references(options, sums)
     numbers = paired.reader.groups
-    names = [results.WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
+    names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
-        sums.compared(name, _slice(numbers, name), resamples[name != results.WHOLE])
-        for name in names
+        sums.compared(name, _slice(numbers, name), resamples[name != WHOLE]) for name in names
     ]
     moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
@@ -275,8 +274,8 @@ def _comparison(
     )
 
 
-def _slice(numbers: Mapping[results.Group, int], name: results.Group) -> slice:
-    return slice(None) if name == results.WHOLE else slice(numbers[name], numbers[name] + 1)
+def _slice(numbers: Mapping[Group, int], name: Group) -> slice:
+    return slice(None) if name == WHOLE else slice(numbers[name], numbers[name] + 1)
 
 
 def _resamples(

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from bertscore_beam.compare import results
+from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.records.groups import group_name
 from bertscore_beam.run.output import TextTable
 from bertscore_core.stats.caveats import caveat_cells
@@ -23,8 +24,7 @@ def tables_of(compared: results.Compared) -> tuple[TextTable, ...]:
     if compared.rankings:
         first = compared.comparisons[0]
         rankings = sorted(
-            compared.rankings,
-            key=lambda one: first.num_languages > 1 and one.group == results.WHOLE,
+            compared.rankings, key=lambda one: first.num_languages > 1 and one.group == WHOLE
         )
         return tuple(table for one in rankings for table in _ranking_tables(one, first))
     measures = len({comparison.measure for comparison in compared.comparisons})
@@ -139,8 +139,8 @@ def failures_of(compared: results.Compared) -> tuple[str, ...]:
     )
 
 
-def _subject(comparison: results.Comparison, group: results.Group) -> str:
-    if group != results.WHOLE:
+def _subject(comparison: results.Comparison, group: Group) -> str:
+    if group != WHOLE:
         return f"the group {', '.join(map(str, group))}"
     return "the run" if comparison.system is None else f"{comparison.system} {comparison.run}"
 
@@ -310,7 +310,7 @@ def _about(comparison: results.Comparison, measures: int) -> Iterator[tuple[str,
 
 
 def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterator[TextTable]:
-    where = f" of {_named(ranking.group, one.by)}" if ranking.group != results.WHOLE else ""
+    where = f" of {_named(ranking.group, one.by)}" if ranking.group != WHOLE else ""
     where += f" over {one.num_languages} languages" if one.num_languages > 1 else ""
     systems = [
         [
@@ -339,15 +339,13 @@ def _ranking_tables(ranking: results.Ranking, one: results.Comparison) -> Iterat
     yield _table(f"Pairs of systems{where}", pairs)
 
 
-def _named(group: results.Group, by: Sequence[str]) -> str:
+def _named(group: Group, by: Sequence[str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(by, group, strict=True))
 
 
-def _group_cells(
-    group: results.Group, by: Sequence[str], num_languages: int
-) -> list[tuple[str, str]]:
+def _group_cells(group: Group, by: Sequence[str], num_languages: int) -> list[tuple[str, str]]:
     whole = "all" if num_languages < 2 else f"all {num_languages} languages"
-    values = group if group != results.WHOLE else (whole, *[_NONE] * (len(by) - 1))
+    values = group if group != WHOLE else (whole, *[_NONE] * (len(by) - 1))
     return [
         (name, "null" if value is None else value) for name, value in zip(by, values, strict=True)
     ]

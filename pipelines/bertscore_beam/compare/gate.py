@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
+from bertscore_beam.dump.census import WHOLE
 from bertscore_core.stats.paired import holm, least_p
 
 LUCK = 0.3
@@ -126,7 +127,7 @@ def _gate_of(
             f"it is lower by more than {drop:g}: the difference is {result.difference:+.6f}, and "
             f"its true value is below {-drop:g} with a p value of {p_value:.2g}"
         ]
-    if not_judged is not None and group.group == results.WHOLE:
+    if not_judged is not None and group.group == WHOLE:
         failures = [f"it cannot be judged: {not_judged}"]
     return results.GroupGate(p_value=p_value, failures=tuple(failures), not_judged=not_judged)
 

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.results import Group
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
-from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of
+from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
 from bertscore_beam.dump.digests import digest_texts
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import values_as_text

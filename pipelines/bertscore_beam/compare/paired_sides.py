@@ -22,7 +22,7 @@ from bertscore_beam.compare.keyed_rows import (
     pair_entries,
     row_buckets,
 )
-from bertscore_beam.dump.census import MOST_GROUPS
+from bertscore_beam.dump.census import MOST_GROUPS, Group
 from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import corpus_score
 from bertscore_beam.records.finished import FinishedRun
@@ -51,7 +51,7 @@ MOST_SYSTEMS = 100
 
 
 def rank(
-    group: results.Group,
+    group: Group,
     systems: Sequence[str],
     common: tuple[int, Doubles],
     compared: Mapping[tuple[int, int], results.GroupComparison],
@@ -271,9 +271,7 @@ class PairedGroups:
         counts = self._counts[:, groups].sum(axis=1)
         return results.PairCounts(**dict(zip(_COUNTS, counts.tolist(), strict=True)))
 
-    def compared(
-        self, name: results.Group, groups: slice, resamples: int
-    ) -> results.GroupComparison:
+    def compared(self, name: Group, groups: slice, resamples: int) -> results.GroupComparison:
         """Return the comparison of a group, or of all of them; no p value is corrected."""
         options = self._options
         how: dict[str, Any] = {"confidence": options.confidence, "seed": options.seed}

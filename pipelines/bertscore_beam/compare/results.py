@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.metrics.table import format_signatures
 from bertscore_beam.records.finished import FinishedRun, MetricSummary
 from bertscore_beam.records.groups import group_name
@@ -11,12 +12,6 @@ from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature, moving_fields
 from bertscore_core.stats.caveats import Caveat, CaveatOfGroups, caveat_messages, caveats_of_groups
 from bertscore_core.stats.paired import CorpusResult, PairedResult, least_p
-
-Group = tuple[str | None, ...]
-"""Values of the columns of `--by`, in their order; None for a null."""
-
-WHOLE: Group = ()
-"""Stands for all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

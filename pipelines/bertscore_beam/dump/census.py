@@ -45,6 +45,9 @@ from bertscore_core.tokens import IntArray
 Group: TypeAlias = tuple[str | None, ...]
 """The values of the group columns, as texts; None for no value."""
 
+WHOLE: Group = ()
+"""Stands for all rows."""
+
 MOST_GROUPS = 10_000
 
 

@@ -14,7 +14,7 @@ import vl_convert
 from jinja2 import Template
 from markupsafe import Markup
 
-from bertscore_beam.compare.results import WHOLE, Group
+from bertscore_beam.dump.census import Group
 from bertscore_beam.pages.report_rows import ReportData
 from bertscore_beam.pages.words import by_number, shown_name, shown_value
 from bertscore_beam.records.groups import SHARES, GroupRow
@@ -71,7 +71,7 @@ def charts_of(
     ]
     groups = [row for row in data.groups if row.values["scored"]][:MOST_GROUPS]
     languages = [row for row in data.languages if row.values["scored"]][:MOST_GROUPS]
-    lengths: list[Group] = [("–".join(map(str, row.group or ())),) for row in data.lengths]
+    lengths: list[Group] = [("–".join(map(str, row.group)),) for row in data.lengths]
     bars = [{"low": low, "high": high, "rows": rows} for low, high, rows in data.histogram]
     quantiles = [{name[-3:]: row.values[name] for name in QUANTILES} for row in groups]
     reasons = dict(by_number(data.total.values["reasons"]))
@@ -104,7 +104,7 @@ def trend_groups(data: ReportData) -> list[Group]:
     """Return the groups of the newest run whose F1 moved most over the runs made alike."""
     moves: dict[Group, float] = {}
     for row in data.groups:
-        name = row.group or WHOLE
+        name = row.group
         alike = (night.groups for night in data.nights if night.comparable)
         means = [groups[name] for groups in alike if name in groups]
         if means:
@@ -113,7 +113,7 @@ def trend_groups(data: ReportData) -> list[Group]:
 
 
 def _names(rows: Iterable[GroupRow]) -> list[Group]:
-    return [row.group or WHOLE for row in rows]
+    return [row.group for row in rows]
 
 
 def _estimates(rows: Iterable[GroupRow]) -> _Values:

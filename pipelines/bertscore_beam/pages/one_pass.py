@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.compare.results import Group
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.census import MOST_GROUPS, check_number, groups_of
+from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
 from bertscore_beam.dump.languages import language_of
 from bertscore_beam.records.finished import FinishedRun, PartRows, RowPlace, read_columns
 from bertscore_beam.records.groups import (

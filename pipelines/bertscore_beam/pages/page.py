@@ -16,7 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bertscore_beam.compare.comparison_tables import verdict
-from bertscore_beam.compare.results import WHOLE, Comparison, GroupComparison
+from bertscore_beam.compare.results import Comparison, GroupComparison
+from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.pages import cards, charts, words
 from bertscore_beam.pages.report_options import MEASURE
 from bertscore_beam.pages.report_rows import ChosenRow, ReportData

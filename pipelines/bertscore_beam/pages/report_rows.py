@@ -16,9 +16,7 @@ import pyarrow as pa
 
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.results import (
-    WHOLE,
     Comparison,
-    Group,
     GroupComparison,
     MovedRow,
     Ranking,
@@ -26,7 +24,7 @@ from bertscore_beam.compare.results import (
     stated_signatures,
 )
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.census import groups_of
+from bertscore_beam.dump.census import WHOLE, Group, groups_of
 from bertscore_beam.dump.languages import NO_CODE, by_name, language_name
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import Rows, Text, UnreadableText, texts_from_column, values_as_text
@@ -445,7 +443,7 @@ def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
 
 def _by_f1(row: GroupRow) -> tuple[float, object]:
     f1 = row.values["f1"]
-    return math.inf if f1 is None else -f1, group_order(row.group or ())
+    return math.inf if f1 is None else -f1, group_order(row.group)
 
 
 def _histogram(total: ScoreStatistics) -> tuple[tuple[float, float, int], ...]:

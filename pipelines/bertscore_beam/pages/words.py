@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bertscore_beam.compare.results import Group
+from bertscore_beam.dump.census import Group
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.run.output import escape_line
 from bertscore_core.errors import SignatureError

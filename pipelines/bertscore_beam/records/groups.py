@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.census import MOST_GROUPS, Group, GroupsOfRows, check_number, groups_of
+from bertscore_beam.dump.census import (
+    MOST_GROUPS,
+    WHOLE,
+    Group,
+    GroupsOfRows,
+    check_number,
+    groups_of,
+)
 from bertscore_beam.dump.columns import missing_column_error
 from bertscore_beam.dump.languages import is_code, language_name, language_of
 from bertscore_beam.dump.paths import column_of, has_column
@@ -71,8 +78,8 @@ class PartStatistics:
     total: ScoreStatistics
     groups: Mapping[Group, ScoreStatistics] | None
 
-    def __iter__(self) -> Iterator[tuple[Group | None, ScoreStatistics]]:
-        yield None, self.total
+    def __iter__(self) -> Iterator[tuple[Group, ScoreStatistics]]:
+        yield WHOLE, self.total
         yield from (self.groups or {}).items()
 
 
@@ -248,18 +255,18 @@ class GroupRow:
     """What is written of a group.
 
     Attributes:
-        group: Its values; None for all rows together.
+        group: Its values; `WHOLE` for all rows together.
         values: Counts, means and so on, by name. A number that is not defined is None.
         caveats: Why the mean F1 may say less than it seems to.
     """
 
-    group: Group | None
+    group: Group
     values: Mapping[str, Any]
     caveats: tuple[Caveat, ...] = ()
 
 
 def group_row(
-    group: Group | None, statistics: ScoreStatistics, confidence: float = CONFIDENCE
+    group: Group, statistics: ScoreStatistics, confidence: float = CONFIDENCE
 ) -> GroupRow:
     """Return what is written of a group: a function of its statistics alone."""
     values: dict[str, Any] = {
@@ -336,7 +343,7 @@ def caveat_messages_of(
 
 
 def _caveats_of_groups(groups: Iterable[GroupRow]) -> tuple[CaveatOfGroups, ...]:
-    return caveats_of_groups((group_name(row.group or ()), row.caveats) for row in groups)
+    return caveats_of_groups((group_name(row.group), row.caveats) for row in groups)
 
 
 def caveats_of_metrics(row: GroupRow) -> list[dict[str, Any]]:
@@ -385,7 +392,7 @@ def group_rows(part: PartStatistics, confidence: float = CONFIDENCE) -> list[Gro
 
 def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
     """Return rows of groups in order, that of all rows first; see `group_order`."""
-    return sorted(rows, key=lambda row: (row.group is not None, group_order(row.group or ())))
+    return sorted(rows, key=lambda row: group_order(row.group))
 
 
 def group_order(group: Group) -> tuple[tuple[int, float, str], ...]:
@@ -419,7 +426,7 @@ def table_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> pa.Table:
         name: pa.array([row.group[place] if row.group else None for row in rows], pa.string())
         for place, name in enumerate(by)
     }
-    made[f"{_PREFIX}all_rows"] = pa.array([row.group is None for row in rows])
+    made[f"{_PREFIX}all_rows"] = pa.array([row.group == WHOLE for row in rows])
     for name in rows[0].values:
         values = [row.values[name] for row in rows]
         if name.endswith("reasons"):
@@ -448,7 +455,7 @@ def table_to_bytes(table: pa.Table) -> bytes:
 
 
 def _summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
-    groups = [row for row in rows if row.group is not None]
+    groups = [row for row in rows if row.group != WHOLE]
     return {
         "by": list(by),
         "number": len(groups),
@@ -467,7 +474,7 @@ def _shortened(group: Mapping[str, Any]) -> dict[str, Any]:
 
 def described(row: GroupRow, by: Sequence[str]) -> dict[str, Any]:
     """Return a group as plain values, for JSON."""
-    group = None if row.group is None else dict(zip(by, row.group, strict=True))
+    group = None if row.group == WHOLE else dict(zip(by, row.group, strict=True))
     return {"group": group, **row.values, "caveats": [asdict(own) for own in row.caveats]}
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
-from bertscore_beam.compare.results import WHOLE, GroupComparison, PairCounts
+from bertscore_beam.compare.results import GroupComparison, PairCounts
+from bertscore_beam.dump.census import WHOLE
 from bertscore_core.stats.caveats import FEW_CLUSTERS, CaveatKind, caveats_of_difference
 from bertscore_core.stats.paired import POWER, PairedSums, compare_paired, paired_result
 from bertscore_core.stats.score_statistics import UnknownTokens

@@ -9,7 +9,8 @@ from bertscore_beam.compare.compare import compare_runs
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison_tables import warnings_in
 from bertscore_beam.compare.paired_sides import rank
-from bertscore_beam.compare.results import WHOLE, GroupComparison
+from bertscore_beam.compare.results import GroupComparison
+from bertscore_beam.dump.census import WHOLE
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.paired import PairedResult
 from tests.support.made_runs import made_run, scored

@@ -168,7 +168,7 @@ def test_statistics_of_pieces_add_up_also_where_no_row_has_a_score():
     pieces = [statistics_of(table.slice(at, 2), (), None).total for at in (0, 2, 4)]
     pieces.append(statistics_of(table.slice(5), (), None).total)  # of one row, without a score
     total = ScoreStatistics.merge(pieces)
-    row = group_row(None, total)
+    row = group_row((), total)
     corpus = CHRF().corpus_score(CANDIDATES, streams_of(THREE)).score
     assert metrics_of(row)["chrf"]["corpus"] == corpus
     assert metrics_of(row)["rougel"]["rows"] == 5
@@ -312,7 +312,7 @@ def test_a_row_that_is_too_long_costs_its_own_value_alone():
     table = pa.table({**dict(zip(columns.SCORES.values(), numbers.values(), strict=True)), **made})
     table = table.append_column(columns.ERROR, pa.array([None] * 6, pa.string()))
     table = table.append_column(columns.TRUNCATED, [[False] * 6])
-    row = group_row(None, ScoreStatistics.merge([statistics_of(table, (), None, None).total] * 2))
+    row = group_row((), ScoreStatistics.merge([statistics_of(table, (), None, None).total] * 2))
     assert metrics_of(row)["ter"]["rows"] == 10
     assert {name: own["missing"] for name, own in metrics_of(row).items()} == {
         "rougel": 2,
