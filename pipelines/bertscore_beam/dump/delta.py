@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from bertscore_beam.dump.partitions import IN_LOG, partitions_of
+from bertscore_beam.dump.partitions import logged_column, partitions_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import FoundFile, search
 from bertscore_beam.files.listing import list_files
@@ -31,9 +31,10 @@ _READABLE = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""Features of tables whose files can be read as they are."""
+"""Features of tables that can be read from their files and their log."""
 _NUMBERED = re.compile(r"(\d{20})\.")
 _HINT = "_last_checkpoint"
+_WIDENED = "delta.typeChanges"
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|(?:.*/)?\.\./")
 """How the path of a file begins that is not below the folder of its table."""
 
@@ -46,7 +47,7 @@ class DeltaTable:
         folder: The folder of the table.
         version: Number of the version.
         id: What tells it from a table that was in the folder before, or comes after.
-        partitions: Partition columns of each of its files, as `Split` has them, by path.
+        partitions: What its log says of the columns of each file, as `Split` has it, by path.
     """
 
     folder: str
@@ -167,27 +168,52 @@ def _deletion_vectors(table: Any) -> str:
 
 
 def _partitions(folder: str, table: Any, actions: pa.Table) -> dict[str, str]:
-    """Return the partition columns of each file, after those in the path of the table."""
+    """Return what the log says of the columns of each file, after those in the path of the table.
+
+    These are the partition columns, and those whose type was widened, which older files lack.
+    """
     above = json.loads(partitions_of(f"{folder.rstrip('/')}/x") or "[]")
-    names, columns = [], []
+    columns: dict[str, pa.Array] = {}
     if "partition" in actions.column_names:
         column = actions["partition"].combine_chunks()
-        names = [field.name for field in column.type]
-        columns = [value.cast(pa.string()).to_pylist() for value in column.flatten()]
+        columns = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
     expected = table.metadata().partition_columns
-    if sorted(names) != sorted(expected):
-        got = f"partition columns {names} from the package deltalake"
+    if sorted(columns) != sorted(expected):
+        got = f"partition columns {[*columns]} from the package deltalake"
         raise _unreadable(folder, got, f"{expected}, as its log says; another version may read it")
-    above = [[name, value] for name, value in above if name not in names]
-    rows = zip(*columns, strict=True) if columns else ((),) * actions.num_rows
+    above = [[name, value] for name, value in above if name not in columns]
+    kinds = [_logged(folder, name, values.type) for name, values in columns.items()]
+    texts = [values.cast(pa.string()).to_pylist() for values in columns.values()]
+    widened = _widened(folder, table)
+    rows = zip(*texts, strict=True) if texts else ((),) * actions.num_rows
     found = {}
     paths = map(unquote, actions["path"].to_pylist())  # a log writes them as URLs
-    for path, values in zip(paths, rows, strict=True):
+    for path, row in zip(paths, rows, strict=True):
         if _ELSEWHERE.match(path):
             raise _unreadable(folder, "files of another table, as a clone has", "files of its own")
-        here = [*above, *([*pair, IN_LOG] for pair in zip(names, values, strict=True))]
+        own = [{**kind, "value": text} for kind, text in zip(kinds, row, strict=True)]
+        here = [*above, *own, *widened]
         found[join(folder, path)] = json.dumps(here) if here else ""
     return found
+
+
+def _widened(folder: str, table: Any) -> list[dict[str, str]]:
+    """Return the columns whose type was widened: files from before have a narrower one."""
+    schema = table.schema()
+    names = [
+        field["name"]
+        for field in json.loads(schema.to_json())["fields"]
+        if _WIDENED in json.dumps(field)
+    ]
+    return [_logged(folder, name, pa.schema(schema).field(name).type) for name in names]
+
+
+def _logged(folder: str, name: str, kind: pa.DataType) -> dict[str, str]:
+    try:
+        return logged_column(name, kind)
+    except KeyError:
+        got = f"the column {name!r} of type {kind}, in which a type was widened"
+        raise _unreadable(folder, got, "such changes in plain columns alone") from None
 
 
 def _unreadable(folder: str, got: str, expected: str) -> InputError:

@@ -119,7 +119,6 @@ def _read_table(folder: str) -> DeltaTable:
             f"no input: the Delta table {shown!r} has no file at version {table.version}; expected "
             "at least one. Check the path, or write rows to the table."
         )
-    logger.warning("the Delta table %r is read at version %d", shown, table.version)
     return table
 
 
@@ -141,6 +140,13 @@ def tables_of(files: Iterable[InputFile]) -> dict[str, dict[str, str | int]]:
         for file in files
         if file.table
     }
+
+
+def tables_in(run: Mapping[str, object] | None) -> dict[str, Mapping[str, object]]:
+    """Return what `tables_of` returned for an earlier run, from its `_run.json`; {} if unknown."""
+    tables = (run or {}).get("tables")
+    found = tables.items() if isinstance(tables, Mapping) else ()
+    return {folder: table for folder, table in found if isinstance(table, Mapping)}
 
 
 def _outside(found: Sequence[FoundFile], folder: str | None) -> Sequence[FoundFile]:

@@ -1,4 +1,7 @@
-"""Columns whose values stand in the names of folders, as Hive writes them: `dt=2026-01-01/`."""
+"""Columns whose values stand in the names of folders, as Hive writes them: `dt=2026-01-01/`.
+
+And those that the log of a table adds to a file, or has in another type than the file.
+"""
 
 import json
 import re
@@ -11,8 +14,15 @@ from bertscore_beam.dump.input_names import split_scheme
 _PAIR = re.compile(r"([^=/?#]+)=([^/?#]*)")
 # What Hive and Spark call the folder of rows without a value.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-IN_LOG = "log"
-"""Stands after the name and the value of a column that the log of a table has."""
+_TYPES = {
+    str(kind): kind
+    for kind in (
+        *(pa.string(), pa.binary(), pa.bool_(), pa.date32(), pa.float32(), pa.float64()),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+        *(pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    )
+}
+_DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
 
 
 def partitions_of(path: str) -> str:
@@ -41,15 +51,46 @@ def above_partitions(folder: str) -> str:
     return "/".join(names[: next(places, len(names))])
 
 
+def logged_column(name: str, kind: pa.DataType) -> dict[str, str]:
+    """Return a column as the log of a table has it, for `with_partitions`.
+
+    Files may have it in another type. With a `value`, a text or None, it has that in all rows.
+
+    Raises:
+        KeyError: No column can be made of this type.
+    """
+    words = str(kind)
+    _type_named(words)
+    return {"name": name, "type": words}
+
+
+def _type_named(words: str) -> pa.DataType:
+    """Return the type that `str` gave these words of."""
+    decimal = _DECIMAL.fullmatch(words)
+    return pa.decimal128(*map(int, decimal.groups())) if decimal else _TYPES[words]
+
+
 def with_partitions(table: pa.Table, partitions: str) -> pa.Table:
-    """Add partition columns after the columns of a file.
+    """Add partition columns after the columns of a file, and give others the types of their table.
 
     A column of the file comes before one of a path, but not before one of the log of a table.
     """
-    for name, value, *source in json.loads(partitions or "[]"):
-        if source == [IN_LOG] and name in table.column_names:
-            table = table.drop_columns(name)
-        if name not in table.column_names:
-            column = pa.repeat(pa.scalar(value, pa.string()), table.num_rows)
-            table = table.append_column(name, column)
+    for column in json.loads(partitions or "[]"):
+        match column:
+            case {"name": name, "type": kind, "value": value}:
+                if name in table.column_names:
+                    table = table.drop_columns(name)
+                table = _with_constant(table, name, value, _type_named(kind))
+            case {"name": name, "type": kind}:
+                if name in table.column_names:
+                    place = table.column_names.index(name)
+                    table = table.set_column(place, name, table[name].cast(_type_named(kind)))
+            case [name, value]:
+                if name not in table.column_names:
+                    table = _with_constant(table, name, value, pa.string())
     return table
+
+
+def _with_constant(table: pa.Table, name: str, value: str | None, kind: pa.DataType) -> pa.Table:
+    scalar = pa.scalar(value, pa.string()).cast(kind)
+    return table.append_column(name, pa.repeat(scalar, table.num_rows))

@@ -6,14 +6,14 @@ plan --> splits --> CountDocumentFrequencies --> SaveIdf
 pending --> splits --> WithIdf --> by name --> ScoreSplits --> ConcludeRun
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump.inputs import tables_of
+from bertscore_beam.dump.inputs import tables_in, tables_of
 from bertscore_beam.dump.plan_file import plan_to_bytes
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.files.checked import from_json
@@ -163,17 +163,15 @@ def _idf_notices(planned: ScorePlan) -> list[str]:
 
 
 def _table_notes(compared: ComparedPlan) -> Iterator[str]:
-    """Say of each Delta table that has changed at which version it was read before."""
-    tables = (compared.before or {}).get("tables")
+    """Say at which version each Delta table is read, and at which it was read before."""
+    earlier = tables_in(compared.before)
     for folder, now in tables_of(compared.planned.files).items():
-        before = tables.get(folder) if isinstance(tables, Mapping) else None
-        if not isinstance(before, Mapping) or before == now:
-            continue
+        version, before = now["version"], earlier.get(folder, now)
         if before.get("id") != now["id"]:
             yield f"{folder!r} is another Delta table than before: it was created again."
-        else:
-            was, version = before.get("version"), now["version"]
-            yield f"The Delta table {folder!r} was read at version {was} before, now at {version}."
+        changed = before.get("version") != version
+        then = f", before at {before.get('version')}" if changed else ""
+        yield f"The Delta table {folder!r} is read at version {version}{then}."
 
 
 def start_run(compared: ComparedPlan) -> None:

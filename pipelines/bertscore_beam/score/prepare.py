@@ -15,7 +15,7 @@ from itertools import chain
 from bertscore_beam.dump.census import check_references, first_splits, take_census
 from bertscore_beam.dump.columns import CANDIDATE_FROM, TableFields
 from bertscore_beam.dump.input_names import common_folder, input_names
-from bertscore_beam.dump.inputs import InputFile, expand_inputs
+from bertscore_beam.dump.inputs import InputFile, expand_inputs, tables_in
 from bertscore_beam.dump.plan import Imports, Plan, Resources, check_all_reached, plan_inputs
 from bertscore_beam.dump.reference_file import find_references
 from bertscore_beam.dump.splits import MOST_SPLIT_BYTES
@@ -344,7 +344,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             check_same_texts(folder, plan, partial(_whole, kept, sizes), planned.fields, previous)
     diff = compare_with_plan(plan, kept, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, diff)
-    to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone)
+    to_delete = gone if options.overwrite else _of_earlier_versions(planned.files, gone, before)
     to_report = tuple(part for part in gone if part not in {*to_delete})
     return ComparedPlan(
         planned=planned,
@@ -420,14 +420,35 @@ def _parts_of_missing_inputs(plan: Plan, diff: FolderDiff) -> tuple[str, ...]:
     return tuple(part for part in diff.orphans if input_of(part) not in unreachable)
 
 
-def _of_earlier_versions(files: Sequence[InputFile], gone: Sequence[str]) -> tuple[str, ...]:
-    """Return parts of files that lie in the folder of a Delta table, but are not in the table."""
+def _of_earlier_versions(
+    files: Sequence[InputFile], gone: Sequence[str], before: Mapping[str, object] | None
+) -> tuple[str, ...]:
+    """Return parts of files that lie in the folder of a Delta table, but are not in the table.
+
+    Raises:
+        ConfigError: The earlier run did not read the table: such files were given as plain files.
+    """
     tables = {file.table for file in files if file.table} if gone else set()
     known = {file.path for file in files}
-    found = [file for table in tables for file in search(table, (".parquet",)).found]
-    old = [file.path for file in found if file.path not in known]
-    names = {*input_names(old, common_folder([file.root for file in files])).values()}
-    return tuple(part for part in gone if input_of(part) in names)
+    old = {
+        file.path: mask_credentials(table)
+        for table in tables
+        for file in search(table, (".parquet",)).found
+        if file.path not in known
+    }
+    names = input_names([*old], common_folder([file.root for file in files]))
+    table_of = {names[path]: table for path, table in old.items()}
+    parts = tuple(part for part in gone if input_of(part) in table_of)
+    earlier = tables_in(before)
+    for part in parts:
+        if (table := table_of[input_of(part)]) not in earlier:
+            raise ConfigError(
+                f"the output folder holds scores of {input_of(part)!r}, a plain file in the folder "
+                f"of the Delta table {table!r}, which has no such file: got the table as input; "
+                "expected the same input as before. Choose another --output, or give --overwrite, "
+                "which deletes these scores."
+            )
+    return parts
 
 
 def _whole(kept: Records, sizes: Mapping[str, int]) -> Iterator[PartRecord]:

@@ -3,6 +3,7 @@
 import datetime
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import fsspec
@@ -21,6 +22,8 @@ from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output
 from tests.support.s3 import s3_bucket
 
+NAIVE, UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
+PRICE = pa.decimal128(10, 2)
 LOG = "_delta_log/{:020}.json"
 CHECKPOINT = "_delta_log/{:020}.checkpoint.parquet"
 
@@ -32,13 +35,18 @@ def write(folder: Path | str, ids: range, **more: object) -> None:
     write_deltalake(str(folder), table, **{"mode": "append", **more})
 
 
-def read(folder: Path | str, **fields: str) -> list[dict]:
-    """Return the rows that are read of a table."""
+def read_tables(folder: Path | str) -> list[pa.Table]:
+    """Return the rows that are read of each file of a table."""
     found = expand_inputs([str(folder)])
-    wanted = TableFields(candidate_column="candidate", reference_column="reference", **fields)
+    wanted = TableFields(candidate_column="candidate", reference_column="reference")
     plan = plan_inputs(found, fields=wanted, target_rows=1000)
     assert plan.rejected_files == ()
-    rows = [row for split in plan.splits for row in read_split(split).to_pylist()]
+    return [read_split(split) for split in plan.splits]
+
+
+def read(folder: Path | str) -> list[dict]:
+    """Return the rows that are read of a table."""
+    rows = [row for table in read_tables(folder) for row in table.to_pylist()]
     return sorted(rows, key=lambda row: row["id"])
 
 
@@ -85,24 +93,64 @@ def test_an_old_checkpoint_and_versions_after_it_are_read(tmp_path):
     assert ids(tmp_path) == [1, 2, 3, 4, 5]
 
 
-def test_partition_columns_come_from_the_log(tmp_path):
-    values = {
-        "lang": ["a b", "x/y:%", None, "de"],
-        "day": [datetime.date(2026, 1, day) for day in range(1, 5)],
-        "_n": [1, 2, 3, 4],
-        "good": [True, False, None, True],
-    }
+PARTITIONS = {
+    "text": pa.array(["a b", "x/y:%=\u00e9\"'", "", "\u2028n\n"]),
+    "day": pa.array([datetime.date(2026, 1, 1), None, datetime.date(1969, 12, 31)] * 2)[:4],
+    "at": pa.array([datetime.datetime(2026, 1, 1, 12, microsecond=120), None] * 2, NAIVE),
+    "at_utc": pa.array([datetime.datetime(1960, 1, 1, 12, microsecond=1), None] * 2, UTC),
+    "double": pa.array([0.1, None, 1e20, float("nan")]),
+    "single": pa.array([0.1, None, 1e20, float("-inf")], pa.float32()),
+    "price": pa.array([Decimal("1.50"), None, Decimal("12345678.90"), Decimal(0)], PRICE),
+    "good": pa.array([True, None, False, True]),
+    "small": pa.array([1, None, -5, 2**31 - 1], pa.int32()),
+    "_n": pa.array([1, None, -5, 2**62]),
+}
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_partition_columns_are_those_of_the_reader_of_the_table(tmp_path, name):
     folder = tmp_path / "of=us" / "t"
-    write(folder, range(4), columns=values, partition_by=[*values])
-    found = read(folder)
-    assert [[row[name] for name in ("of", *values)] for row in found] == [
-        ["us", "a b", "2026-01-01", "1", "true"],
-        ["us", "x/y:%", "2026-01-02", "2", "false"],
-        ["us", None, "2026-01-03", "3", None],
-        ["us", "de", "2026-01-04", "4", "true"],
-    ]
-    DeltaTable(folder).delete("lang = 'de'")
-    assert ids(folder) == [0, 1, 2]
+    write(folder, range(4), columns={name: PARTITIONS[name]}, partition_by=[name])
+    own = DeltaTable(folder).to_pyarrow_table().sort_by("id")
+    found = pa.concat_tables(read_tables(folder)).sort_by("id")
+    assert found.schema.field(name).type == own.schema.field(name).type
+    # Equal, with NaN, which no comparison of Arrow takes for itself.
+    assert repr(found[name].to_pylist()) == repr(own[name].to_pylist())
+    assert found["of"].to_pylist() == ["us"] * 4
+
+
+def widen(folder: Path, name: str, kind: object, **change: object) -> None:
+    """Change the type of a column in the log of a table, as Spark does."""
+    metadata = first_actions(folder)["metaData"]
+    schema = json.loads(metadata["schemaString"])
+    (field,) = (field for field in schema["fields"] if field["name"] == name)
+    field |= {"type": kind, "metadata": {"delta.typeChanges": [{"toType": "long", **change}]}}
+    metadata["schemaString"] = json.dumps(schema)
+    named = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **named}
+    commit(folder, {"protocol": protocol}, {"metaData": metadata})
+
+
+def test_files_from_before_a_type_was_widened_have_the_type_of_the_table(tmp_path):
+    folder = tmp_path / "t"
+    write(folder, range(2), columns={"n": pa.array([1, None], pa.int32())})
+    old = first_actions(folder)["add"]
+    widen(folder, "n", "long", fromType="integer")
+    later = {**pair_rows(1, 2), "id": [2], "n": [2**40]}
+    pq.write_table(pa.table(later), folder / "later.parquet")
+    size = (folder / "later.parquet").stat().st_size
+    commit(folder, {"add": {**old, "path": "later.parquet", "size": size, "stats": None}})
+    tables = read_tables(folder)
+    assert [table.schema.field("n").type for table in tables] == [pa.int64()] * 2
+    assert [(row["id"], row["n"]) for row in read(folder)] == [(0, 1), (1, None), (2, 2**40)]
+
+    write(tmp_path / "nested", range(2), columns={"s": [{"n": 1}] * 2})
+    inner = {"name": "n", "type": "long", "nullable": True, "metadata": {}}
+    widen(tmp_path / "nested", "s", {"type": "struct", "fields": [inner]}, fromType="integer")
+    assert (
+        "got the column 's' of type struct<n: int64>, in which a type was widened; expected"
+        in refusal(tmp_path / "nested")
+    )
 
 
 @pytest.mark.process
@@ -261,7 +309,7 @@ def scored_ids(output: Path) -> list[int]:
 
 @pytest.mark.job
 @pytest.mark.model
-def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys, caplog):
+def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsys):
     dump, output = tmp_path / "t", tmp_path / "out"
     write(dump, range(4), columns={"lang": ["de", "en"] * 2}, partition_by=["lang"])
     other = tmp_path / "other"
@@ -272,10 +320,10 @@ def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsy
     inputs = [str(dump), str(other)]
     words = ["score", "--input", *inputs, "--output", str(output), "--by", "lang"]
     assert cli.main(words) == cli.DONE
-    assert f"the Delta table '{dump}/' is read at version 0" in caplog.text
+    assert f"The Delta table '{dump}/' is read at version 0." in capsys.readouterr().err
     write(dump, range(4, 6), columns={"lang": ["de", None]})
     assert cli.main(words) == cli.DONE
-    assert "was read at version 0 before, now at 1" in capsys.readouterr().err
+    assert "is read at version 1, before at 0." in capsys.readouterr().err
     rows = read_output(output).to_pylist()
     assert sorted((row["id"], row["lang"]) for row in rows)[3:] == [
         *((3, "en"), (4, "de"), (5, None), (100, "de"), (101, "de"))
@@ -289,3 +337,20 @@ def test_a_run_goes_on_with_a_table_that_has_changed_and_says_so(tmp_path, capsy
     (other / "101.parquet").unlink()  # of no table: nobody knows whether that was meant
     assert cli.main(words) == cli.TOO_MANY_REJECTS
     assert scored_ids(output) == [1, 2, 3, 4, 5, 100, 101]
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_scores_of_a_plain_file_in_the_folder_of_a_table_are_not_deleted(tmp_path, capsys):
+    dump, output = tmp_path / "t", tmp_path / "out"
+    write(dump, range(3))
+    pq.write_table(pa.table({**pair_rows(1, 7), "id": [7]}), dump / "plain.parquet")
+    words = ["--output", str(output)]
+    assert cli.main(["score", "--input", str(dump / "plain.parquet"), *words]) == cli.DONE
+    assert cli.main(["score", "--input", str(dump), *words]) == cli.UNUSABLE
+    assert "holds scores of 'plain.parquet', a plain file in the folder of the Delta table" in (
+        capsys.readouterr().err
+    )
+    assert scored_ids(output) == [7]
+    assert cli.main(["score", "--input", str(dump), *words, "--overwrite"]) == cli.DONE
+    assert scored_ids(output) == [0, 1, 2]
