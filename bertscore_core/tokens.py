@@ -52,24 +52,22 @@ class TokenizedTexts:
         """Return some of the texts, in another order."""
         return TokenizedTexts(
             ids=self.gather(rows),
-            offsets=np.concatenate([[0], np.cumsum(self.lengths[rows])]),
+            offsets=offsets_of(self.lengths[rows]),
             truncated=self.truncated[rows],
         )
 
     def count(self, ids: Sequence[int]) -> IntArray:
         """Return how many tokens of each text are one of these. Shape (N,)."""
-        upto = np.concatenate([[0], np.cumsum(np.isin(self.ids, ids))])
-        return np.diff(upto[self.offsets])
+        return np.diff(offsets_of(np.isin(self.ids, ids))[self.offsets])
 
     @classmethod
     def joined(cls, parts: "Sequence[TokenizedTexts]") -> "TokenizedTexts":
         """Return the texts of several, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        lengths = np.concatenate([part.lengths for part in parts])
         return cls(
             ids=np.concatenate([part.ids for part in parts]),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            offsets=offsets_of(np.concatenate([part.lengths for part in parts])),
             truncated=np.concatenate([part.truncated for part in parts]),
         )
 
@@ -78,16 +76,28 @@ class TokenizedTexts:
         cls, rows: Sequence[Sequence[int]], truncated: Sequence[bool] | None = None
     ) -> "TokenizedTexts":
         """Lay the token ids of N texts end to end."""
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
         flat = [np.asarray(row, dtype=np.int32) for row in rows if len(row)]
         return cls(
             ids=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
-            offsets=offsets,
+            offsets=offsets_of(np.array([len(row) for row in rows], dtype=np.int64)),
             truncated=np.asarray(
                 truncated if truncated is not None else [False] * len(rows), dtype=np.bool_
             ),
         )
+
+
+def offsets_of(counts: IntArray | BoolArray) -> IntArray:
+    """Return where each of N pieces, laid end to end, begins, and where the last one ends.
+
+    Shape (N + 1,).
+    """
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def places_within(counts: IntArray) -> IntArray:
+    """Return the place of each item in its piece, from 0, of pieces that are laid end to end."""
+    places: IntArray = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places
 
 
 def laid_out(ids: TokenIds, begins: IntArray, counts: IntArray) -> TokenIds:

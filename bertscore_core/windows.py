@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertscore_core.tokens import BoolArray, IntArray, TokenIds, TokenizedTexts
+from bertscore_core.tokens import BoolArray, IntArray, TokenIds, TokenizedTexts, places_within
 
 LONG_TEXT_RULES = ("truncate", "error", "windows")
 """What is done with a text longer than the maximum length: cut it, do not score it, or score all of
@@ -100,7 +100,7 @@ class Windows:
                 shape=None,
             )
         counts = shape.counts(lengths)
-        number = _counted(counts)  # of each window in its text, from 0
+        number = places_within(counts)  # of each window in its text
         whole = np.repeat(lengths, counts)
         is_first, is_last = number == 0, number == np.repeat(counts, counts) - 1
         starts = np.minimum(number * shape.stride, np.maximum(whole - shape.length, 0))
@@ -126,7 +126,7 @@ class Windows:
 
     def is_kept(self) -> BoolArray:
         """Tell for each token of the windows, laid end to end, whether its vector is kept."""
-        step = _counted(self.lengths)
+        step = places_within(self.lengths)
         first = np.repeat(self.first, self.lengths)
         kept: BoolArray = (step >= first) & (step < first + np.repeat(self.kept, self.lengths))
         return kept
@@ -135,7 +135,7 @@ class Windows:
         """Return the token ids of the windows, laid end to end. Shape (their tokens,)."""
         if self.shape is None:
             return texts.gather(self.texts)
-        step = _counted(self.lengths)
+        step = places_within(self.lengths)
         skipped = np.repeat(self.starts, self.lengths)
         skipped[step < self.shape.leading] = 0
         # The trailing special tokens are the last of the text, wherever the window is.
@@ -145,9 +145,3 @@ class Windows:
         begins = np.repeat(texts.offsets[self.texts], self.lengths)
         ids: TokenIds = texts.ids[begins + step + skipped]
         return ids
-
-
-def _counted(counts: IntArray) -> IntArray:
-    ends = np.cumsum(counts)
-    counted: IntArray = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
-    return counted

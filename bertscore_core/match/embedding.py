@@ -102,7 +102,7 @@ def plan_embedding(
     # In the order in which they are laid out. The windows of a text are as long as any, so they
     # stay side by side, and the vectors that are kept of them lie end to end.
     windows = windows.select(np.concatenate(batches))
-    vector_ends = _ends(windows.kept)
+    vector_ends = tokens.offsets_of(windows.kept)
     begins = np.flatnonzero(windows.starts == 0)  # the first window of each text
     laid_out = texts.gather(windows.texts[begins])
     starts = np.full(len(texts), -1, dtype=np.int64)
@@ -111,7 +111,7 @@ def plan_embedding(
         batches=_runs(batches),
         windows=windows,
         ids=windows.gather(texts),
-        id_ends=_ends(windows.lengths),
+        id_ends=tokens.offsets_of(windows.lengths),
         vector_ends=vector_ends,
         weights=np.stack([weights.of(laid_out) for weights in weightings]),
         starts=starts,
@@ -153,12 +153,8 @@ def embed(engine: Engine, plan: EmbeddingPlan, work: Work) -> EmbeddedTexts:
     return EmbeddedTexts(vectors, engine.queue.send(plan.weights), plan.starts, plan.lengths)
 
 
-def _ends(counts: tokens.IntArray) -> tokens.IntArray:
-    return np.concatenate([[0], np.cumsum(counts)])
-
-
 def _runs(batches: list[tokens.IntArray]) -> list[tokens.IntArray]:
-    ends = _ends(np.array([len(batch) for batch in batches], dtype=np.int64))
+    ends = tokens.offsets_of(np.array([len(batch) for batch in batches], dtype=np.int64))
     return [np.arange(first, end) for first, end in pairwise(ends)]
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_core.model.device import AMPERE
-from bertscore_core.tokens import IntArray
+from bertscore_core.tokens import IntArray, offsets_of
 
 ATTENTION = "bertscore_packed"
 """Name of `attend` among transformers' attention functions.
@@ -65,7 +65,7 @@ class PackedTexts:
     @classmethod
     def of(cls, ends: Tensor, lengths: IntArray) -> "PackedTexts":
         """Find the ranges of N texts of these lengths, (N,)."""
-        tokens = np.concatenate([[0], np.cumsum(lengths)])
+        tokens = offsets_of(lengths)
         changes = np.flatnonzero(np.diff(np.searchsorted(TILES, lengths))) + 1
         ranges = (
             TextRange(

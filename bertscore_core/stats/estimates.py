@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 from bertscore_core.errors import InputError
 from bertscore_core.stats.paired import batches, times_drawn
 from bertscore_core.stats.score_statistics import Doubles, effective_number
-from bertscore_core.tokens import IntArray
+from bertscore_core.tokens import IntArray, places_within
 
 # What every statistic of agreement takes, and the rule for numbers that are missing.
 #
@@ -500,8 +500,7 @@ def _pairs_within(items: Items, rows: int) -> _Pairs:
     ends = np.repeat(np.cumsum(sizes), sizes)
     partners = ends - np.arange(rows) - 1  # rows of the item that follow
     first = np.repeat(np.arange(rows), partners)
-    begin = np.repeat(np.cumsum(partners) - partners, partners)
-    second = first + 1 + np.arange(len(first)) - begin
+    second = first + 1 + places_within(partners)
     return _Pairs(first=order[first], second=order[second], item=numbers[order[first]], items=many)
 
 

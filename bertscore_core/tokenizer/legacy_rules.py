@@ -48,7 +48,7 @@ from bertscore_core.tokenizer.sentencepiece_rules import (
     rebuild_model,
     split_parts,
 )
-from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.tokens import TokenizedTexts, offsets_of
 
 # Part of every fingerprint. Raise it if a rule changes in a way that its settings do not show.
 _REVISION = 2
@@ -366,7 +366,7 @@ def _drop_second_end(tokens: TokenizedTexts, end_id: int) -> TokenizedTexts:
         return tokens
     kept = np.ones(len(tokens.ids), dtype=np.bool_)
     kept[doubled] = False
-    before = np.concatenate([[0], np.cumsum(kept)])  # tokens kept before each position
+    before = offsets_of(kept)  # tokens kept before each position
     return TokenizedTexts(
         ids=tokens.ids[kept], offsets=before[tokens.offsets], truncated=tokens.truncated
     )

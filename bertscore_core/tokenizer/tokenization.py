@@ -21,7 +21,7 @@ from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokenizer.fast_rules import apply_fast_rule
 from bertscore_core.tokenizer.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.tokenizer.words import WORD_END, WordReader, reads_word_by_word
-from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.tokens import TokenizedTexts, offsets_of
 from bertscore_core.windows import WindowShape
 
 
@@ -159,7 +159,7 @@ class TextTokenizer:
         ids = chain.from_iterable(encoding.ids for encoding in encodings)
         return TokenizedTexts(
             ids=np.fromiter(ids, dtype=np.int32, count=int(lengths.sum())),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            offsets=offsets_of(lengths),
             truncated=np.array(
                 [
                     # A text of exactly the maximum length was not cut.

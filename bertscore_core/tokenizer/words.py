@@ -18,7 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_core.tokens import IntArray, TokenIds, TokenizedTexts, laid_out
+from bertscore_core.tokens import (
+    IntArray,
+    TokenIds,
+    TokenizedTexts,
+    laid_out,
+    offsets_of,
+    places_within,
+)
 
 WORD_END = re.compile(
     r"[^\s\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U00010000-\U0010ffff](?= )"
@@ -173,10 +180,10 @@ class WordReader:
         truncated = np.zeros(len(totals), dtype=np.bool_)
         if self._room is not None and (totals > self._room).any():
             truncated = totals > self._room
-            step = np.arange(len(content)) - np.repeat(np.cumsum(totals) - totals, totals)
+            step = places_within(totals)
             content, totals = content[step < self._room], np.minimum(totals, self._room)
         before, behind = len(self._leading), len(self._trailing)
-        offsets = np.concatenate([[0], np.cumsum(totals + before + behind)])
+        offsets = offsets_of(totals + before + behind)
         ids = np.empty(int(offsets[-1]), dtype=np.int32)
         is_content = np.ones(len(ids), dtype=np.bool_)
         for place, token in enumerate(self._leading):

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.paths import column_of, is_list, is_text
+from bertscore_beam.dump.paths import column_of, is_list, is_text, list_lengths
 from bertscore_beam.dump.texts import Rows
 from bertscore_core.errors import InputError
-from bertscore_core.tokens import IntArray
+from bertscore_core.tokens import IntArray, places_within
 
 _AT_ONCE = 100
 """Input rows that are multiplied out together: their texts must fit into one Arrow array."""
@@ -110,10 +110,10 @@ def _explode_columns(
 
 
 def _explode_lists(lists: pa.Array) -> tuple[IntArray, pa.Array, pa.Array]:
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    lengths = list_lengths(lists)
     counts = np.maximum(lengths, 1)
     numbers = np.repeat(np.arange(len(lengths)), counts)
-    places = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = places_within(counts)
     without = (lengths == 0)[numbers]
     values = pa.array(np.repeat(np.cumsum(lengths) - lengths, counts) + places, mask=without)
     # flatten() skips the values under null lists and respects slices.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.types import without_views
-from bertscore_core.tokens import IntArray
+from bertscore_core.tokens import IntArray, offsets_of
 
 Step: TypeAlias = str | int | None
 """The name of a field; the place of one element of a list, from its end if negative; or None for
@@ -232,20 +232,22 @@ def _values(array: pa.Array, steps: Sequence[Step]) -> pa.Array:
     return _lists_of(array, inner) if step is None else _elements(array, inner, step)
 
 
-def _lengths(lists: pa.Array) -> IntArray:
+def list_lengths(lists: pa.Array) -> IntArray:
+    """Return how many elements each list has; a null has none."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _lists_of(lists: pa.Array, inner: pa.Array) -> pa.Array:
     """Return lists with other elements, as many."""
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(_lengths(lists))])
-    return pa.LargeListArray.from_arrays(offsets, inner, mask=lists.is_null())
+    return pa.LargeListArray.from_arrays(
+        offsets_of(list_lengths(lists)), inner, mask=lists.is_null()
+    )
 
 
 def _elements(lists: pa.Array, inner: pa.Array, place: int) -> pa.Array:
     """Return one element of each list, null where there is none; `inner` has all of them."""
-    lengths = _lengths(lists)
+    lengths = list_lengths(lists)
     within = lengths + place if place < 0 else np.full_like(lengths, place)
     is_there = (within >= 0) & (within < lengths)
     places = pa.array(np.cumsum(lengths) - lengths + within, mask=~is_there)
@@ -283,9 +285,8 @@ def _joined(messages: pa.Array) -> pa.Array:
         pc.struct_field(parts, [name]).cast(pa.large_string()) for name in ("type", "text")
     )
     is_there = pc.and_(pc.is_in(kinds, pa.array(_TEXT_PARTS, pa.large_string())), texts.is_valid())
-    before = np.concatenate([[0], np.cumsum(is_there.to_numpy(zero_copy_only=False))])
-    ends = np.concatenate([[0], np.cumsum(_lengths(messages))])
-    offsets = before[ends].astype(np.int64)
+    before = offsets_of(is_there.to_numpy(zero_copy_only=False))
+    offsets = before[offsets_of(list_lengths(messages))]
     has_none = pa.array(np.diff(offsets) == 0)
     lists = pa.LargeListArray.from_arrays(offsets, texts.filter(is_there), mask=has_none)
     return pc.binary_join(lists, pa.scalar("", pa.large_string()))
