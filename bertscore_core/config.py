@@ -216,7 +216,7 @@ def _settle_packing(
     config: ScorerConfig, files: ModelFiles, architecture: Any, backend: str
 ) -> bool:
     # Not on a CPU: with torch it took 5% longer there.
-    own_code = config.trust_remote_code and "auto_map" in files.config
+    own_code = config.trust_remote_code and files.has_own_code
     return (
         backend == "torch"
         and config.attention == "auto"

@@ -360,7 +360,7 @@ def _describe_text(text: ExplainedText) -> dict[str, Any]:
 
 # The sentences of an explanation, which are the same wherever it is shown.
 
-_RULES = {
+RULES = {
     "empty_candidate": "The candidate is empty: a rule for empty texts gives the scores.",
     "empty_reference": "The reference is empty: a rule for empty texts gives the scores.",
     "counted_as_empty": (
@@ -377,11 +377,7 @@ _RULES = {
         "has no weight if every reference that was counted for idf holds it."
     ),
 }
-
-
-def describe_rule(rule: str) -> str:
-    """Return why the scores of a pair are not the sums."""
-    return _RULES[rule]
+"""Why the scores of a pair are not the sums, by `ExplainedPair.rule`."""
 
 
 def describe_making(explanation: Explanation) -> str:
@@ -516,7 +512,7 @@ def _pair(pair: ExplainedPair, baseline: Measures | None) -> Iterator[str]:
         yield f'<h4>{name}</h4>\n<p class="written" dir="auto">{written}</p>\n{_coloured(text)}'
         yield from (f"<p>{_escape(note)}</p>\n" for note in text_notes(text))
     if pair.rule is not None:
-        yield f"<p><strong>{_escape(describe_rule(pair.rule))}</strong></p>\n"
+        yield f"<p><strong>{_escape(RULES[pair.rule])}</strong></p>\n"
     yield "<ul>\n"
     yield from (f"<li>{_escape(words)}</li>\n" for words in formula_lines(pair, baseline))
     yield "</ul>\n"

@@ -38,7 +38,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
     """
     # A known architecture runs transformers' own code, unless the user trusts that of the model.
     known = files.model_type in transformers.CONFIG_MAPPING
-    if "auto_map" in files.config and not known and not trust_remote_code:
+    if files.has_own_code and not known and not trust_remote_code:
         raise own_code_error(
             files, f"model_type {files.model_type!r}; expected an architecture that it knows"
         )
@@ -57,7 +57,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
             "one for text; expected one encoder, or an encoder-decoder. Choose another model, or "
             "save its text encoder in a folder of its own and give that."
         )
-    if not ("auto_map" in files.config and trust_remote_code):
+    if not (files.has_own_code and trust_remote_code):
         _check_sizes(files, architecture)
     if reads_left_to_right(architecture) and files.name not in _warned:
         _warned.add(files.name)  # once a process
@@ -66,7 +66,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
             "BERTScore was made for encoders that read both ways.%s",
             files.name,
             " The code that comes with it, which may read otherwise, was not run."
-            if "auto_map" in files.config and not trust_remote_code
+            if files.has_own_code and not trust_remote_code
             else "",
         )
     return architecture

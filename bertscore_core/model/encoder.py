@@ -218,7 +218,7 @@ def _load_compiled(
         longest=min(length for length in lengths if length),
     )
     # Own code of a model may be in files that no digest covers.
-    own_code = options.trust_remote_code and "auto_map" in files.config
+    own_code = options.trust_remote_code and files.has_own_code
     key = None if own_code else _key(files, options, how)
     compiled = None if key is None else openvino_runtime.find_compiled(key, how)
     if compiled is None:
@@ -265,7 +265,7 @@ def choose_backend(files: ModelFiles, config: ScorerConfig, max_length: int | No
         openvino_runtime.openvino_version() is not None
         and config.dtype in openvino_runtime.OPENVINO_DTYPES
         and files.model_type in _CONVERTED
-        and not (config.trust_remote_code and "auto_map" in files.config)
+        and not (config.trust_remote_code and files.has_own_code)
         and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
         and resolve_device(config.device).type == "cpu"
         and openvino_runtime.computes_in(config.dtype)
@@ -381,7 +381,7 @@ def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
         ) from error
     # Poolers are not used, and many checkpoints lack them.
     lost = [name for name in report["missing_keys"] if "pooler" not in name]
-    if lost and "auto_map" in files.config and not options.trust_remote_code:
+    if lost and files.has_own_code and not options.trust_remote_code:
         raise own_code_error(
             files, f"no {lost[0]} among the weights; expected all that {files.model_type!r} has"
         )

@@ -139,10 +139,10 @@ def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[f
     largest = [0.0] * len(norms)
     for layer in layers:
         with _cut_for_now(model, layer):
-            expected = _unit(model(ids, attention_mask=mask)[0])
+            expected = model(ids, attention_mask=mask)[0]
         for index, norm in enumerate(norms):
             try:
-                apart = float((_unit(norm(states[layer])) - expected).norm(dim=-1).max())
+                apart = largest_distance(norm(states[layer]), expected)
             except RuntimeError as error:
                 if is_device_lost(error):
                     raise
@@ -153,8 +153,13 @@ def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[f
     return largest
 
 
-def _unit(hidden: Tensor) -> Tensor:
-    return nn.functional.normalize(hidden.float(), dim=-1)
+def largest_distance(first: Tensor, second: Tensor) -> float:
+    """Return the largest distance between a token's unit vectors in two encoders; NaN if one is.
+
+    Hidden states of the same tokens, of equal shapes, (..., H).
+    """
+    ours, theirs = (nn.functional.normalize(each.float(), dim=-1) for each in (first, second))
+    return float((ours - theirs).norm(dim=-1).max())
 
 
 @contextmanager

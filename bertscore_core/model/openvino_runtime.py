@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.model.kept_encoders import find_encoder, new_encoder
-from bertscore_core.model.layers import EveryLayer, LastLayer
+from bertscore_core.model.layers import EveryLayer, LastLayer, largest_distance
 from bertscore_core.model.switches import exact_products, float32_by_default
 
 logger = logging.getLogger(__name__)
@@ -245,12 +245,8 @@ def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, lon
         last = max(min(shortest, width), 1)
         lengths = torch.linspace(width, last, texts, dtype=torch.float32, device="cpu").long()
         inside = torch.arange(width, device="cpu")[None, :] < lengths[:, None]
-        expected = model(ids, inside.long()).float()[:, inside]
-        compiled = forward(ids, inside.long())[:, inside]
-        apart = torch.nn.functional.normalize(expected, dim=-1) - compiled / compiled.norm(
-            dim=-1, keepdim=True
-        )
-        largest.append(float(apart.norm(dim=-1).max()))
+        hidden = (each(ids, inside.long())[:, inside] for each in (forward, model))
+        largest.append(largest_distance(*hidden))
     return float(np.max(largest))  # unlike the built-in max, numpy's never loses a NaN
 
 

@@ -34,10 +34,10 @@ from bertscore_core.model.attention import (
     attend,
     ways_of,
 )
-from bertscore_core.model.layers import EveryLayer, LastLayer
+from bertscore_core.model.layers import EveryLayer, LastLayer, largest_distance
 from bertscore_core.model.lost_device import is_device_lost
 from bertscore_core.model.memory import is_out_of_memory
-from bertscore_core.tokens import IntArray, TokenIds
+from bertscore_core.tokens import IntArray, TokenIds, offsets_of, places_within
 
 logger = logging.getLogger(__name__)
 
@@ -134,17 +134,16 @@ class Packing:
         rows = np.zeros((2, size), dtype=np.int64)  # no text sees the position of what fills up
         rows[0, :tokens], rows[0, tokens:] = ids, filler
         rows[1, :tokens] = self._positions(ids, lengths)
-        return rows, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        return rows, offsets_of(lengths).astype(np.int32)
 
     def _positions(self, ids: TokenIds, lengths: IntArray) -> IntArray:
-        begins = np.cumsum(lengths) - lengths
         if self.pad_id is None:
-            positions: IntArray = np.arange(len(ids)) - np.repeat(begins, lengths)
-            return positions
+            return places_within(lengths)
         # As in `create_position_ids_from_input_ids` of transformers: a padding token in the middle
         # of a text, which a user may write, does not count.
         counts = ids != self.pad_id
         counted = np.cumsum(counts)
+        begins = np.cumsum(lengths) - lengths
         before = np.repeat(counted[begins] - counts[begins], lengths)
         return np.where(counts, counted - before + self.pad_id, self.pad_id)
 
@@ -186,9 +185,7 @@ def pack(
         forward, vectors = _first_that_runs(
             module, as_forward, ways_of(device, next(model.parameters()).dtype), batch
         )
-        vectors = vectors[:, 0, : int(lengths.sum())]
-        unit = nn.functional.normalize
-        apart = float((unit(vectors, dim=-1) - unit(expected, dim=-1)).norm(dim=-1).max())
+        apart = largest_distance(vectors[:, 0, : int(lengths.sum())], expected)
     except Exception as error:
         if is_device_lost(error) or is_out_of_memory(error):
             raise

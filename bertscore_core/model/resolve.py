@@ -64,6 +64,11 @@ class ModelFiles:
         return str(self.config.get("model_type", ""))
 
     @property
+    def has_own_code(self) -> bool:
+        """Whether code comes with the model, which only `trust_remote_code` lets run."""
+        return "auto_map" in self.config
+
+    @property
     def depth(self) -> int:
         """Number of layers of the encoder, L."""
         # The order matters: encoder-decoders state both depths, under the more specific names.

@@ -189,14 +189,11 @@ class Scores:
 
         Without any set they are the scores of one layer of no pairs.
         """
-        parts = parts or [cls._empty()]
+        if not parts:
+            kinds: dict[Any, Any] = {FloatArray: np.float32, TokenIds: np.int32, BoolArray: bool}
+            return cls(**{f.name: np.zeros(0, dtype=kinds[f.type]) for f in fields(cls)})
         columns = {name: [getattr(part, name) for part in parts] for name in cls.__slots__}
         return cls(**{name: np.concatenate(arrays, axis=-1) for name, arrays in columns.items()})
-
-    @classmethod
-    def _empty(cls) -> "Scores":
-        kinds: dict[Any, Any] = {FloatArray: np.float32, TokenIds: np.int32, BoolArray: np.bool_}
-        return cls(**{f.name: np.zeros(0, dtype=kinds[f.type]) for f in fields(cls)})
 
     def select(self, pairs: npt.NDArray[Any]) -> "Scores":
         """Return the scores of pairs, by their positions in the order wanted or by a mask, (N,)."""

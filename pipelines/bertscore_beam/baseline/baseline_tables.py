@@ -23,6 +23,7 @@ from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_bas
 from bertscore_core.errors import load_json
 from bertscore_core.idf import IdfTable
 from bertscore_core.stats.moments import Moments
+from bertscore_core.stats.score_statistics import MEASURES
 
 # Check what holds for the scores of random pairs.
 
@@ -90,7 +91,6 @@ def check_moments(moments: Moments) -> list[dict[str, Any]]:
 
 _FORMAT = 2
 """Version 1 had `jackknife_error`, and its `standard_error` is `naive_error` now."""
-_MEASURES = ("precision", "recall", "f1")
 
 
 def describe_layers(moments: Moments) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
                 "naive_error": _number(naive[layer, index]),
                 "standard_deviation": _number(spread[layer, index]),
             }
-            for index, measure in enumerate(_MEASURES)
+            for index, measure in enumerate(MEASURES)
         }
         | {
             "precision_minus_recall": {

@@ -23,12 +23,12 @@ from bertscore_core.baseline import (
 )
 from bertscore_core.errors import ConfigError, load_json
 from bertscore_core.registry import canonical_name
+from bertscore_core.stats.score_statistics import MEASURES
 
 # The sides of a comparison: a baseline table, a folder of tables, or the published tables.
 
 _PUBLISHED = "published"
 """Word, instead of a path, for the tables that bert-score publishes."""
-_MEASURES = ("precision", "recall", "f1")
 
 _LISTED = 12
 
@@ -135,7 +135,7 @@ def read_table(path: str) -> Table:
     source = mask_credentials(beside)
     try:
         described = load_json(read_bytes(beside))
-        layers = [[layer[measure] for measure in _MEASURES] for layer in described["layers"]]
+        layers = [[layer[measure] for measure in MEASURES] for layer in described["layers"]]
         means = _values(layers, "mean")
         errors = _values(layers, "standard_error")
         pairs, key = int(described["pairs"]), _key(described["language"], described["model"])
@@ -219,7 +219,7 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
         )
     differences, errors = second.rows - first.rows, _errors_of_difference(first, second)
     in_errors = differences / np.where(errors, errors, np.nan)
-    layer, index = divmod(int(np.abs(differences).argmax()), len(_MEASURES))
+    layer, index = divmod(int(np.abs(differences).argmax()), len(MEASURES))
     largest = float(differences[layer, index])
     columns = {
         "first": first.rows,
@@ -240,7 +240,7 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
             }
             for number in range(len(differences))
         ],
-        "largest_difference": {"layer": layer, "measure": _MEASURES[index], "difference": largest},
+        "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},
         "spearman": rank_correlation(first.rows[:, 2], second.rows[:, 2]),
         "is_large": abs(largest) > _LARGE_DIFFERENCE,
         "verdict": _verdict((first, second), abs(largest), np.abs(in_errors)),

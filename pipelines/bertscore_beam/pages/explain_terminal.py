@@ -12,13 +12,13 @@ from rich.text import Text
 from bertscore_beam.run.output import escape_line
 from bertscore_core.explanations.explanation import (
     NO_MATCH,
+    RULES,
     ExplainedPair,
     ExplainedText,
     Explanation,
     Measures,
     describe_making,
     describe_reference,
-    describe_rule,
     format_score,
     formula_lines,
     text_notes,
@@ -71,7 +71,7 @@ def _pair(pair: ExplainedPair, baseline: Measures | None, width: int) -> Iterato
     yield _parts(pair.reference, pair.candidate, width)
     yield from _matrix(pair, width)
     if pair.rule is not None:
-        yield Text(describe_rule(pair.rule), style="bold")
+        yield Text(RULES[pair.rule], style="bold")
     yield from map(Text, formula_lines(pair, baseline))
 
 
