@@ -33,12 +33,12 @@ from dataclasses import replace
 from itertools import chain, count
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.dump.census import WHOLE
 from bertscore_core.stats.paired import holm, least_p
+from bertscore_core.tokens import BoolArray
 
 LUCK = 0.3
 """By how much a run that has passed may be better than it really is, in standard errors."""
@@ -89,7 +89,7 @@ def _judge_drops(
 
 def _drop_p_values(
     subjects: Sequence[results.GroupComparison],
-    has_moved: npt.NDArray[np.bool_],
+    has_moved: BoolArray,
     level: float,
     options: CompareOptions,
 ) -> list[float | None]:
@@ -132,7 +132,7 @@ def _gate_of(
     return results.GroupGate(p_value=p_value, failures=tuple(failures), not_judged=not_judged)
 
 
-def _able(units: Sequence[int], level: float) -> npt.NDArray[np.bool_]:
+def _able(units: Sequence[int], level: float) -> BoolArray:
     """Tell which tests could fail at a level, corrected for the number of those that could."""
     least = np.array([least_p(number) for number in units])
     return least * np.searchsorted(np.sort(least), least, side="right") < level

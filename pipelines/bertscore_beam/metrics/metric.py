@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 
 class Metric(Protocol):
@@ -14,7 +12,7 @@ class Metric(Protocol):
 
     def rows(
         self, candidates: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> tuple[Doubles, npt.NDArray[np.int64]]:
+    ) -> tuple[Doubles, IntArray]:
         """Score each row on its own, against one or more references.
 
         Returns:

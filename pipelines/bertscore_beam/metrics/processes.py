@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from bertscore_beam.dump.columns import METRIC_COUNTS, metric_column
@@ -14,6 +13,7 @@ from bertscore_beam.metrics.own import MetricError, OwnMetric, score_with
 from bertscore_beam.metrics.table import score_rows
 from bertscore_beam.run.pool import Pool, WorkersDiedError
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 _AT_ONCE = 200
 """Rows that a process scores at a time: a fraction of a second."""
@@ -47,7 +47,7 @@ class MetricProcesses:
         self,
         candidates: Sequence[Any],
         references: Sequence[Any],
-        rows: npt.NDArray[np.int64],
+        rows: IntArray,
         language_of: Callable[[int], str],
         sources: Sequence[str | None] = (),
     ) -> Callable[[], dict[str, pa.Array]]:
@@ -95,7 +95,7 @@ class MetricProcesses:
 
         return wait
 
-    def _ask_own(self, *texts: Sequence[Any]) -> list[tuple[Doubles, npt.NDArray[np.int64]]]:
+    def _ask_own(self, *texts: Sequence[Any]) -> list[tuple[Doubles, IntArray]]:
         try:
             return self.own_pool.ask(score_with, self.own, *texts)
         except WorkersDiedError as error:
@@ -113,8 +113,8 @@ def _cut(rows: list[int]) -> list[list[int]]:
 def columns_of(
     names: Sequence[str],
     number: int,
-    rows: npt.NDArray[np.int64],
-    scored: Sequence[Sequence[tuple[Doubles, npt.NDArray[np.int64]]]],
+    rows: IntArray,
+    scored: Sequence[Sequence[tuple[Doubles, IntArray]]],
 ) -> dict[str, pa.Array]:
     """Return the columns of metrics: of M rows of a table of N, scored in pieces, in their order.
 

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import regex
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
@@ -14,6 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 from bertscore_beam.metrics.metric import base_of, exceeds
 from bertscore_beam.metrics.sacre import tokenizer_of
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 # rouge-score's own tokenizer drops whatever is no Latin letter without accents, or digit. Of texts
 # in other scripts it leaves names and numbers, whose score would say nothing: such rows have none.
@@ -43,7 +43,7 @@ class RougeL:
 
     def rows(
         self, candidates: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> tuple[Doubles, npt.NDArray[np.int64]]:
+    ) -> tuple[Doubles, IntArray]:
         """Score each row on its own; see `Metric.rows`. There are no counts."""
         scores = [
             self._scorer.score_multi(list(group), candidate)["rougeL"].fmeasure

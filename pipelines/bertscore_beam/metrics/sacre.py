@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from bertscore_beam.metrics.metric import base_of, exceeds
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 # **Languages.** BLEU takes the tokenizer that sacreBLEU chooses for Chinese, Japanese and Korean,
 # single characters for other scripts without spaces, and `13a` for all others. TER takes texts of
@@ -73,7 +73,7 @@ class SacreMetric:
 
     def rows(
         self, candidates: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> tuple[Doubles, npt.NDArray[np.int64]]:
+    ) -> tuple[Doubles, IntArray]:
         """Score each row on its own; see `Metric.rows`."""
         scores, counts = [], []
         for candidate, group in zip(candidates, references, strict=True):

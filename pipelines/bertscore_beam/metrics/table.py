@@ -13,7 +13,6 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscore_beam.dump.columns import METRIC_COUNTS
 from bertscore_beam.dump.languages import scripts_of
@@ -21,6 +20,7 @@ from bertscore_beam.metrics.metric import Metric, base_of
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 _PACKAGES = {"sacrebleu": "sacrebleu", "rouge_score": "rouge-score"}
 _CUTTERS = {"ja": ("MeCab", "ja"), "ko": ("mecab_ko", "ko")}
@@ -154,7 +154,7 @@ def score_rows(
     language: str,
     candidates: Sequence[str],
     references: Sequence[Sequence[str]],
-) -> list[tuple[Doubles, npt.NDArray[np.int64]]]:
+) -> list[tuple[Doubles, IntArray]]:
     """Score rows of one language with each metric; see `Metric.rows`.
 
     A row that is too long for a metric has NaN and counts of 0: it must not hold up all others.
@@ -164,7 +164,7 @@ def score_rows(
 
 def _score_rows(
     metric: Metric, candidates: Sequence[str], references: Sequence[Sequence[str]]
-) -> tuple[Doubles, npt.NDArray[np.int64]]:
+) -> tuple[Doubles, IntArray]:
     pairs = zip(candidates, references, strict=True)
     fits = np.array([not metric.is_too_long(*pair) for pair in pairs], dtype=np.bool_)
     own, own_counts = metric.rows(

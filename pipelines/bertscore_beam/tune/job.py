@@ -41,21 +41,14 @@ from bertscore_beam.tune.other_metrics import languages_of_rows, other_scores
 from bertscore_beam.tune.result_files import RESULT_FILES, write_results
 from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import (
-    IDF_FOLDER,
-    MEASURES,
-    TuneJob,
-    TuneModel,
-    TunePlan,
-    cut_parts,
-)
+from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
 from bertscore_core.errors import ConfigError, UnknownModelError
 from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.model.layers import check_layer
 from bertscore_core.registry import EMBEDDED_MODEL, find_model_spec
 from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.stats.score_statistics import clipped_f1
+from bertscore_core.stats.score_statistics import MEASURES, clipped_f1
 
 # Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
 

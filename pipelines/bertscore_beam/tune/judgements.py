@@ -31,6 +31,7 @@ from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
 from bertscore_core.stats.estimates import check_pairs
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 # Read the rows of files with judgements; each file keeps its own types.
 
@@ -68,14 +69,7 @@ def _read(rows: SplitRows, options: TuneOptions) -> Values:
 
 def _keys(table: pa.Table, name: str) -> list[str | None]:
     """Return the values of a column of keys. An empty text is null: files of text have none."""
-    return [value or None for value in values_as_text(_plain(table, name))]
-
-
-def _plain(table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = column_of(table, name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column
+    return [value or None for value in values_as_text(column_of(table, name))]
 
 
 def _labels(table: pa.Table, name: str) -> Doubles:
@@ -91,7 +85,9 @@ def _labels(table: pa.Table, name: str) -> Doubles:
 
 
 def _numbers(table: pa.Table, name: str, option: str) -> Doubles:
-    column = _plain(table, name)
+    column = column_of(table, name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _parsed(column, name, option)
     try:
@@ -150,16 +146,16 @@ class Judgements:
     people: Doubles | None
     labels: Doubles | None
     names: tuple[str, ...]
-    groups: npt.NDArray[np.int64]
+    groups: IntArray
     systems: npt.NDArray[np.str_] | None
     items: npt.NDArray[np.str_] | None
-    rows: npt.NDArray[np.int64]
+    rows: IntArray
     left_out: Mapping[str, int]
 
     def __len__(self) -> int:
         return len(self.candidates)
 
-    def of_group(self, group: int) -> npt.NDArray[np.int64]:
+    def of_group(self, group: int) -> IntArray:
         """Return the positions of the rows of a group."""
         return np.flatnonzero(self.groups == group)
 
@@ -295,7 +291,7 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
 
 
 def _check_items_and_systems(
-    judgements: Judgements, own: npt.NDArray[np.int64], where: str, statistic: str
+    judgements: Judgements, own: IntArray, where: str, statistic: str
 ) -> None:
     if judgements.items is not None:
         items = judgements.items[own]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,12 +18,11 @@ from bertscore_beam.tune.tune_options import Weighting
 from bertscore_core.idf import IdfTable
 from bertscore_core.scorer import BertScorer
 from bertscore_core.scorer_config import ScorerConfig
+from bertscore_core.tokens import FloatArray
 from bertscore_core.work import Work
 
 SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
 _ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +34,7 @@ class ModelScores:
         seconds: How long the device was busy with them, over all workers.
     """
 
-    values: Floats
+    values: FloatArray
     seconds: float
 
 
@@ -102,7 +100,7 @@ def _score_part(
     idf: Sequence[IdfTable],
     weightings: Sequence[Weighting],
     work: Work,
-) -> Floats:
+) -> FloatArray:
     """Score pairs at every layer with every weighting; each text is encoded once a matching.
 
     Returns:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscore_beam.metrics.rouge import RougeL
 from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, metric_of, num_counts
@@ -13,6 +12,7 @@ from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_core.registry import known_languages
 from bertscore_core.stats.agreement import agreement_of_systems, system_means
 from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.tokens import IntArray
 
 # Metrics that compare words and characters, on the same rows as BERTScore.
 #
@@ -47,7 +47,7 @@ class OtherScores(NamedTuple):
     """
 
     values: Doubles
-    counts: npt.NDArray[np.int64]
+    counts: IntArray
 
 
 def other_scores(job: TuneJob) -> dict[str, OtherScores]:
@@ -78,7 +78,7 @@ def score_judgements(judgements: Judgements, name: str, languages: Sequence[str]
 
 
 def corpus_agreement(
-    judgements: Judgements, rows: npt.NDArray[np.int64], others: Mapping[str, OtherScores]
+    judgements: Judgements, rows: IntArray, others: Mapping[str, OtherScores]
 ) -> dict[str, dict[str, float]]:
     """Compare the corpus scores of systems with the mean judgements of people.
 

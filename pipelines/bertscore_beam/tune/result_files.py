@@ -22,10 +22,10 @@ from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.loading import read_layers
 from bertscore_beam.run.output import escape_line
 from bertscore_beam.tune.judgements import Judgements
-from bertscore_beam.tune.tune_plan import MEASURES, TuneJob
+from bertscore_beam.tune.tune_plan import TuneJob
 from bertscore_beam.tune.tune_results import AGREEMENT, ALL_ROWS, FEW, MEAN, POOR, Results, Row
 from bertscore_core.registry import TunedLayer, format_layers, with_layers
-from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.stats.score_statistics import MEASURES, Doubles
 
 # The picture of layers: agreement with people by layer, as in the paper's figure.
 #

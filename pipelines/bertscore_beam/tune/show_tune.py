@@ -8,8 +8,9 @@ from typing import Any
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.output import TextTable
-from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
+from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_beam.tune.tune_results import MEAN
+from bertscore_core.stats.score_statistics import MEASURES
 
 _MARK = "*"
 

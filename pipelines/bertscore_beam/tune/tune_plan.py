@@ -18,7 +18,6 @@ from bertscore_core.signature import Signature
 _LAYOUT = "1"
 """Version of the names and contents of the files in `_manifest`."""
 IDF_FOLDER = f"{MANIFEST_FOLDER}/idf"
-MEASURES = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import ModelScores
 from bertscore_beam.tune.other_metrics import METRIC_NAMES, OtherScores, corpus_agreement
 from bertscore_beam.tune.tune_options import TuneOptions
-from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
+from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_core.errors import InputError
 from bertscore_core.stats.agreement import (
     auc,
@@ -30,7 +30,8 @@ from bertscore_core.stats.estimates import (
     darr,
     within_item_kendall,
 )
-from bertscore_core.stats.score_statistics import Doubles
+from bertscore_core.stats.score_statistics import MEASURES, Doubles
+from bertscore_core.tokens import BoolArray, IntArray
 
 # The settings that are compared: model, matching, weights, layer and measure; other metrics.
 
@@ -65,10 +66,10 @@ class SettingScores:
 
     settings: tuple[Setting, ...]
     scores: Doubles
-    complete: npt.NDArray[np.bool_]
+    complete: BoolArray
 
     @property
-    def of_bertscore(self) -> npt.NDArray[np.int64]:
+    def of_bertscore(self) -> IntArray:
         """Positions of the settings of BERTScore."""
         layers = [setting.layer for setting in self.settings]
         return np.array([number for number, layer in enumerate(layers) if layer is not None])
@@ -133,14 +134,12 @@ class JudgedGroup(NamedTuple):
     scores: Doubles
 
     @classmethod
-    def of(
-        cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: Doubles
-    ) -> "JudgedGroup":
+    def of(cls, judgements: Judgements, rows: IntArray, scores: Doubles) -> "JudgedGroup":
         """Take some rows of all judgements. Scores have shape (S, N)."""
         columns = (judgements.people, judgements.labels, judgements.systems, judgements.items)
         return cls(*columns, scores)._take(rows)
 
-    def _take(self, rows: npt.NDArray[np.int64]) -> "JudgedGroup":
+    def _take(self, rows: IntArray) -> "JudgedGroup":
         columns: list[Any] = [None if column is None else column[..., rows] for column in self]
         return JudgedGroup(*columns)
 
@@ -358,7 +357,7 @@ def _rows(
     return rows
 
 
-def _positions(plan: TunePlan, sides: SettingScores) -> dict[str, npt.NDArray[np.int64]]:
+def _positions(plan: TunePlan, sides: SettingScores) -> dict[str, IntArray]:
     """Return the rows of each group that every setting has scored."""
     positions = {}
     for group, name in enumerate(plan.judgements.names):
