@@ -1,4 +1,4 @@
-"""Equal signatures mean equal scores: library, job and ScorePairs, on every tiny family."""
+"""Equal signatures mean equal scores: library, tables, handler, job and ScorePairs."""
 
 from operator import itemgetter
 
@@ -108,7 +108,9 @@ def test_library_table_and_handler_agree_to_the_bit(family, ways, tmp_path):
             assert [getattr(result.inference, name) for result in results] == expected[name]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# The first test has every family; what a pipeline adds does not depend on it. One of each kind of
+# tokenizer, with a prefix space and padding on the left among them.
+@pytest.mark.parametrize("family", ["bert", "roberta", "t5", "byt5", "xlnet"])
 def test_job_and_score_pairs_give_the_librarys_scores_under_its_signature(
     family, ways, baseline, tmp_path
 ):
