@@ -23,7 +23,7 @@ _MOST_PROCESSES = 8
 class MetricProcesses:
     """Processes that score rows with metrics while the device encodes others. Threads share them.
 
-    They end with the process that made them.
+    They end with the process that made them, or when it closes them.
     """
 
     def __init__(
@@ -42,6 +42,12 @@ class MetricProcesses:
         threads = max(1, cores // (sharing or cores))
         self.pool, self.own_pool = Pool(number, restarts=1), Pool(1, restarts=1, threads=threads)
         self._threads, self._own_thread = ThreadPoolExecutor(number), ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool, threads in ((self.pool, self._threads), (self.own_pool, self._own_thread)):
+            pool.kill()
+            threads.shutdown()
 
     def begin(
         self,

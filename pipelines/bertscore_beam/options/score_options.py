@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bertscore_beam.dump.columns import METRIC_COLUMNS, METRICS, SCORES
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
+from bertscore_beam.options.metric_names import check_metric_names, functions_among, libraries_among
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
@@ -16,7 +16,6 @@ from bertscore_core.errors import ConfigError
 # What computes the scores, for every command that scores.
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-OWN_METRIC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
 
 
@@ -222,7 +221,8 @@ class ScoreOptions(DeviceOptions, DumpOptions):
             expected="columns that many rows share, not that of the candidates",
             cure=f"Leave {' and '.join(self.candidate_column)} out.",
         )
-        self._check_metrics()
+        self._check_texts("source_column")
+        check_metric_names(self.metrics, self.source_column)
         self._check_share("max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction")
         self._check_idf()
         self._check_rescale()
@@ -242,43 +242,12 @@ class ScoreOptions(DeviceOptions, DumpOptions):
     @property
     def own_metrics(self) -> tuple[str, ...]:
         """The metrics that are functions of one's own, as package.module:name."""
-        return tuple(name for name in self.metrics if ":" in name)
+        return functions_among(self.metrics)
 
     @property
     def library_metrics(self) -> tuple[str, ...]:
         """The other metrics."""
-        return tuple(name for name in self.metrics if ":" not in name)
-
-    def _check_metrics(self) -> None:
-        self._check(
-            "metrics",
-            {*self.library_metrics} <= {*METRICS}
-            and all(OWN_METRIC.fullmatch(name) for name in self.own_metrics),
-            f"names of {', '.join(METRICS)}, or functions as package.module:name",
-            "METEOR and CIDEr are not among them: they need Java, or a corpus of captions.",
-        )
-        names = [name.rpartition(":")[2].casefold() for name in self.metrics]
-        columns = (column.removeprefix("metric_") for column in METRIC_COLUMNS)
-        ours = {*SCORES, *METRICS, *columns}  # in small letters
-        taken = [
-            metric
-            for metric, name in zip(self.metrics, names, strict=True)
-            if names.count(name) > 1 or (":" in metric and name in ours)
-        ]
-        check_value(
-            "metrics",
-            taken,
-            fine=not taken,
-            expected="names that no other metric or measure has, in whatever case",
-            cure="Give each once, or give the function another name.",
-        )
-        self._check_texts("source_column")
-        self._check(
-            "source_column",
-            self.source_column is None or bool(self.own_metrics),
-            "one only together with a function in --metrics that takes sources",
-            "Leave it out.",
-        )
+        return libraries_among(self.metrics)
 
     def _check_idf(self) -> None:
         near = difflib.get_close_matches(self.idf, IDF_WORDS, n=1)

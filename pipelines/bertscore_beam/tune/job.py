@@ -18,6 +18,7 @@ import pyarrow as pa
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
+from bertscore_beam.metrics.own import find_metrics
 from bertscore_beam.metrics.table import check_metrics
 from bertscore_beam.records.groups import table_to_bytes
 from bertscore_beam.run.folder import (
@@ -70,7 +71,8 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         check_stands_alone(output, list_files(output))
     with reaching("judgements", *options.judgements):
         judgements = read_judgements(options, output)
-    check_metrics(options.chosen_metrics, languages_of_rows(judgements, options.language))
+    check_metrics(options.library_metrics, languages_of_rows(judgements, options.language))
+    has_sources = options.source_column is not None
     plan = TunePlan(
         options=options,
         runner=runner,
@@ -79,6 +81,7 @@ def _plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         models=models,
         missing=missing,
         parts=cut_parts(judgements, options.split_rows),
+        own_metrics=find_metrics(options.own_metrics, has_sources=has_sources),
     )
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):

@@ -59,6 +59,9 @@ def _read(rows: SplitRows, options: TuneOptions) -> Values:
         "references": reference_texts(column_of(table, options.reference_column)),
         "bad_lines": [bad.get(row) for row in range(len(table))],
     }
+    if options.source_column is not None:
+        sources = texts_from_column(column_of(table, options.source_column))
+        values["sources"] = [text if isinstance(text, str) else None for text in sources]
     if options.score_column is not None:
         values["people"] = _numbers(table, options.score_column, "--score-column").tolist()
     if options.label_column is not None:
@@ -132,6 +135,8 @@ class Judgements:
     Attributes:
         candidates: One text each.
         references: One or several texts each.
+        sources: What the candidates were made from, None where that is no text; empty without a
+            column.
         people: Scores of people, higher for better texts. This and the next are None without a
             column of them, as are systems and items.
         labels: 1.0 for a paraphrase, 0.0 for none.
@@ -143,6 +148,7 @@ class Judgements:
 
     candidates: Sequence[str]
     references: Sequence[Sequence[str]]
+    sources: Sequence[str | None]
     people: Doubles | None
     labels: Doubles | None
     names: tuple[str, ...]
@@ -182,7 +188,7 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
         OSError: A file cannot be reached.
     """
     plan = _plan(options, output)
-    wanted = [options.candidate_column, options.reference_column, *_columns(options)]
+    wanted = [*_fields(options).named(_columns(options))]
     pieces = [_read(rows, options) for rows in _rows(plan, wanted)]
     joined = {name: list(chain.from_iterable(map(itemgetter(name), pieces))) for name in pieces[0]}
     judgements = _usable(joined, options.lower_is_better)
@@ -204,12 +210,7 @@ def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
 def _plan(options: TuneOptions, output: str) -> Plan:
     files = expand_inputs(options.judgements, exclude=output, input_format=options.input_format)
     plan = plan_inputs(
-        files,
-        fields=TableFields(
-            candidate_column=options.candidate_column, reference_column=options.reference_column
-        ),
-        target_rows=MOST_SPLIT_ROWS,
-        choosing=_columns(options),
+        files, fields=_fields(options), target_rows=MOST_SPLIT_ROWS, choosing=_columns(options)
     )
     check_all_reached(plan)
     if plan.rejected_files:
@@ -220,6 +221,14 @@ def _plan(options: TuneOptions, output: str) -> Plan:
             "all judgements."
         )
     return plan
+
+
+def _fields(options: TuneOptions) -> TableFields:
+    return TableFields(
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        source=options.source_column,
+    )
 
 
 def _columns(options: TuneOptions) -> dict[str, str]:
@@ -252,6 +261,7 @@ def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judge
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
         references=[only_strings(texts.references[row]) for row in rows],
+        sources=[values["sources"][row] for row in rows] if "sources" in values else [],
         people=-people if people is not None and lower_is_better else people,
         labels=taken("labels"),
         names=tuple(map(str, names)),

@@ -1,10 +1,14 @@
 """Other metrics on the same rows and corpora."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 
+from bertscore_beam.dump.columns import metric_column
+from bertscore_beam.metrics.own import OwnMetric
+from bertscore_beam.metrics.processes import MetricProcesses
 from bertscore_beam.metrics.rouge import RougeL
 from bertscore_beam.metrics.table import CORPUS_METRICS, corpus_score, metric_of, num_counts
 from bertscore_beam.tune.judgements import Judgements
@@ -33,7 +37,7 @@ METRIC_NAMES: Mapping[str, str] = {
     "ter": "TER",
     "rougel": "ROUGE-L",
 }
-"""The name of each metric in the results by the name that the option gives it."""
+"""The name in the results of each metric of a library by that in the options."""
 
 _SCALES = {"bleu": 100, "chrf": 100, "chrf++": 100, "ter": -100, "rougel": 1}
 
@@ -43,7 +47,7 @@ class OtherScores(NamedTuple):
 
     Attributes:
         values: Higher for better texts. Shape (N,).
-        counts: What adds up to the score of a corpus. Shape (N, K); K is 0 of ROUGE-L.
+        counts: What adds up to the score of a corpus. Shape (N, K); K is 0 without such a score.
     """
 
     values: Doubles
@@ -51,13 +55,39 @@ class OtherScores(NamedTuple):
 
 
 def other_scores(job: TuneJob) -> dict[str, OtherScores]:
-    """Score the judgements with the other metrics that are asked for, by the options' names."""
-    options, judgements = job.plan.options, job.plan.judgements
-    languages, metrics = languages_of_rows(judgements, options.language), options.chosen_metrics
-    if metrics:
-        names = ", ".join(METRIC_NAMES[name] for name in metrics)
-        job.say(f"Scoring {len(judgements):,} judgements with {names} ...")
-    return {name: score_judgements(judgements, name, languages) for name in metrics}
+    """Score the judgements with the other metrics that are asked for, by their names."""
+    options, judgements, own = job.plan.options, job.plan.judgements, job.plan.own_metrics
+    languages, metrics = languages_of_rows(judgements, options.language), options.library_metrics
+    if names := [*map(shown_name, metrics), *(metric.name for metric in own)]:
+        job.say(f"Scoring {len(judgements):,} judgements with {', '.join(names)} ...")
+    made = {name: score_judgements(judgements, name, languages) for name in metrics}
+    return made | own_scores(judgements, own)
+
+
+def own_scores(judgements: Judgements, metrics: Sequence[OwnMetric]) -> dict[str, OtherScores]:
+    """Score the judgements with metrics of one's own, by their names, as `score` does.
+
+    A row without a number has NaN.
+
+    Raises:
+        MetricError: A function has failed.
+    """
+    if not metrics:
+        return {}
+    with closing(MetricProcesses((), sharing=1, own=metrics)) as processes:
+        texts, rows = (judgements.candidates, judgements.references), np.arange(len(judgements))
+        columns = processes.begin(*texts, rows, lambda _: "", judgements.sources)()
+    made = {}
+    for metric in metrics:
+        values = np.array(columns[metric_column(metric.name)].to_numpy(zero_copy_only=False))
+        nothing = np.zeros((len(values), 0), dtype=np.int64)
+        made[metric.name] = OtherScores(-values if metric.lower_is_better else values, nothing)
+    return made
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a metric in the results by that in the options."""
+    return METRIC_NAMES.get(name, name)
 
 
 def score_judgements(judgements: Judgements, name: str, languages: Sequence[str]) -> OtherScores:

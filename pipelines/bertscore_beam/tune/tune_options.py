@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.options.declare import COLUMN, NAMES
+from bertscore_beam.options.metric_names import check_metric_names, functions_among, libraries_among
 from bertscore_beam.options.score_options import DeviceOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
@@ -62,8 +63,11 @@ class TuneOptions(DeviceOptions):
         system_column: Column of the systems that wrote the candidates: agreement by system as well.
         item_column: Column of the items, such as source sentences, for which several systems wrote
             candidates: agreement within each item as well.
-        metrics: Other metrics on the same rows: bleu, chrf, chrf++, ter, rougel; `all`, or `none`.
-            TER must be asked for: it takes longer than the other three together.
+        metrics: Other metrics on the same rows: bleu, chrf, chrf++, ter, rougel, and functions as
+            in `score`; `all` of the former, or `none`. TER must be asked for: it takes longer than
+            the other three together.
+        source_column: Column of the texts that the candidates were made from, by name or dotted
+            path, for functions in metrics that take sources.
         language: Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the
             name of each group, if it is a code such as zh or a direction such as en-zh.
         choose_by: Statistic by which a layer is recommended; by default pearson, or auc without a
@@ -109,6 +113,7 @@ class TuneOptions(DeviceOptions):
     system_column: str | None = field(default=None, metadata={**COLUMN, "name": "system"})
     item_column: str | None = field(default=None, metadata={**COLUMN, "name": "key"})
     metrics: tuple[str, ...] = field(default=_QUICK_METRICS, metadata=NAMES)
+    source_column: str | None = None
     language: str | None = field(default=None, metadata={"also": ("lang",)})
     choose_by: Literal[_OfRows, _OfSystems] | None = None
     hybrids: int = 0
@@ -135,6 +140,16 @@ class TuneOptions(DeviceOptions):
         return () if self.metrics == _NO_METRICS else self.metrics
 
     @property
+    def own_metrics(self) -> tuple[str, ...]:
+        """Those that are functions of one's own, as package.module:name."""
+        return functions_among(self.chosen_metrics)
+
+    @property
+    def library_metrics(self) -> tuple[str, ...]:
+        """The others."""
+        return libraries_among(self.chosen_metrics)
+
+    @property
     def weightings(self) -> tuple[Weighting, ...]:
         """The weightings to compare, in the order in which scores are kept."""
         matchings = ("greedy", "optimal") if self.matching == "both" else (self.matching,)
@@ -152,7 +167,7 @@ class TuneOptions(DeviceOptions):
         self._check_texts(
             *("judgements", "score_column", "label_column", "models", "candidate_column"),
             *("reference_column", "by", "system_column", "item_column", "registry", "revision"),
-            "language",
+            *("language", "source_column"),
         )
         self._check_least(hybrids=0, resamples=100, seed=0, differences=0, split_rows=1)
         self._check_least(min_rows=3, max_length=1)
@@ -192,12 +207,7 @@ class TuneOptions(DeviceOptions):
             "'all', or numbers of layers",
             "Write --layers 4 5 6.",
         )
-        self._check(
-            "metrics",
-            self.metrics in (_ALL_METRICS, _NO_METRICS) or set(self.metrics) <= set(METRICS),
-            f"names of {', '.join(METRICS)}, or 'all' or 'none' alone",
-            "METEOR and CIDEr are left out: they need Java, or a corpus of captions.",
-        )
+        check_metric_names(self.chosen_metrics, self.source_column, ", or 'all' or 'none' alone")
 
     def _check_statistics(self) -> None:
         if self.score_column is None and self.label_column is None:

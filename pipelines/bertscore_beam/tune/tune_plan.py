@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.job import Say
 from bertscore_beam.run.loading import describe_unknown_device
@@ -70,6 +71,7 @@ class TunePlan:
     """A tuning run, checked: the usable rows, cut for the workers, and the models to compare.
 
     `missing` says why models of the registry that were asked for are left out, by name.
+    `own_metrics` says what is known of the metrics of one's own.
     """
 
     options: TuneOptions
@@ -79,6 +81,7 @@ class TunePlan:
     models: tuple[TuneModel, ...]
     missing: Mapping[str, str]
     parts: tuple[Part, ...]
+    own_metrics: tuple[OwnMetric, ...]
 
     @property
     def device_note(self) -> str | None:

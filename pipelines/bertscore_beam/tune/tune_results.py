@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.layer_scores import ModelScores
-from bertscore_beam.tune.other_metrics import METRIC_NAMES, OtherScores, corpus_agreement
+from bertscore_beam.tune.other_metrics import OtherScores, corpus_agreement, shown_name
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import TunePlan
 from bertscore_core.errors import InputError
@@ -99,7 +99,7 @@ def compared(
         for layer in model.layers
         for measure in MEASURES
     ]
-    settings += [Setting(METRIC_NAMES[name]) for name in others]
+    settings += [Setting(shown_name(name)) for name in others]
     values = [
         scores[model.digest].values[:, model.layers].reshape(-1, len(plan.judgements))
         for model in plan.models
@@ -367,7 +367,8 @@ def _positions(plan: TunePlan, sides: SettingScores) -> dict[str, IntArray]:
             raise InputError(
                 f"too few judgements have scores: got {len(rows)} in "
                 f"{name or 'all'!r}; expected at least {plan.options.min_rows}. The texts of the "
-                "others have no tokens that weigh anything. Add rows, or lower --min-rows."
+                "others have no tokens that weigh anything, or no number of a metric of your own. "
+                "Add rows, or lower --min-rows."
             )
     return positions
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,10 +18,12 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.tune import job
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.registry import TunedLayer, format_layers, parse_layers
+from tests.support import own_metrics
 from tests.support.judgements import judgement_rows, write_judgements
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
 
+ROOT = Path(__file__).resolve().parents[3]
 SCIPYS = (scipy.stats.pearsonr, scipy.stats.spearmanr, scipy.stats.kendalltau)
 OTHER = TunedLayer(model="mine", weights="bb", num_layers=3)
 
@@ -98,6 +101,38 @@ def test_the_mean_of_the_groups_and_other_metrics_stand_beside(table):
         "auc", "item_kendall", "item_accuracy", "system_pearson", "system_accuracy",
         "hybrid_pearson", "hybrid_hits_at_1",
     }  # fmt: skip
+
+
+def test_metrics_of_ones_own_are_compared_with_people(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'pipelines'}")
+    functions = [f"{own_metrics.__name__}:{name}" for name in ("overlap", "copied")]
+    rows = [row | {"source": row["reference"][:20]} for row in judgement_rows()]
+    rows[0]["source"] = None  # no number of `copied`: left out of all
+    path, output = write_judgements(tmp_path / "j.parquet", rows), tmp_path / "out"
+    words = ("--layers", "1", "--idf", "none", "--min-rows", "9", "--source-column", "source")
+    assert tune(path, output, *words, "--metrics", "bleu", *functions) == 0
+    table = pq.read_table(output / "agreement.parquet").to_pylist()
+    own = [row for row in rows[1:] if row["language"] == "en"]
+    texts = [row["candidate"] for row in own], [[row["reference"]] for row in own]
+    sources = [row["source"] for row in own]
+    scores = {
+        "overlap": own_metrics.overlap(*texts),
+        "copied": -own_metrics.copied(*texts, sources),  # fewer are better
+    }
+    for name, values in scores.items():
+        row = value(table, group="en", statistic="pearson", model=name)
+        expected = scipy.stats.pearsonr([row["human"] for row in own], values).statistic
+        assert (row["value"], row["rows"]) == (pytest.approx(expected), len(own))
+    summary = json.loads((output / "_summary.json").read_text())
+    assert summary["unscored"] == 1
+    assert summary["signatures"]["copied"].endswith(":copied|version:copied-1|sources|lower:better")
+
+
+def test_a_metric_of_ones_own_that_is_not_there_ends_tune_before_it_begins(tmp_path, capsys):
+    path = write_judgements(tmp_path / "j.parquet")
+    assert tune(path, tmp_path / "out", "--metrics", "not_there:one") == cli.UNUSABLE
+    assert "--metrics not_there:one cannot be imported: got" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_best_setting_is_never_below_itself(table):
