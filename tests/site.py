@@ -29,7 +29,7 @@ PACKAGES = {
 TOUR = Path("docs/tour.ipynb")
 REPORT = """# A report
 
-The page that the last command of [the tutorial](start.md) makes, [alone](example-report.html).
+The last command of [the tutorial](start.md) makes this page. [Open it alone](example-report.html).
 
 <iframe src="../example-report.html" title="The report of the tutorial"
     style="width: 100%; height: 80vh; border: 0"></iframe>
@@ -51,8 +51,10 @@ def main() -> None:
     for package, purpose in PACKAGES.items():
         reference = (SITE / "docs" / "reference" / package).with_suffix(".md")
         reference.parent.mkdir(exist_ok=True)
-        entries = (f"::: {package}.{name}\n" for name in public_names(package))
-        reference.write_text(f"# {package}\n\n{purpose}\n\n" + "\n".join(entries))
+        names = public_names(package)
+        links = ", ".join(f"[{name}](#{package}.{name})" for name in sorted(names, key=str.lower))
+        entries = (f"::: {package}.{name}\n" for name in names)
+        reference.write_text(f"# {package}\n\n{purpose}\n\n{links}\n\n" + "\n".join(entries))
     program = (ROOT / "bertscore_core" / "specification.py").read_text(encoding="utf-8")
     with (SITE / "docs" / "specification.md").open("a", encoding="utf-8") as definition:
         definition.write(f"\n```py\n{program}```\n")
