@@ -1,6 +1,5 @@
 """Jobs over inputs that cannot all be seen, or are no files: nothing is lost in silence."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +11,8 @@ import pytest
 from bertscore_beam.cli import main as cli
 from tests.support.dumps import read_output
 from tests.support.hostile import pairs
+from tests.support.jobs import summary_of
+from tests.support.lost_folder import files_below
 from tests.support.powers import shut
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
@@ -48,10 +49,6 @@ def scored_dump(tmp_path_factory, model) -> tuple[Path, Path]:
 def score(dump: Path | str, output: Path, model: list[str], *flags: str) -> int:
     words = ["--input", str(dump), "--output", str(output), "--max-reject-fraction", "1"]
     return cli.main(["score", *words, *model, *flags])
-
-
-def summary_of(output: Path) -> dict:
-    return json.loads((output / "_summary.json").read_text())
 
 
 def test_a_run_without_a_folder_it_could_not_list_is_no_success(dump, tmp_path, model):
@@ -97,10 +94,6 @@ def test_an_output_folder_that_cannot_be_listed_costs_no_part(
     assert files_below(output) == before
     assert score(f"{dump}/*/*", output, model) == cli.DONE
     assert summary_of(output)["parts_of_earlier_runs"] == 3
-
-
-def files_below(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_idf_is_not_counted_over_what_could_be_listed(dump, tmp_path, model, capsys):

@@ -16,7 +16,7 @@ from bertscore_beam.records.record import PARTS_FOLDER, record_from_json
 from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows, read_output
-from tests.support.jobs import run_job
+from tests.support.jobs import parts_of, run_job, summary_of
 from tests.support.records import unpack
 
 pytestmark = pytest.mark.job
@@ -57,14 +57,6 @@ def night(tmp_path_factory, tiny_folder):
     (out / "_SUCCESS").unlink()
     run_job(dump, output=out, group_by=BY, **options)
     return folder
-
-
-def parts_of(out):
-    return {str(p.relative_to(out)): p.read_bytes() for p in out.glob("*.parquet/*.parquet")}
-
-
-def summary_of(out):
-    return json.loads((out / "_summary.json").read_text())
 
 
 def groups_in(out):

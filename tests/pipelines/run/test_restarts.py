@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.lock import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.dying import CUDA, HELD, KILLED, LOADING, PLANNING, dying_environment
+from tests.support.jobs import summary_of
 from tests.support.processes import kill_session, wait_until_gone
 from tests.support.waiting import wait_until
 
@@ -81,10 +81,6 @@ def ended(process) -> tuple[int, dict, str]:
     """Wait for the end; return the status, the one document on standard output, and the words."""
     said, warned = process.communicate(timeout=300)
     return process.returncode, json.loads(said) if said else {}, warned
-
-
-def summary_of(output) -> dict:
-    return json.loads((output / SUMMARY_FILE).read_text())
 
 
 def wait_until_held(process, dying) -> int:
