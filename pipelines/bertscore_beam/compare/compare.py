@@ -96,7 +96,15 @@ def compare_runs(options: CompareOptions) -> results.Compared:
         OSError: A run cannot be reached.
     """
     run = open_finished(options.run, "RUN")
-    others = [open_finished(folder, "AGAINST") for folder in options.against]
+    return compare_finished(
+        options, run, [open_finished(folder, "AGAINST") for folder in options.against]
+    )
+
+
+def compare_finished(
+    options: CompareOptions, run: FinishedRun, others: Sequence[FinishedRun]
+) -> results.Compared:
+    """Do what `compare_runs` does with runs that have been opened."""
     for other in others:
         if _place(other) == _place(run):
             raise ConfigError(
@@ -115,55 +123,68 @@ def compare_runs(options: CompareOptions) -> results.Compared:
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)
-    comparisons: list[results.Comparison] = []
-    rankings: list[results.Ranking] = []
-    # Each measure takes a reading of its own: the local disk holds one of them at a time.
-    for measure in options.measure:
-        paired = pair_sides(options, measure, runs, references, settings)
-        own = [_comparison(options, measure, run, paired, sums) for sums in paired.sums]
-        comparisons += own
-        rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
-    corrected = _corrected(comparisons, len(options.measure))
-    compared = results.Compared(
-        comparisons=corrected if options.fail_if_drop is None else judge(corrected, options),
-        rankings=tuple(rankings),
-    )
-    return _with_languages(compared, options, runs)
-
-
-def _with_languages(
-    compared: results.Compared, options: CompareOptions, runs: Sequence[FinishedRun]
-) -> results.Compared:
-    """Add the comparison of each language where there are several: a mean of all says little.
-
-    It is that of each group and language, unless those may be too many.
-    """
+    compared = _compare(options, runs, references, settings)
     scored = {language for run in runs for language in run.languages}
-    column = runs[0].notes.fields.language
-    if column is None or len(scored) < 2:
+    if run.notes.fields.language is None or len(scored) < 2:
         return compared
     languages: list[tuple[results.GroupComparison, ...]] = [()] * len(compared.comparisons)
-    is_there = all(run.notes.fields.language == column for run in runs)
-    if is_there and column not in options.by and not options.is_ranking:
-        names = {language for run in runs for language in run.summary.languages}
-        groups = sum(max(1, len(one.groups)) for one in compared.comparisons)
-        are_few = len(names) * groups <= MOST_GROUPS * len(options.measure)
-        of_language = replace(
-            options,
-            by=(column, *options.by) if are_few else (column,),
-            by_language=True,
-            fail_if_drop=None,
-            moved_rows=0,
-        )
+    of_language = _options_of_languages(options, runs, compared)
+    if of_language is not None:
         languages = [
             tuple(group for group in one.groups if group.group[0] in scored)
-            for one in compare_runs(of_language).comparisons
+            for one in _compare(of_language, runs, references, settings).comparisons
         ]
     comparisons = (
         replace(one, languages=own, num_languages=len(scored))
         for one, own in zip(compared.comparisons, languages, strict=True)
     )
     return replace(compared, comparisons=tuple(comparisons))
+
+
+def _compare(
+    options: CompareOptions,
+    runs: Sequence[FinishedRun],
+    references: str | None,
+    settings: Sequence[results.SettingsDifference],
+) -> results.Compared:
+    """Compare runs that may be compared; see `pair_sides`."""
+    comparisons: list[results.Comparison] = []
+    rankings: list[results.Ranking] = []
+    # Each measure takes a reading of its own: the local disk holds one of them at a time.
+    for measure in options.measure:
+        paired = pair_sides(options, measure, runs, references, settings)
+        own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
+        comparisons += own
+        rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
+    corrected = _corrected(comparisons, len(options.measure))
+    return results.Compared(
+        comparisons=corrected if options.fail_if_drop is None else judge(corrected, options),
+        rankings=tuple(rankings),
+    )
+
+
+def _options_of_languages(
+    options: CompareOptions, runs: Sequence[FinishedRun], compared: results.Compared
+) -> CompareOptions | None:
+    """Return how each language is compared: with each group, unless those may be too many.
+
+    None where that says nothing new, or runs have their languages in other columns.
+    """
+    column = runs[0].notes.fields.language
+    if column is None or any(run.notes.fields.language != column for run in runs):
+        return None
+    if column in options.by or options.is_ranking:
+        return None
+    names = {language for run in runs for language in run.summary.languages}
+    groups = sum(max(1, len(one.groups)) for one in compared.comparisons)
+    are_few = len(names) * groups <= MOST_GROUPS * len(options.measure)
+    return replace(
+        options,
+        by=(column, *options.by) if are_few else (column,),
+        by_language=True,
+        fail_if_drop=None,
+        moved_rows=0,
+    )
 
 
 def _corrected(

@@ -73,11 +73,11 @@ class ReportOptions(Options):
         """Columns that identify what every system has answered."""
         return tuple(name for name in self.key if name != self.system_column)
 
-    def comparison(self, run: str, against: tuple[str, ...]) -> CompareOptions:
+    def comparison(self) -> CompareOptions:
         """Return the options of the comparison with the other runs."""
         return CompareOptions(
-            run=run,
-            against=against,
+            run=self.run,
+            against=self.against,
             key=self.row_key,
             by=self.by,
             cluster=self.cluster,
@@ -101,7 +101,7 @@ class ReportOptions(Options):
                 "the systems have answered, such as a segment."
             )
         if self.against:
-            measures = self.comparison(self.run, self.against).measure
+            measures = self.comparison().measure
             if MEASURE not in measures:
                 raise ConfigError(
                     f"--measure cannot be used: got {' '.join(measures)!r}; expected f1 among "

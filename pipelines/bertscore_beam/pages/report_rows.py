@@ -356,7 +356,7 @@ def collect(options: ReportOptions) -> ReportData:
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    from bertscore_beam.compare.compare import compare_runs  # here, since it takes time
+    from bertscore_beam.compare.compare import compare_finished  # here, since it takes time
 
     (*earlier, newest), left_out = _find_series(options.run)
     run = open_finished(newest, "RUN")
@@ -367,8 +367,7 @@ def collect(options: ReportOptions) -> ReportData:
     fallen: tuple[ChosenRow, ...] = ()
     risen: tuple[ChosenRow, ...] = ()
     if others:
-        folders = tuple(other.folder.root for other in others)
-        comparisons = compare_runs(options.comparison(run.folder.root, folders)).comparisons
+        comparisons = compare_finished(options.comparison(), run, others).comparisons
         shown = _telling(comparisons)
         of_f1 = [one for one in comparisons if one.measure == MEASURE]
         comparison = of_f1[shown]
@@ -424,20 +423,19 @@ def collect(options: ReportOptions) -> ReportData:
 
 
 def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
-    from bertscore_beam.compare.compare import compare_runs  # here, since it takes time
+    from bertscore_beam.compare.compare import compare_finished  # here, since it takes time
 
     if options.system_column is None:
         return None
-    compared = compare_runs(
-        CompareOptions(
-            run=run.folder.root,
-            key=options.answer_key,
-            cluster=options.cluster,
-            confidence=options.confidence,
-            systems=(),
-            system_column=options.system_column,
-        )
+    how = CompareOptions(
+        run=options.run,
+        key=options.answer_key,
+        cluster=options.cluster,
+        confidence=options.confidence,
+        systems=(),
+        system_column=options.system_column,
     )
+    compared = compare_finished(how, run, [])
     return compared.rankings[0] if compared.rankings else None
 
 
