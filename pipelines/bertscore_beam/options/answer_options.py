@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 from bertscore_beam.options.declare import COLUMNS, RUN, Options
 from bertscore_beam.options.score_options import IDF_WORDS, ScoreOptions
+from bertscore_beam.options.values import check_group_columns
 from bertscore_core.errors import ConfigError
+from bertscore_core.stats.intervals import check_confidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,10 @@ class GroupsOptions(Options):
     by: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     confidence: float = 0.95
     output: str | None = field(default=None, metadata={"metavar": "FILE", "short": "-o"})
+
+    def __post_init__(self) -> None:
+        check_group_columns("by", self.by)
+        check_confidence(self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

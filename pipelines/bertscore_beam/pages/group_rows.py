@@ -8,23 +8,23 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from bertscore_beam.dump.census import Group
+from bertscore_beam.dump.languages import language_name
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import before_work, reaching
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import GroupsOptions
-from bertscore_beam.options.values import check_ending, check_group_columns
+from bertscore_beam.options.values import check_ending
+from bertscore_beam.pages.one_pass import Findings, gather
 from bertscore_beam.records.finished import FinishedRun, open_finished
 from bertscore_beam.records.groups import (
-    CONFIDENCE,
-    GroupRow,
+    PartStatistics,
     caveat_messages_of,
-    check_columns,
     described,
     group_row,
     group_rows,
-    merge_groups,
-    merge_languages,
+    language_order,
     table_of_groups,
     table_to_bytes,
 )
@@ -32,13 +32,16 @@ from bertscore_beam.records.show_groups import show_groups
 from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import Outcome
 from bertscore_core.errors import ConfigError
-from bertscore_core.stats.intervals import check_confidence
+from bertscore_core.stats.score_statistics import ScoreStatistics
 
 
 def outcome_of_groups(options: GroupsOptions) -> Outcome:
     """Read the groups of a run, and write them to a file if one is named.
 
     Raises:
+        ConfigError: The folder holds no finished scoring run, or the file cannot be written there.
+        InputError: A part is damaged, a column cannot make groups or is in no part, or there are
+            too many groups.
         OSError: The folder cannot be reached, or the file not be written.
     """
     output, by = options.output, options.by
@@ -47,16 +50,18 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
         ending = check_ending(output, "parquet", "pq", "csv")
         check_outside(output, options.run)
     with before_work():
-        run, groups = groups_of_run(options.run, by, options.confidence)
+        run = open_finished(options.run)
         with reaching("run", options.run):
-            by_language = merge_languages(run, by)
+            findings = gather(run, by, 0)
+        merged = PartStatistics(total=findings.total, groups=findings.groups)
+        groups = group_rows(merged, options.confidence)
         if output is not None:
             table = table_of_groups(groups, by)
             data = _csv(table) if ending == "csv" else table_to_bytes(table)
             with reaching("output", output):
                 write_atomically(absolute(output), data)
     rows = [described(row, by) for row in groups]
-    of_languages, own_by = by_language or ({}, ())
+    of_languages, own_by = _by_language(run, by, findings)
     own = [group_row(*one, options.confidence) for one in of_languages.items()]
     languages = [described(row, own_by) for row in own]
     confidence, errors = options.confidence, error_metrics(run.summary.content)
@@ -72,27 +77,22 @@ def outcome_of_groups(options: GroupsOptions) -> Outcome:
     )
 
 
-def groups_of_run(
-    folder: str, by: Sequence[str], confidence: float = CONFIDENCE
-) -> tuple[FinishedRun, list[GroupRow]]:
-    """Return a finished run and its groups: all rows together first, then each group.
+def _by_language(
+    run: FinishedRun, by: Sequence[str], findings: Findings
+) -> tuple[dict[Group, ScoreStatistics], tuple[str, ...]]:
+    """Return the groups by language as well, in order, and their columns; none if not needed.
 
-    A few parts are in memory at a time. `by` holds names or dotted paths of columns; none for all
-    rows together alone.
-
-    Raises:
-        ConfigError: The folder holds no finished scoring run, or a column is named twice.
-        InputError: A part is damaged, a column cannot make groups or is in no part, or there are
-            too many groups.
-        OSError: The folder cannot be reached.
+    They are by language alone if those of `by` are too many.
     """
-    check_group_columns("by", by)
-    check_confidence(confidence)
-    run = open_finished(folder)
-    with reaching("run", folder):
-        check_columns(run, by)
-        merged = merge_groups(run, by)
-    return run, group_rows(merged, confidence)
+    language = run.notes.fields.language
+    if language is None or language in by or len(run.languages) < 2:
+        return {}, ()
+    if findings.language_groups:
+        found, columns = dict(findings.language_groups), (language, *by)
+    else:
+        alone = findings.languages.items()
+        found, columns = {(language_name(name),): own for name, own in alone}, (language,)
+    return {name: found[name] for name in sorted(found, key=language_order)}, columns
 
 
 def check_outside(output: str, run: str) -> None:

@@ -517,30 +517,6 @@ def merge_groups(run: FinishedRun, by: Sequence[str]) -> PartStatistics:
     return merge_statistics(checked())
 
 
-def merge_languages(
-    run: FinishedRun, by: Sequence[str]
-) -> tuple[Mapping[Group, ScoreStatistics], tuple[str, ...]] | None:
-    """Read the groups of a run by language as well, if its rows have several.
-
-    Returns:
-        The groups by language and `by`, or by language alone if those are too many, in order, and
-        their columns: the first value is the language as people read it. None where no such are
-        needed.
-    """
-    language = run.notes.fields.language
-    if language is None or language in by or len(run.languages) < 2:
-        return None
-    for own in dict.fromkeys(((language, *by), (language,))):
-        groups = merge_statistics(_parts(run, own, language)).groups
-        if groups is not None:
-            coded: dict[Group, list[ScoreStatistics]] = {}
-            for group, statistics in groups.items():
-                coded.setdefault(with_language(group), []).append(statistics)
-            names = sorted(coded, key=language_order)
-            return {name: ScoreStatistics.merge(coded[name]) for name in names}, own
-    return None
-
-
 def with_language(group: Group) -> Group:
     """Return a group whose first value tells a language with that language as people read it."""
     return (language_name(language_of(group[0])), *group[1:])

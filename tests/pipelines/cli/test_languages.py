@@ -177,7 +177,7 @@ def test_a_ranking_says_its_languages_and_its_caveats(uneven, ran, tmp_path):
 
 
 def test_too_many_groups_by_language_are_those_of_languages_alone(nights, ran, monkeypatch):
-    monkeypatch.setattr("bertscore_beam.records.groups.MOST_GROUPS", 5)
+    monkeypatch.setattr("bertscore_beam.pages.one_pass.MOST_GROUPS", 5)
     monkeypatch.setattr(compare, "MOST_GROUPS", 5)
     out, _ = ran(("groups", nights[0], "--by", "system", "--json"))
     found = json.loads(out)

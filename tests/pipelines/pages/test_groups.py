@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.pages.group_rows import groups_of_run
-from bertscore_beam.records.groups import GROUPS_FILE, table_of_groups
+from bertscore_beam.options.answer_options import GroupsOptions
+from bertscore_beam.pages.group_rows import outcome_of_groups
+from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PARTS_FOLDER, record_from_json
 from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.errors import ConfigError, InputError
@@ -63,15 +64,21 @@ def groups_in(out):
     return pq.read_table(out / GROUPS_FILE)
 
 
+def read_again(out, folder):
+    """Return the table that the command `groups` writes."""
+    file = folder / "again.parquet"
+    outcome_of_groups(GroupsOptions(run=str(out), by=BY, output=str(file)))
+    return pq.read_table(file)
+
+
 def score(night, dump, out, *more):
     words = ["score", "--input", dump, "--output", out, "--device", "cpu", "--num-layers", 2]
     words += ["--model", night / "model", "--split-rows", 20, "--max-reject-fraction", 1]
     return cli.main([*map(str, [*words, "--group-by", *BY, *more])])
 
 
-def test_groups_of_the_job_are_those_of_its_parts_to_the_bit(night):
-    _, found = groups_of_run(str(night / "out"), BY)
-    assert table_of_groups(found, BY).equals(groups_in(night / "out"))
+def test_groups_of_the_job_are_those_of_its_parts_to_the_bit(night, tmp_path):
+    assert read_again(night / "out", tmp_path).equals(groups_in(night / "out"))
     total, *groups = groups_in(night / "out").to_pylist()
     summary = summary_of(night / "out")
     assert [(one["system"], one["meta.lang"]) for one in groups] == [
@@ -142,8 +149,7 @@ def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups
             value = (before[f"bertscore_f1{name}"] - 0.45) / 0.55
             assert after[f"bertscore_f1{name}"] == pytest.approx(value, abs=1e-6)
         assert after["bertscore_f1_error"] == pytest.approx(before["bertscore_f1_error"] / 0.55)
-    _, found = groups_of_run(str(again), BY)
-    assert table_of_groups(found, BY).equals(groups_in(again))
+    assert read_again(again, tmp_path).equals(groups_in(again))
 
 
 def test_the_command_prints_a_table_or_json_and_writes_files(night, tmp_path, capsys):
@@ -171,13 +177,13 @@ def test_the_command_prints_a_table_or_json_and_writes_files(night, tmp_path, ca
 def test_what_cannot_be_grouped_is_refused(night, tmp_path, capsys):
     run = str(night / "plain")
     with pytest.raises(InputError, match="no group column 'sytem'"):
-        groups_of_run(run, ["sytem"])
+        outcome_of_groups(GroupsOptions(run=run, by=("sytem",)))
     with pytest.raises(InputError, match="'meta' cannot be used for groups"):
-        groups_of_run(run, ["meta"])
+        outcome_of_groups(GroupsOptions(run=run, by=("meta",)))
     with pytest.raises(InputError, match="between 0 and 1"):
-        groups_of_run(run, [], 95)
+        GroupsOptions(run=run, confidence=95)
     with pytest.raises(ConfigError, match="is not a scoring run"):
-        groups_of_run(str(tmp_path), [])
+        outcome_of_groups(GroupsOptions(run=str(tmp_path)))
     for output, words in (("x.txt", "ends in .parquet"), (f"{run}/x.parquet", "inside the run")):
         assert cli.main(["groups", run, "--output", output]) == cli.UNUSABLE
         assert words in capsys.readouterr().err
