@@ -1,14 +1,17 @@
 """The matching passes gradients on, so that its scores can be a loss."""
 
+import runpy
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn.functional import normalize
 from transformers import AutoModel
 
-from bertscore_core import greedy_match
+from bertscore_core import BertScorer, ScorerConfig, greedy_match
 
+RECIPE = Path(__file__).parents[3] / "configs" / "recipes" / "bertscore_loss.py"
 LENGTHS = torch.tensor([5, 3, 4]), torch.tensor([4, 6, 3])
 
 
@@ -94,3 +97,20 @@ def test_gradients_reach_the_input_of_an_encoder(tiny_folder):
 
     # Along random directions: one for each number would take minutes.
     assert torch.autograd.gradcheck(f1, (inputs.requires_grad_(),), fast_mode=True)
+
+
+@pytest.mark.model
+def test_the_loss_of_the_recipe_is_one_less_f1_and_leads_to_the_reference():
+    recipe = runpy.run_path(str(RECIPE))
+    scorer = BertScorer(ScorerConfig(model="all-MiniLM-L6-v2", device="cpu", backend="torch"))
+    ids = torch.from_numpy(scorer.tokenizer.encode(["the dog ate a bone"]).ids).long()
+    weights = recipe["token_weights"](scorer, ids)
+    size = scorer.encoder.model.get_input_embeddings().num_embeddings
+    certain = torch.nn.functional.one_hot(ids, size).float().requires_grad_()
+    loss = recipe["bertscore_loss"](scorer, certain, weights, "the cat ate a bone")
+    f1 = scorer.score(["the dog ate a bone"], ["the cat ate a bone"]).f1[0]
+    assert loss.item() == pytest.approx(1 - f1, abs=1e-6)
+    loss.backward()
+    dog, cat = scorer.tokenizer.encode(["dog cat"]).ids[1:3]
+    at = ids.tolist().index(dog)
+    assert certain.grad[at, cat] < certain.grad[at, dog]
