@@ -7,7 +7,7 @@
 A job's pipeline is taken from where Beam has staged it, and run by a process of its own
 (dataflow_worker.py); if that dies or fails, the job is tried again, as often as Dataflow tries a
 bundle. A Flex Template's launcher is run as the service runs it. What only Dataflow itself does is
-not here: machines, images, GPUs, autoscaling, and dividing a bundle that runs.
+not here: machines, images, GPUs, autoscaling, and when it divides an element that is worked on.
 """
 
 import contextlib
@@ -118,6 +118,7 @@ class Dataflow:
         folder: For the files of jobs.
         attempts: How often a job is tried.
         processes: Processes of a job that share its work.
+        divides: Whether it divides some of the elements that are worked on.
         start: Seconds until the machines of a job have started.
         stop: Seconds until those of a job that is cancelled have stopped.
         jobs: All jobs, by id.
@@ -129,6 +130,7 @@ class Dataflow:
     folder: Path
     attempts: int = 4
     processes: int = 1
+    divides: bool = False
     start: float = 0.0
     stop: float = 0.0
     jobs: dict[str, ServedJob] = field(default_factory=dict)
@@ -260,10 +262,10 @@ class Dataflow:
     def _work(self, served: ServedJob, log: Path) -> int:
         """Let a new process work for a job, and return its exit status."""
         module = "tests.support.dataflow_worker"
-        files = (served.folder / "pipeline", _counters(served))
+        words = (served.folder / "pipeline", _counters(served), self.processes, int(self.divides))
         with log.open("wb") as sink, self._lock:
             worker = subprocess.Popen(
-                [sys.executable, "-m", module, *files, str(self.processes)],
+                [sys.executable, "-m", module, *map(str, words)],
                 cwd=served.folder,  # a path that is only right on the launcher's side is found out
                 env=_environment(),
                 stdout=sink,

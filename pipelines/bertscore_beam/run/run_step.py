@@ -6,14 +6,16 @@ import pickle
 import queue
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
+from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
@@ -119,6 +121,34 @@ class RunStep(beam.DoFn):
         return results
 
 
+class _Places(RestrictionProvider):
+    """The places of an element's items, as Beam divides them."""
+
+    def initial_restriction(self, element: Sized) -> OffsetRange:
+        return OffsetRange(0, len(element))
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Sized, restriction: OffsetRange) -> int:
+        return int(restriction.size())
+
+
+class RunDivisible(RunStep):
+    """Runs a step in this process, on elements whose last items the runner may give to others."""
+
+    _PLACES = beam.DoFn.RestrictionParam(_Places())
+
+    def process(self, element: Any, places: Any = _PLACES) -> Iterator[Any]:
+        """Yield the results of the items that are left to this process."""
+        place = places.current_restriction().start
+        with ending_with_the_device():
+            results = iter(self._run(element[place:]))
+            while places.try_claim(place):
+                yield next(results)
+                place += 1
+
+
 @cache
 def _keep(lock: RunLock) -> None:
     """Keep a lock from now on; once in a process is enough."""
@@ -174,18 +204,20 @@ class Spread(beam.PTransform):
 class RunOnDevice(beam.PTransform):
     """Elements -> results of a step that uses a device, on workers that have it.
 
-    The elements reach these workers grouped by name, and the groups are taken apart there. With a
-    hint on the step alone they would be stored ungrouped between the two kinds of workers. Dataflow
-    cannot divide the reading of such a collection again: after an uneven cut, one GPU would work
-    long after the others.
+    The elements reach these workers grouped by name, and the groups are taken apart there: one
+    worker has made all elements, and a shuffle spreads them.
 
     Attributes:
         step: The step. No two elements have the same name.
         accelerator: The GPU in Beam's notation; None for no GPU.
+        divisible: Whether elements are sequences, and the step yields a result for each item, with
+            which it begins when the result is asked for. The runner may then give the last items of
+            an element to a worker that has nothing to do.
     """
 
     step: Step
     accelerator: str | None
+    divisible: bool = False
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
         """Group by name without a device; everything after that needs one.
@@ -202,7 +234,7 @@ class RunOnDevice(beam.PTransform):
             | "ByName" >> named.with_output_types(tuple[str, Any])
             | "Spread" >> beam.GroupByKey()
         )
-        work: beam.PTransform = _TakeApart(self.step)
+        work: beam.PTransform = _TakeApart((RunDivisible if self.divisible else RunStep)(self.step))
         if self.accelerator is not None:
             work = work.with_resource_hints(accelerator=self.accelerator)
         return grouped | "OnDevice" >> work
@@ -210,11 +242,11 @@ class RunOnDevice(beam.PTransform):
 
 @dataclass
 class _TakeApart(beam.PTransform):
-    step: Step
+    run: RunStep
 
     def expand(self, grouped: beam.PCollection[tuple[str, Iterable[Any]]]) -> Any:
         elements = grouped | "TakeApart" >> beam.FlatMapTuple(lambda _, elements: elements)
-        return elements | "Run" >> beam.ParDo(RunStep(self.step))
+        return elements | "Run" >> beam.ParDo(self.run)
 
 
 @dataclass

@@ -186,8 +186,8 @@ _DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
 _ENVIRONMENT_OPTION = "--environment_"
 _AT_ONCE_ON_GPU = 4
 _CHUNKS_HERE, _CHUNKS_ELSEWHERE = 2, 16
-"""Chunks of splits for each worker, of which none can be divided. Machines elsewhere start minutes
-apart: with 2 they would end some 20% later than ideal, with 16 some 4% (`divided` in
+"""Chunks of splits for each worker. Machines elsewhere start minutes apart: under a runner that
+divides no chunk they would end some 20% later than ideal with 2, and some 4% with 16 (`divided` in
 tests/benchmarks/RESULTS.md)."""
 _RESTARTS = 1
 """How many deaths of workers of this machine a run survives if nothing else is said."""

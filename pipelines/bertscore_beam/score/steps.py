@@ -7,7 +7,7 @@ device, its part is written and, last, its record.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -46,10 +46,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SplitsWithIdf:
-    """A chunk of splits, and its idf tables by name; None without any."""
+    """A chunk of splits, which are its items, and its idf tables by name; None without any."""
 
     chunk: RowGroupSplits
     idf: SavedIdf | None = None
+
+    def __len__(self) -> int:
+        return len(self.chunk.splits)
+
+    def __getitem__(self, places: slice) -> "SplitsWithIdf":
+        return replace(self, chunk=RowGroupSplits(self.chunk.splits[places]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,10 @@ class SplitScorer:
     def run(self, chosen: SplitsWithIdf) -> Iterator[SplitResult]:
         """Score splits one after the other, unless their parts are valid; yield their results.
 
-        A part whose texts are the same is kept, or written again with its scores. With an
-        incomplete idf table no split is scored, and all earlier parts are kept. A repeated call
-        writes the same bytes, and does not score again what has a record.
+        A split is begun when its result is asked for. A part whose texts are the same is kept, or
+        written again with its scores. With an incomplete idf table no split is scored, and all
+        earlier parts are kept. A repeated call writes the same bytes, and does not score again what
+        has a record.
         """
         splits, idf = chosen.chunk.splits, chosen.idf
         reader = SplitReader(splits)

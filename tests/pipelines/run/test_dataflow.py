@@ -9,6 +9,8 @@ import json
 import re
 import shutil
 import signal
+from collections.abc import Container
+from operator import attrgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,14 +18,19 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 from google.auth.credentials import AnonymousCredentials
-from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client as MetricsClient
+from google.cloud.dataflow_v1beta3 import (
+    MetricsV1Beta3Client as MetricsClient,
+    WorkerIPAddressConfiguration,
+)
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.options.values import load_yaml
+from bertscore_beam.records.record import record_path
 from bertscore_beam.run.lock import JOB_FILE, LOCK_FILE
 from bertscore_core.idf import IdfTable
 from tests.support.crawls import baseline, make_crawl, read_tables, run_baseline
 from tests.support.dataflow import google_cloud
+from tests.support.dataflow_worker import DIVIDED
 from tests.support.dumps import pair_rows
 from tests.support.faults import FaultRule
 from tests.support.judgements import write_judgements
@@ -37,6 +44,14 @@ pytestmark = [pytest.mark.process, pytest.mark.long]
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 ROWS, MANY, SPLIT_ROWS = 60, 1800, 10
+IN_TEXT = re.compile(r"`-- (--[^`]+)`")
+SENT = {
+    "--max_num_workers": ("autoscaling_settings.max_num_workers", 3),
+    "--no_use_public_ips": ("ip_configuration", WorkerIPAddressConfiguration.WORKER_IP_PRIVATE),
+    "--num_workers": ("num_workers", 3),
+    "--number_of_worker_harness_threads": ("num_threads_per_worker", 8),
+}
+"""What Beam sends to the service for its options: where in the description of the workers."""
 LONG = 200
 """Seconds after which something has not happened."""
 
@@ -143,7 +158,14 @@ def test_a_score_job_with_idf_index_groups_and_metrics_is_that_of_this_machine(
 def test_the_commands_of_the_page_run_as_they_are_written(
     cloud, layer, tmp_path, monkeypatch, capsys
 ):
-    """But for the reader's own names, and what a machine without a GPU needs."""
+    """But for the reader's own names, and what a machine without a GPU needs.
+
+    With Beam's options that the text of pages names, but for those that have tests of their own.
+    """
+    texts = [page.read_text() for page in (CONFIGS.parent / "docs").glob("*.md")]
+    named = {flag for text in texts for flags in IN_TEXT.findall(text) for flag in flags.split()}
+    named -= {"--no_wait_until_finish", "--runner=..."}
+    assert {flag.partition("=")[0] for flag in named} == set(SENT)
     put_table(cloud, "page/one.parquet", rows())
     command(cloud, tmp_path, "score")  # writes the config
     (tmp_path / "score.yaml").rename(tmp_path / "my.yaml")
@@ -154,12 +176,16 @@ def test_the_commands_of_the_page_run_as_they_are_written(
     for words in (described, ran):
         for own in ("gs://bucket/page/*.parquet", "gs://bucket/page-scores"):
             words[words.index("gs://...")] = own
-        assert cli.main([*words, *layer, "--", *cloud.flags]) == cli.DONE
+        flags = [*cloud.flags, *(flag.replace("=N", "=3") for flag in named)]
+        assert cli.main([*words, *layer, "--", *flags]) == cli.DONE
         assert ("_SUCCESS" in objects(cloud, "page-scores/")) == (words is ran)
         said = capsys.readouterr().out
         if words is described:
             (job,) = json.loads(said)["jobs"]
             assert not any(one["staged"] for one in job["environments"].values())
+    (workers,) = last_job(cloud).job.environment.worker_pools
+    for flag, (place, value) in SENT.items():
+        assert attrgetter(place)(workers) == value, flag
 
 
 def test_text_is_imported_and_rows_of_an_earlier_night_take_its_scores(cloud, nights):
@@ -258,6 +284,17 @@ def records(cloud, night: str) -> list[str]:
     return [name for name in objects(cloud, f"{night}/") if name.startswith("_manifest/parts/")]
 
 
+def written(cloud, night: str, having: Container[str] | None = None) -> dict[str, int]:
+    """Return the generations of parts, of those only whose records are in a collection."""
+    found = cloud.storage.buckets["bucket"].copy()
+    names = [name.removeprefix(f"{night}/") for name in found if name.startswith(f"{night}/one.")]
+    return {
+        name: found[f"{night}/{name}"].generation
+        for name in names
+        if having is None or record_path(name) in having
+    }
+
+
 def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
     cloud, layer, many, tmp_path, capfd
 ):
@@ -275,6 +312,34 @@ def test_a_detached_job_keeps_its_folder_and_survives_the_death_of_a_worker(
     assert 0 < len(before) < MANY // SPLIT_ROWS
     assert scored(cloud, "detached")["id"].to_pylist() == list(range(MANY))
     assert LOCK_FILE not in objects(cloud, "detached/")
+
+
+def test_work_that_is_divided_while_its_worker_dies_is_neither_lost_nor_done_twice(
+    cloud, layer, tmp_path, monkeypatch
+):
+    """The service takes the later splits of each element at work, and gives them to others."""
+    monkeypatch.setattr(cloud.dataflow, "divides", True)
+    table = pa.concat_tables([rows(start) for start in range(0, MANY, ROWS)])
+    pq.write_table(table, tmp_path / "one.parquet")
+    data = (tmp_path / "one.parquet").read_bytes()
+    cloud.storage.put("bucket", "whole/one.parquet", data)
+    words = ("--input", "gs://bucket/whole/*.parquet", "--output", "gs://bucket/divided", *layer)
+    beam = ("--max_num_workers=1", "--no_wait_until_finish")
+    assert cli.main(command(cloud, tmp_path, "score", *words, beam=beam)) == cli.DONE
+    job = last_job(cloud)
+    wait_until(lambda: job.log().count(DIVIDED) > 1, LONG)
+    before = written(cloud, "divided", records(cloud, "divided"))
+    job.kill_workers()
+    assert job.ended.wait(LONG)
+    assert (job.state, len(job.workers)) == ("DONE", 2)
+    assert job.log().count(DIVIDED) > 3
+    assert 0 < len(before) < MANY // SPLIT_ROWS
+    assert before.items() <= written(cloud, "divided").items()
+    words = ("score", "--input", str(tmp_path / "one.parquet"), "--output", str(tmp_path / "own"))
+    assert cli.main([*words, *layer]) == cli.DONE
+    own = {path.name: path.read_bytes() for path in tmp_path.glob("own/*/part-*.parquet")}
+    found = objects(cloud, "divided/one.parquet/")
+    assert found == own
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -10,16 +10,21 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.testing.util import assert_that, equal_to
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.records.record import record_path
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
+from bertscore_beam.run.run_step import RunOnDevice
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
 from tests.support.processes import launched, session_members, workers_among
@@ -30,7 +35,7 @@ from tests.test_docs import commands
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PRISM = "--runner=PrismRunner"
-ROWS, SPLIT_ROWS = 3000, 10
+ROWS, GROUP_ROWS, SPLIT_ROWS = 3000, 100, 10
 PARTS = ROWS // SPLIT_ROWS
 """A job of so many parts takes several heartbeats."""
 LONG = 300
@@ -46,7 +51,7 @@ def prism(request) -> Path:
 def night(prism, tmp_path_factory) -> Path:
     """Return a folder with a dump and the local runner's scores of it."""
     folder = tmp_path_factory.mktemp("prism")
-    dump = write_dump(folder / "dump", [ROWS], row_group_size=SPLIT_ROWS)
+    dump = write_dump(folder / "dump", [ROWS], row_group_size=GROUP_ROWS)
     run_job(dump, output=folder / "expected", split_rows=SPLIT_ROWS, backend="torch")
     return folder
 
@@ -67,6 +72,7 @@ def launcher(
     words = ["score", "--input", str(night / "dump"), "--output", str(out), "--device", "cpu"]
     words += ["--backend", "torch", "--split-rows", str(SPLIT_ROWS), "--", *beam]
     words += ["--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
+    words += ["--max_num_workers=1"]  # elements of several splits, which Prism divides
     return launched(words, said(out))
 
 
@@ -103,6 +109,40 @@ def finish(night: Path, out: Path, pool: Server, *beam: str) -> None:
     assert contents(out) == contents(night / "expected")
     assert summed(out) == summed(night / "expected")
     assert f"of {ROWS:,} rows" in said(out).read_text()  # the progress, by the records of parts
+
+
+@dataclass(frozen=True, slots=True)
+class Slowly:
+    """A step that notes which thread works on which item."""
+
+    notes: str
+
+    def open(self):
+        return self.work
+
+    def name(self, element: tuple[int, ...]) -> str:
+        return "all"
+
+    def work(self, items: tuple[int, ...]) -> Iterator[int]:
+        for item in items:
+            with open(self.notes, "a") as notes:
+                notes.write(f"{threading.get_ident()} {item}\n")
+            time.sleep(0.5)
+            yield item
+
+
+def test_an_element_is_divided_between_its_items_while_it_is_worked_on(prism, tmp_path):
+    items, notes = tuple(range(40)), tmp_path / "notes"
+    with pool() as workers:
+        flags = [PRISM, f"--prism_location={prism}", "--environment_type=EXTERNAL"]
+        flags += [f"--environment_config={workers.address}"]
+        with beam.Pipeline(options=PipelineOptions(flags)) as root:
+            step = RunOnDevice(Slowly(str(notes)), None, divisible=True)
+            results = root | beam.Create([items]) | step | beam.combiners.ToList()
+            assert_that(results | beam.FlatMap(sorted), equal_to(items))
+    noted = [tuple(map(int, line.split())) for line in notes.read_text().splitlines()]
+    assert sorted(item for _, item in noted) == list(items)
+    assert len({thread for thread, _ in noted}) > 1
 
 
 def test_a_job_may_last_longer_than_a_server_may_take_to_answer(

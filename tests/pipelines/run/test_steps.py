@@ -7,10 +7,11 @@ import sys
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.pipeline import PipelineVisitor
 
 from bertscore_beam.run.pool import Each
-from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.run_step import RunDivisible, RunStep
 from bertscore_beam.run.runner import Runner
 from tests.pipelines.run.test_portable import JOBS
 
@@ -70,6 +71,26 @@ def test_a_process_takes_all_steps_without_beam(steps):
     data = pickle.dumps(list(steps.values()))
     done = subprocess.run([sys.executable, "-c", words], input=data, capture_output=True)
     assert done.stdout.decode().split() == [str(len(steps)), "False"], done.stderr
+
+
+def test_a_worker_leaves_the_items_that_the_runner_gives_to_another():
+    begun = []
+
+    def work(items):
+        for item in items:
+            begun.append(item)
+            yield -item
+
+    step = RunDivisible(Each(work, str))
+    step.setup()
+    items, places = (1, 2, 3, 4, 5), OffsetRestrictionTracker(OffsetRange(0, 5))
+    results = step.process(items, places)
+    assert (next(results), begun) == (-1, [1])
+    _, given = places.try_split(0.5)
+    assert [*results] == [-2]
+    others = step.process(items, OffsetRestrictionTracker(given))
+    assert ([*others], begun) == ([-3, -4, -5], [*items])
+    places.check_done()
 
 
 WORKER = """

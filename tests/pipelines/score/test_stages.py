@@ -57,12 +57,15 @@ def test_only_small_things_cross_stages(tmp_path):
     pipeline = beam.Pipeline(runner=FnApiRunner())
     jobs.add_score_pipeline(pipeline, job)
     steps, crossing = crossing_producers(pipeline)
-    scoring = next(names for names in steps if "ScoreSplits/OnDevice/Run" in names)
+    run = "ScoreSplits/OnDevice/Run"
+    scoring = next(names for names in steps if f"{run}/Process" in names)
+    spread = next(names for names in steps if "ScoreSplits/Spread/Read" in names)
     count = "CountDocumentFrequencies/CountSplit"
     assert "SaveIdf" in crossing
-    # What is scored comes from the shuffle, and not from a collection that was stored ungrouped.
-    assert {"ScoreSplits/Spread/Read", "ScoreSplits/OnDevice/TakeApart"} <= set(scoring)
-    assert crossing.isdisjoint({"ScoreSplits/Spread", "ScoreSplits/OnDevice/TakeApart"})
+    # What is scored is spread by the shuffle, and then stored with what can be divided of it.
+    device = {"ScoreSplits/OnDevice/TakeApart", f"{run}/PairWithRestriction"}
+    assert device <= set(spread)
+    assert crossing.isdisjoint({"ScoreSplits/Spread", *device})
     # Prism keeps a core busy while a stage with a side input has work: no long one may have any.
     with_side_inputs = steps_with_side_inputs(pipeline)
     assert any("NameTables" in name for name in with_side_inputs)
