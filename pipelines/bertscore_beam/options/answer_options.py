@@ -31,7 +31,7 @@ class GroupsOptions(Options):
     output: str | None = field(default=None, metadata={"metavar": "FILE", "short": "-o"})
 
     def __post_init__(self) -> None:
-        check_group_columns("by", self.by)
+        check_group_columns(self.by)
         check_confidence(self.confidence)
 
 

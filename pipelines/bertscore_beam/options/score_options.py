@@ -213,7 +213,7 @@ class ScoreOptions(DeviceOptions, DumpOptions):
             "columns that the run does not name",
             "Leave out those that it needs.",
         )
-        check_group_columns("by", self.group_by)
+        check_group_columns(self.group_by)
         check_value(
             "by",
             list(self.group_by),

@@ -114,14 +114,14 @@ _OF_GROUPS = re.compile(r"bertscore_.*|metric_.*_(mean|rows|missing)", re.DOTALL
 """Columns that are written about groups."""
 
 
-def check_group_columns(name: str, columns: Sequence[str]) -> None:
+def check_group_columns(columns: Sequence[str]) -> None:
     """Raise unless columns can be those of groups.
 
     Raises:
         ConfigError: One is named twice, or like a column that is written about groups.
     """
     check_value(
-        name,
+        "by",
         list(columns),
         fine=len(set(columns)) == len(columns)
         and not any(_OF_GROUPS.fullmatch(column) for column in {*columns} - {CANDIDATE_FROM}),

@@ -20,7 +20,7 @@ from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import files_of_run, read_part_sizes, read_records
+from bertscore_beam.records.records import list_parts, read_records
 from bertscore_beam.records.summary import scored_languages
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -287,7 +287,7 @@ def utc(seconds: float) -> datetime:
 
 def _whole_parts(source: OutputFolder, summary: RunSummary) -> tuple[PartRecord, ...]:
     records = read_records(source)
-    sizes = read_part_sizes(source, files_of_run(source), records)
+    sizes, _ = list_parts(source, records)
     whole = [record for name, record in records.items() if sizes.get(name) == record.part_bytes]
     rows = sum(record.num_rows for record in whole)
     if (len(whole), rows) != (summary.parts, summary.rows):

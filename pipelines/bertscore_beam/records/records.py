@@ -16,7 +16,6 @@ import threading
 import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 from bertscore_beam.dump.parquet import is_signed
@@ -328,56 +327,41 @@ def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
     folder.delete_empty_folders(PARTS_FOLDER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedFiles:
-    """The listed files of an output folder: those that may be parts, and others beside no part."""
+def list_parts(folder: OutputFolder, *known: Iterable[str]) -> tuple[dict[str, int], list[str]]:
+    """Return the size in bytes of each part in a folder, by its name, and the files beside no part.
 
-    parquet: dict[str, int] = field(default_factory=dict)
-    others: list[str] = field(default_factory=list)
-
-
-def files_of_run(folder: OutputFolder) -> ListedFiles:
-    """List an output folder."""
-    files = ListedFiles()
+    A file is a part if its name is `known`: it has a record, or is planned. It is also a part if it
+    has the name of one and a signature in its metadata: a run may have been killed between a part
+    and its record. Other Parquet files, and the folders of other runs, are left alone.
+    """
+    sizes: dict[str, int] = {}
+    others = []
     for name, size in folder.each_file():
         is_hidden = name.startswith(HIDDEN_PREFIXES)
         if name.endswith(".parquet") and not is_hidden and not is_marked(name):
-            files.parquet[name] = size
+            sizes[name] = size
         elif not name.startswith(_BESIDE_PARTS):
-            files.others.append(name)
-    return files
-
-
-def read_part_sizes(
-    folder: OutputFolder, files: ListedFiles, *known: Iterable[str]
-) -> dict[str, int]:
-    """Return the size in bytes of each part in the folder, by part name: `files` without others.
-
-    A file is a part if it has a record or is planned. It is also a part if it has the name of one
-    and a signature in its metadata: a run may have been killed between a part and its record. Other
-    files, and the folders of other runs, are left alone.
-    """
-    runs = runs_below(files.others)
-    foreign = {name for name in files.parquet if is_below(name, runs)}
-    strangers = files.parquet.keys() - foreign
+            others.append(name)
+    runs = runs_below(others)
+    foreign = {name for name in sizes if is_below(name, runs)}
+    strangers = sizes.keys() - foreign
     for names in known:
         if strangers:  # otherwise the names need not be made
             strangers.difference_update(names)
     unsure = [name for name in strangers if _PART_FILE.fullmatch(name.rpartition("/")[2])]
     signed = in_parallel(is_signed, map(folder.path, unsure))
     strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
-    strangers |= foreign
-    for name in strangers:  # rather than a copy: there may be a million parts
-        del files.parquet[name]
-    return files.parquet
+    for name in strangers | foreign:
+        del sizes[name]
+    return sizes, others
 
 
-def read_sizes(
-    folder: OutputFolder, files: ListedFiles, plan: Plan, records: Records
-) -> dict[str, int]:
-    """Return the size of each part of a plan, and of the other parts in the folder, by name."""
+def list_parts_of(
+    folder: OutputFolder, plan: Plan, records: Records
+) -> tuple[dict[str, int], list[str]]:
+    """Return the same where a plan and records say what is known."""
     planned = (split.part_name for split in plan.splits)
-    return read_part_sizes(folder, files, planned, (record.part_name for record in records))
+    return list_parts(folder, planned, (record.part_name for record in records))
 
 
 # Single records that are there when a split is begun: of earlier runs, and of earlier tries.

@@ -41,11 +41,7 @@ from bertscore_core.tokens import BoolArray
 
 
 def may_be_valid(
-    split: Split,
-    record: PartRecord,
-    job_digest: str,
-    idf: str | None,
-    labels: Mapping[str, str] | None = None,
+    split: Split, record: PartRecord, job_digest: str, idf: str | None, labels: Mapping[str, str]
 ) -> bool:
     """Tell whether the part of a split is valid if its rows are still the same.
 
@@ -55,15 +51,14 @@ def may_be_valid(
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             which leaves it out of the comparison.
-        labels: Label of the setting of each language; None if all rows are scored alike.
+        labels: Label of the setting of each language; empty if all rows are scored alike.
     """
-    now = labels or {}
     return (
         record.part_name == split.part_name
         and split.num_rows in (None, record.rows_read)
         and record.job_digest == job_digest
         and idf in (None, record.idf)
-        and all(now.get(name, "") == rows.label for name, rows in record.languages.items())
+        and all(labels.get(name, "") == rows.label for name, rows in record.languages.items())
     )
 
 
@@ -106,7 +101,7 @@ def compare_with_plan(
     part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str | None,
-    labels: Mapping[str, str] | None = None,
+    labels: Mapping[str, str],
     *,
     at_end: bool = False,
 ) -> FolderDiff:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.reasons import Reason
@@ -113,6 +113,13 @@ class SettingsByLanguage:
             made[language] = setting.final_signature(tables).format()
         return made
 
+    def signed(self, idf: IdfTables | None) -> dict[str, Any]:
+        """Return the signature of all rows, or those of the languages, as `_run.json` has them."""
+        signatures = self.signatures(idf)
+        if self.by_column:
+            return {"signatures": signatures}
+        return {"signature": signatures[EVERY_LANGUAGE]}
+
     def reason(self, language: str) -> Reason | None:
         """Return why the rows of a language are not scored; None if they are."""
         if language in self.by_language:
@@ -133,10 +140,10 @@ class SettingsByLanguage:
         return dataclasses.replace(self, by_language=named)
 
     @property
-    def labels(self) -> dict[str, str] | None:
-        """The label of each language's settings; None if all rows are scored alike."""
+    def labels(self) -> dict[str, str]:
+        """The label of each language's settings; empty if all rows are scored alike."""
         if not self.by_column:
-            return None
+            return {}
         return {language: setting.label for language, setting in self.by_language.items()}
 
 

@@ -161,7 +161,6 @@ class RunStart:
         rejected_files: The reason by path, for some of the rejected files.
         num_orphan_parts: Parts in the output folder whose input is not in the plan.
         started: When the run began, in seconds since the epoch.
-        restarts: How many deaths of workers the run has survived.
         carried: Totals of the parts of earlier runs that are done.
         num_damaged_records: Records of earlier runs, and packs of them, that cannot be read.
         num_other_records: Records of earlier runs of versions with another format.
@@ -180,7 +179,6 @@ class RunStart:
     num_orphan_parts: int = 0
     orphan_parts: tuple[str, ...] = ()
     started: float = 0.0
-    restarts: int = 0
     carried: Totals = field(default_factory=Totals)
     num_damaged_records: int = 0
     num_other_records: int = 0
@@ -199,6 +197,7 @@ def summarize(
     *,
     missing: int,
     doubled: int,
+    restarts: int = 0,
     untouched_rows: int = 0,
     whole_idf: bool = True,
 ) -> dict[str, Any]:
@@ -213,6 +212,7 @@ def summarize(
         signature: How the scores were made; None if that depends on the language of a row.
         missing: Number of planned parts that are missing or not valid.
         doubled: Number of parts in the folder with rows of planned parts.
+        restarts: How many deaths of workers the run has survived.
         untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
         whole_idf: Whether the idf table was counted over every file.
 
@@ -291,7 +291,7 @@ def summarize(
         "whole_idf": whole_idf,
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),
-        **_work(start, new),
+        **_work(start, new, restarts),
         "signature": signature,
     }
 
@@ -357,13 +357,13 @@ def error_metrics(summary: Mapping[str, Any]) -> set[str]:
     return {name for name, own in metrics if name in ERROR_METRICS or own.get("lower_is_better")}
 
 
-def _work(start: RunStart, new: Totals) -> dict[str, Any]:
+def _work(start: RunStart, new: Totals, restarts: int) -> dict[str, Any]:
     total = start.carried + new
     # Another machine may have started the run, with a clock ahead of this one.
     seconds = max(time.time() - start.started, 0.0)
     return {
         "seconds": round(seconds, 3),
-        "restarts": start.restarts,
+        "restarts": restarts,
         "scoring_seconds": round(total.seconds, 3),
         "device_busy_seconds": round(total.work.busy_seconds, 3),
         "device_idle_seconds": round(total.work.idle_seconds, 3),

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bertscore_beam.dump.plan import Plan
@@ -29,10 +29,9 @@ from bertscore_beam.records.records import (
     IDF_FILE,
     FoundRecords,
     delete_records,
-    files_of_run,
     find_records,
+    list_parts_of,
     num_packs,
-    read_sizes,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
 from bertscore_beam.records.resume import FolderDiff, by_bin, compare_with_plan
@@ -76,7 +75,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
-    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
+    sizes, _ = list_parts_of(folder, plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
     return TriedRun(plan=plan, found=found, diff=compare_with_plan(*given, at_end=True))
@@ -111,11 +110,11 @@ def finish_run(
     run = look_over(spec, idf)
     missing = run.diff.work
     signatures = spec.settings.signatures(idf)
-    signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = summarize(
-        replace(spec.start, restarts=pool.restarts()),
+        spec.start,
         new,
-        signature,
+        signatures.get(EVERY_LANGUAGE),
+        restarts=pool.restarts(),
         missing=len(missing),
         doubled=len(run.diff.stale),
         untouched_rows=run.diff.rows_at_risk,
@@ -140,8 +139,7 @@ def finish_run(
     delete_records(folder, run.found.doubles)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
-        made = {"signatures": signatures} if signature is None else {"signature": signature}
-        declare_success(folder, spec.run, **made)
+        declare_success(folder, spec.run, **spec.settings.signed(idf))
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])

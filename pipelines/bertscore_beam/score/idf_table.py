@@ -36,7 +36,7 @@ def find_idf(
         _check_complete(tables, plan, settings)
         if plan.has_versions and tables.corpus == plan.digest:
             return IdfTableFile(path=path, fingerprint=tables.fingerprint, label=label)
-    return IdfTableFile(path=path, must_count=True, fingerprint=None, label=label)
+    return IdfTableFile(path=path, fingerprint=None, label=label)
 
 
 def _check_complete(tables: IdfTables, plan: Plan, settings: SettingsByLanguage) -> None:
@@ -54,9 +54,9 @@ def idf_table(root: beam.Pipeline, spec: ScoreSpec) -> beam.PCollection[IdfTable
     file = spec.idf
     if file.path is None:
         return None
-    if not file.must_count:
+    if file.fingerprint is not None:
         # The run's identity names the tables: others in their place must not be used.
-        saved = SavedIdf(path=file.path, fingerprint=file.fingerprint or "")
+        saved = SavedIdf(path=file.path, fingerprint=file.fingerprint)
         return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
     vocabularies = {
         language: Vocabulary(

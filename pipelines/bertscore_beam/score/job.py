@@ -204,10 +204,6 @@ def start_run(compared: ComparedPlan) -> None:
     delete_records(folder, compared.found.foreign)
     for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
-    sole = compared.spec.settings.sole
-    signed: dict[str, object] = {"signatures": compared.spec.settings.signatures(None)}
-    if sole is not None:
-        signed = {"signature": sole.signature.format()}
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(plan))
     folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=diff.work)))
@@ -216,7 +212,7 @@ def start_run(compared: ComparedPlan) -> None:
         {
             "run": compared.spec.run,
             "identity": dict(compared.spec.identity),
-            **signed,
+            **compared.spec.settings.signed(None),
             "options": compared.planned.options.describe(),
             "corpus": plan.digest,
             "tables": tables_of(compared.planned.files),
@@ -345,7 +341,9 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         fields=table_fields(options),
         digest="",
         start=RunStart(),
-        idf=IdfTableFile() if path == "none" else IdfTableFile(path=path, must_count=counts),
+        idf=IdfTableFile()
+        if path == "none"
+        else IdfTableFile(path=path, fingerprint=None if counts else ""),
         group_by=options.group_by,
         metrics=options.library_metrics,
         own_metrics=tuple(OwnMetric(path=path, version="") for path in options.own_metrics),

@@ -35,10 +35,9 @@ from bertscore_beam.records.record import PartRecord, record_path
 from bertscore_beam.records.records import (
     FoundRecords,
     Records,
-    files_of_run,
     find_records,
+    list_parts_of,
     num_packs,
-    read_sizes,
 )
 from bertscore_beam.records.rejects import rows_path
 from bertscore_beam.records.resume import (
@@ -320,8 +319,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     """
     options, plan = planned.options, planned.plan
     found = find_records(folder, num_bins=num_packs(len(plan.splits)))
-    files = files_of_run(folder)
-    check_stands_alone(folder.root, files.others)
+    kept = found.records
+    sizes, others = list_parts_of(folder, plan, kept)
+    check_stands_alone(folder.root, others)
     idf = _idf_file(planned, folder)
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
@@ -330,14 +330,10 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
     )
     digest = identity_digest(identity)
     before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
-    identity |= language_identity(settings)
-    previous = None
-    kept = found.records
-    sizes = read_sizes(folder, files, plan, kept)
+    previous = None if options.overwrite else before
+    identity = with_known_languages(identity | language_identity(settings), previous)
     if not options.overwrite:
-        previous = before
-        earlier = comparable(previous, identity, sketched=bool(plan.sketched))
-        check_same_run(earlier, with_known_languages(identity, previous))
+        check_same_run(comparable(previous, identity, sketched=bool(plan.sketched)), identity)
         if previous is None:
             check_same_job(kept, digest)
         if not plan.sketched:
@@ -352,7 +348,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             run=uuid.uuid4().hex,
             folder=folder,
             settings=settings,
-            identity=with_known_languages(identity, previous),
+            identity=identity,
             fields=planned.fields,
             digest=digest,
             start=_run_start(planned, found, diff, to_report),
@@ -378,7 +374,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
         found=found,
         diff=diff,
         superseded=(*diff.stale, *to_delete),
-        imports=imports_among(files.others),
+        imports=imports_among(others),
         before=before,
     )
 

@@ -29,13 +29,7 @@ from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, RunParts, open_finished, open_part
 from bertscore_beam.records.groups import GROUPS_FILE, caveat_messages_in, read_groups, write_groups
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
-from bertscore_beam.records.records import (
-    IDF_FILE,
-    files_of_run,
-    find_records,
-    pack_kept_records,
-    read_part_sizes,
-)
+from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_kept_records
 from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
@@ -202,7 +196,7 @@ def _begin_rescale(
     found = find_records(folder)
     earlier = found.records.bin(0)
     wanted = {record.part_name: record for record in planned.finished.records}
-    sizes = read_part_sizes(folder, files_of_run(folder), earlier, wanted)
+    sizes, _ = list_parts(folder, earlier, wanted)
     digest = identity_digest(planned.identity)
     done = {
         name: record

@@ -317,7 +317,7 @@ def _signature_column(
 def _by_language(
     pairs: ScoredPairs, languages: Sequence[str], settings: SettingsByLanguage
 ) -> dict[str, LanguageRows]:
-    codes, labels = np.array(languages, dtype=object), settings.labels or {}
+    codes, labels = np.array(languages, dtype=object), settings.labels
     return {
         language: LanguageRows(
             label=labels.get(language, ""), summary=pairs.summary(codes == language)

@@ -18,15 +18,18 @@ class IdfTableFile:
 
     Attributes:
         path: Where it is, or will be once the tables are counted; None without idf.
-        must_count: Whether the references must be counted.
         fingerprint: That of the tables, "" without idf, None before they are counted.
         label: The name of the tables in the run's identity.
     """
 
     path: str | None = None
-    must_count: bool = False
     fingerprint: str | None = ""
     label: str = "none"
+
+    @property
+    def must_count(self) -> bool:
+        """Whether the references must be counted."""
+        return self.fingerprint is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,7 @@ from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.records.record import PartRecord, packed_rows, record_from_json, record_path
-from bertscore_beam.records.records import (
-    Records,
-    files_of_run,
-    pack_of,
-    read_part_sizes,
-    read_records,
-)
+from bertscore_beam.records.records import Records, list_parts, pack_of, read_records
 from bertscore_beam.records.resume import compare_with_plan
 from bertscore_beam.records.summary import Totals
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
@@ -85,7 +79,7 @@ def write_record(output: str, record: PartRecord) -> None:
 
 def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     folder = OutputFolder(output)
-    return read_part_sizes(folder, files_of_run(folder), known)
+    return list_parts(folder, known)[0]
 
 
 def held(*given: PartRecord | None, num_bins: int = 1) -> Records:
@@ -181,13 +175,13 @@ SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 def test_finished_splits_are_not_pending():
     made = [record_of(split) for split in PLAN.splits[1:4]]
-    diff = compare_with_plan(PLAN, held(*made), SIZES, DIGEST, IDF)
+    diff = compare_with_plan(PLAN, held(*made), SIZES, DIGEST, IDF, {})
     assert diff.pending == (PLAN.splits[0], PLAN.splits[4])
     assert diff.done == PLAN.splits[1:4]
     assert diff.carried == Totals.merge(map(Totals.of_record, made))
     assert diff.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert diff.stale == diff.orphans == ()
-    assert compare_with_plan(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
+    assert compare_with_plan(PLAN, held(), SIZES, DIGEST, IDF, {}).pending == PLAN.splits
 
 
 DONE, UNSURE, PENDING = range(3)
@@ -212,18 +206,18 @@ WORTH = {
 def test_part_is_compared_or_scored_again_after_a_change(split, record, idf, state, valid, size):
     sizes = {} if size is None else {SPLIT.part_name: size}
     plan, state = plan_of(split), state if size == 5 else PENDING
-    diff = compare_with_plan(plan, held(record), sizes, DIGEST, idf)
+    diff = compare_with_plan(plan, held(record), sizes, DIGEST, idf, {})
     found = (diff.done, diff.unsure, diff.pending)
     assert found == tuple((split,) if number == state else () for number in range(3))
     is_there = bool(sizes) or getattr(record, "part_name", None) == split.part_name
     assert diff.outdated == ((split.part_name,) if state == PENDING and is_there else ())
-    end = compare_with_plan(plan, held(record), sizes, DIGEST, idf, at_end=True)
+    end = compare_with_plan(plan, held(record), sizes, DIGEST, idf, {}, at_end=True)
     assert (end.done == (split,)) is (valid and size == 5)
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans():
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    diff = compare_with_plan(wider, held(), SIZES, DIGEST, IDF)
+    diff = compare_with_plan(wider, held(), SIZES, DIGEST, IDF, {})
     assert diff.stale == tuple(f"a.parquet/part-0000000000{row}.parquet" for row in (10, 20))
     assert diff.orphans == ()
 
@@ -281,7 +275,9 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
     sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
     (once, end), (again, same) = (
         [
-            compare_with_plan(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, at_end=ended)
+            compare_with_plan(
+                plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF, {}, at_end=ended
+            )
             for ended in (False, True)
         ]
         for bins in (1, 7)
