@@ -118,7 +118,7 @@ def one_worker_runs_here() -> Iterator[None]:
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let jobs with one worker run their steps in a child, as commands do."""
-    from bertscore_beam.run.pool import has_accelerator
+    from bertscore_beam.run.gpus import has_accelerator
 
     monkeypatch.setattr("bertscore_beam.run.runner._RESTARTS", 1)
     monkeypatch.setattr("bertscore_beam.run.runner.has_accelerator", has_accelerator)

@@ -34,6 +34,7 @@ from bertscore_beam.baseline.layer_moments import (
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
 from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.files.checked import from_json
+from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     RUN_FILE,
     SUCCESS_FILE,
@@ -41,7 +42,7 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     declare_success,
 )
-from bertscore_beam.run.job import JobKind, Say, worker_errors
+from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.output import DONE, TOO_MANY_REJECTS, Outcome
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_beam.run.run_step import RunOnDevice, RunStep

@@ -46,6 +46,7 @@ from bertscore_beam.idf.repeats import Repeats, repeats_warning
 from bertscore_beam.idf.table_notes import table_warnings
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, save_idf
 from bertscore_beam.options.score_options import IdfOptions
+from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     PLAN_FILE,
     RUN_FILE,
@@ -53,7 +54,7 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     given_split_rows,
 )
-from bertscore_beam.run.job import JobKind, Say, import_stage, worker_errors
+from bertscore_beam.run.job import JobKind, Say, import_stage
 from bertscore_beam.run.loading import scorer_config, tokenizer_facts
 from bertscore_beam.run.lock import FolderLostError, is_of_lock
 from bertscore_beam.run.output import (

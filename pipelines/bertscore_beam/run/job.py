@@ -3,15 +3,9 @@
     options --prepare--> plan --begin (under the lock)--> stages ... --conclude--> Outcome
 
 A `JobKind` holds the functions of one job. The lock on the output folder, the runner, workers,
-progress, dry run, `--print-job` and the import of files of text are the same for every job and are
-here.
+progress, dry run and the import of files of text are the same for every job and are here.
 """
 
-import builtins
-import json
-import os
-import re
-import signal
 import sys
 import threading
 import time
@@ -19,16 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from types import FrameType
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import apache_beam as beam
-from apache_beam.options import pipeline_options as of_beam
-from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.environments import Environment
-from google.protobuf import json_format
 from rich.console import Console
 
 from bertscore_beam.dump.text.text_source import IMPORTS_FOLDER, TextFile
@@ -36,18 +23,18 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, is_refused, reaching, silenced
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.run import output, pool
+from bertscore_beam.run.endings import end_for, end_when_interrupted, worker_errors
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import FolderLostError, hold, is_of_lock
 from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
+from bertscore_beam.run.print_job import print_job
+from bertscore_beam.run.progress import Amounts, RunProgress, Stage, show_progress
 from bertscore_beam.run.remote_job import RemoteJob, end_earlier_job
 from bertscore_beam.run.run_step import RunStep, Spread, prepare_workers
-from bertscore_beam.run.runner import Runner, check_needs, check_service, new_pipeline
-from bertscore_beam.run.temporary import delete_temporary_folders, is_temporary
+from bertscore_beam.run.runner import Runner, check_service
+from bertscore_beam.run.temporary import is_temporary
 from bertscore_beam.run.text_import import delete_input, import_step
-from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError, escape_text
-
-# One job, and the way that all of them go.
+from bertscore_core.errors import BertScoreError, ConfigError, ModelLoadError
 
 Say = Callable[[str], None]
 """Prints a message while the command runs."""
@@ -278,9 +265,6 @@ def _reach_service(runner: Runner) -> None:
         raise output.JobFailedError(str(error)) from error
 
 
-# The stage in which files of text become Parquet.
-
-
 def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder) -> Stage:
     """Return the stage that imports files of text into the folder of a run."""
     number = len(texts)
@@ -306,251 +290,3 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
         unit="bytes of text",
         loads=False,
     )
-
-
-# How a run ends before its work is done: by a signal, a lost folder, or an error of the work.
-
-
-_WHILE = re.compile(r" \[while running '[^']*'\]$", re.MULTILINE)
-"""What Beam adds to the message of an error."""
-
-_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)+")
-"""What comes before an error in a traceback."""
-
-
-@contextmanager
-def worker_errors(job: RemoteJob | None = None) -> Iterator[None]:
-    """Let errors of the work that the program words itself keep their words and their kind.
-
-    Also those that a runner only quotes. What else a runner says of a job is one line.
-
-    Raises:
-        ConfigError, ModelLoadError: The same command would end in the same way.
-        FolderLostError: Another run has the folder.
-        JobFailedError: Any other error on purpose, or one of a file system. Unlike before the work,
-            the same command may continue.
-    """
-    try:
-        yield
-    except Exception as error:
-        known = error if isinstance(error, BertScoreError | OSError) else _quoted(error)
-        if known is None and job is not None and _is_of_runner(error):
-            raise output.JobFailedError(job.failed(error)) from error
-        if known is None:
-            raise
-        where = "" if job is None else job.where
-        if isinstance(known, BertScoreError):
-            known.args = (_WHILE.sub("", str(known)) + where,)
-        if isinstance(known, ConfigError | ModelLoadError | FolderLostError):
-            raise known from error.__cause__
-        kind = f"{type(known).__name__}: " if isinstance(known, OSError) else ""
-        raise output.JobFailedError(f"{kind}{known}{where}") from error
-
-
-def _quoted(error: Exception) -> BertScoreError | OSError | None:
-    """Return the error of a worker that a runner quotes, if it is one of ours or of a file system.
-
-    It is that of the last traceback, up to what Beam adds, or else to an empty line.
-    """
-    _, *quoted = _FRAMES.split(str(error))
-    if not quoted or not _is_of_runner(error):
-        return None
-    end = "\n\n" if (found := _WHILE.search(quoted[-1])) is None else found[0]
-    full_name, _, message = quoted[-1].partition(end)[0].strip().partition(": ")
-    package, _, name = full_name.rpartition(".")
-    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in _subclasses_of(BertScoreError)}
-    kind = kinds.get(full_name) if package else getattr(builtins, name, None)
-    return (
-        kind(message) if kind is not None and issubclass(kind, BertScoreError | OSError) else None
-    )
-
-
-def _is_of_runner(error: Exception) -> bool:
-    """Tell whether a runner, or the client of its service, has raised an error."""
-    package = type(error).__module__.partition(".")[0]
-    return type(error) is RuntimeError or package in ("apache_beam", "google", "grpc")
-
-
-def _subclasses_of(kind: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
-    yield kind
-    for lower in kind.__subclasses__():
-        yield from _subclasses_of(lower)
-
-
-@contextmanager
-def end_when_interrupted(job: RemoteJob | None = None, *, kept: bool = True) -> Iterator[None]:
-    """End this process at once on SIGINT, SIGTERM or SIGHUP, with the status that a shell gives.
-
-    A job of a service is cancelled before. Finished parts are whole, so nothing needs to be undone.
-    An exception would not do: Beam turns it into others. A signal that is ignored, as in a
-    background job of a script, stays so.
-    """
-
-    def stop(number: int, _: FrameType | None) -> None:
-        for handled in output.ending_signals():
-            signal.signal(handled, signal.SIG_IGN)  # it is ending already
-        rest = "Finished parts are kept; the same command continues from there."
-        _print(
-            f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). "
-            f"{rest if kept else output.NOTHING_KEPT}\n"
-        )
-        _leave("" if job is None else f"{job.end()}\n", output.interrupted(number))
-
-    with output.ending_with(stop, *output.ending_signals()):
-        yield
-
-
-def end_for(error: FolderLostError) -> NoReturn:
-    """End the process from any thread: the runner cannot be stopped in another way."""
-    _leave(f"bertscore-beam: {escape_text(str(error))}\n", output.BROKEN)
-
-
-def _leave(message: str, status: int) -> NoReturn:
-    _print(message)
-    pool.kill_opened()
-    delete_temporary_folders()
-    os._exit(status)
-
-
-def _print(message: str) -> None:
-    with suppress(OSError):  # the reader may have closed the pipe
-        os.write(2, message.encode())
-
-
-# Describe a job as it would be submitted, without submitting it: `--print-job`.
-#
-# The steps of a job do not depend on its input, output or model. So none of these is read, and no
-# network is used.
-
-
-def print_job(options: RunOptions, stages: Iterable[Stage]) -> str:
-    """Describe the pipelines of a job as JSON."""
-    jobs = []
-    for stage in stages:
-        if stage.runner.is_dataflow:
-            check_needs(options, stage.runner.beam_options)
-        jobs.append({"name": stage.name, **describe(stage.runner, stage.build)})
-    return output.escape_json(
-        mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
-    )
-
-
-def describe(runner: Runner, build: Build) -> dict[str, Any]:
-    """Describe one pipeline: the runner, its workers, environments, and the fused stages.
-
-    Returns:
-        `runner`; `workers`, the worker pool requested from Dataflow, null for other runners;
-        `experiments`; `environments`, each with its `kind`, `image` or `address`, `hints` and
-        `staged` files; and `stages`, each with its `environment`, its fused `steps`, and `reads`,
-        the steps of other stages whose output it reads.
-    """
-    chosen = runner.beam_options
-    proto, pool = (
-        _dataflow_job(runner, build)
-        if runner.is_dataflow
-        else (pipeline_proto(runner, build), None)
-    )
-    places = {name: place for place, name in enumerate(_steps(proto, proto.root_transform_ids))}
-
-    def place(stage: dict[str, Any]) -> tuple[int, list[str]]:
-        names = stage["steps"]  # the optimizer takes combines apart: `Sum` is `Sum/Merge` then
-        near = [places.get(name, places.get(name.rpartition("/")[0])) for name in names]
-        return min((place for place in near if place is not None), default=len(places)), names
-
-    return {
-        "runner": chosen.get_all_options()["runner"],
-        "workers": pool,
-        "experiments": chosen.view_as(of_beam.DebugOptions).experiments or [],
-        "environments": {
-            name: _environment(environment)
-            for name, environment in sorted(proto.components.environments.items())
-        },
-        "stages": sorted(_stages(proto), key=place),  # the optimizer's order may change
-    }
-
-
-def pipeline_proto(runner: Runner, build: Build) -> beam_runner_api_pb2.Pipeline:
-    """Build a pipeline and return it as the runner would get it."""
-    chosen = runner.beam_options
-    pipeline = new_pipeline(chosen, FnApiRunner())
-    build(pipeline)
-    if runner.is_local:
-        return pipeline.to_runner_api()
-    environment = Environment.from_options(chosen.view_as(of_beam.PortableOptions))
-    return pipeline.to_runner_api(default_environment=environment)
-
-
-def _dataflow_job(
-    runner: Runner, build: Build
-) -> tuple[beam_runner_api_pb2.Pipeline, dict[str, Any]]:
-    from apache_beam.runners.dataflow.internal import apiclient
-
-    chosen = runner.beam_options
-    chosen.view_as(of_beam.TestOptions).dry_run = True
-    chosen.view_as(of_beam.GoogleCloudOptions).no_auth = True
-    pipeline = new_pipeline(chosen)
-    build(pipeline)
-    proto = pipeline.run().job.proto_pipeline
-    environment = apiclient.Environment(
-        packages=[],
-        options=pipeline._options,
-        environment_version=apiclient._FNAPI_ENVIRONMENT_MAJOR_VERSION,
-        proto_pipeline_staged_url="",
-        proto_pipeline=proto,
-    )
-    (pool,) = json_format.MessageToDict(environment.proto._pb)["workerPools"]
-    images = pool["sdkHarnessContainerImages"]
-    images.sort(key=lambda image: str(image["environmentId"]))
-    for image in images:
-        del image["capabilities"]  # thirty lines that are the same for every Beam worker
-    return proto, pool
-
-
-def _environment(environment: beam_runner_api_pb2.Environment) -> dict[str, Any]:
-    description = {
-        "kind": environment.urn,
-        "hints": {
-            urn.split(":")[-2]: value.decode() for urn, value in environment.resource_hints.items()
-        },
-        "staged": [
-            beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
-                artifact.role_payload
-            ).staged_name
-            for artifact in environment.dependencies
-            if artifact.role_urn == common_urns.artifact_roles.STAGING_TO.urn
-        ],
-    }
-    if environment.urn == common_urns.environments.DOCKER.urn:
-        payload = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
-        description["image"] = payload.container_image
-    if environment.urn == common_urns.environments.EXTERNAL.urn:
-        external = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
-        description["address"] = external.endpoint.url
-    return description
-
-
-def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
-    _, stages = FnApiRunner().create_stages(proto)
-    made_by = {
-        collection: step.unique_name
-        for step in proto.components.transforms.values()
-        if not step.subtransforms
-        for collection in step.outputs.values()
-    }
-    for stage in stages:
-        steps = [step for step in stage.transforms if not step.spec.urn.startswith("beam:runner:")]
-        inside = {collection for step in steps for collection in step.outputs.values()}
-        outside = {read for step in stage.transforms for read in step.inputs.values()} - inside
-        if steps:
-            yield {
-                "environment": stage.environment,
-                "steps": [step.unique_name for step in steps],
-                "reads": sorted({made_by[read] for read in outside & made_by.keys()}),
-            }
-
-
-def _steps(proto: beam_runner_api_pb2.Pipeline, ids: Iterable[str]) -> Iterator[str]:
-    for name in ids:
-        step = proto.components.transforms[name]
-        yield step.unique_name
-        yield from _steps(proto, step.subtransforms)

@@ -14,13 +14,11 @@ when the thread that has started a child ends.
 No port is opened, and no socket that another process could find.
 """
 
-import ctypes
 import itertools
 import logging
 import os
 import pickle
 import queue
-import runpy
 import signal
 import subprocess
 import sys
@@ -30,71 +28,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.util import find_spec
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bertscore_beam.run import activity
 from bertscore_beam.run.activity import Activity
 from bertscore_beam.run.counters import Counted
+from bertscore_beam.run.gpus import VISIBLE
 from bertscore_beam.run.output import DEVICE_LOST, JobFailedError, is_death
-
-# Which GPU each worker process of this machine computes on.
-#
-# A worker sees one GPU alone, which is `cuda:0` to it: what libraries and threads take as the
-# current device is then the right one. Scores do not depend on which one it is.
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""CUDA's environment variable: the GPUs that a process sees, in its order, by number or name."""
-
-DRIVER_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-"""Without one of these files no process of Linux reaches a GPU: NVIDIA's, AMD's, and WSL's."""
-
-
-def has_accelerator(device: str) -> bool:
-    """Tell whether this machine may have the device, without importing torch."""
-    if device == "cpu":
-        return False
-    return sys.platform != "linux" or any(Path(name).exists() for name in DRIVER_FILES)
-
-
-def gpus_to_share(device: str) -> tuple[str, ...]:
-    """Return the GPUs that workers are spread over, as `CUDA_VISIBLE_DEVICES` names them.
-
-    Args:
-        device: The device asked for. `cuda:1` pins all workers to one GPU, which they find by its
-            number, so nothing is hidden from them then.
-    """
-    if device not in ("auto", "cuda") or not has_accelerator(device):
-        return ()
-    count = _gpus_of_driver() or _gpus_of_torch()
-    seen = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
-    return tuple((seen or [str(number) for number in range(count)])[:count])
-
-
-def _gpus_of_driver() -> int:
-    """Count GPUs as CUDA does, without torch; 0 if torch, as it is built, must be asked."""
-    torch = find_spec("torch")
-    if torch is None or torch.origin is None or "torch" in sys.modules:
-        return 0
-    if runpy.run_path(str(Path(torch.origin).with_name("version.py"))).get("cuda") is None:
-        return 0
-    count = ctypes.c_int()
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-        failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    except (OSError, AttributeError):
-        return 0
-    return 0 if failed else count.value
-
-
-def _gpus_of_torch() -> int:
-    import torch  # here, since it takes seconds
-
-    return torch.cuda.device_count()
-
 
 # A step that opens files or handles rows: a plain function of an element that yields results.
 #

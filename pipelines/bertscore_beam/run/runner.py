@@ -24,7 +24,7 @@ from bertscore_beam.files.read import is_file
 from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.run_options import RunOptions
 from bertscore_beam.options.score_options import IDF_WORDS, DeviceOptions
-from bertscore_beam.run.pool import gpus_to_share, has_accelerator
+from bertscore_beam.run.gpus import gpus_to_share, has_accelerator
 from bertscore_core.errors import ConfigError
 
 # What a job on Dataflow needs, checked before any work.

@@ -42,6 +42,7 @@ from bertscore_beam.records.rejects import (
 from bertscore_beam.records.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.records.settings import SettingsByLanguage
 from bertscore_beam.records.summary import RunStart, Totals
+from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     PLAN_FILE,
     RUN_FILE,
@@ -50,7 +51,7 @@ from bertscore_beam.run.folder import (
     SUMMARY_FILE,
     OutputFolder,
 )
-from bertscore_beam.run.job import JobKind, Say, import_stage, worker_errors
+from bertscore_beam.run.job import JobKind, Say, import_stage
 from bertscore_beam.run.output import BROKEN, DONE, TOO_MANY_REJECTS, Outcome, TextTable
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_beam.run.run_step import ReadPlan, RunOnDevice

@@ -34,6 +34,7 @@ from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
 from bertscore_beam.records.summary import plain_caveats
+from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     RUN_FILE,
     SPLIT_ROWS,
@@ -43,7 +44,7 @@ from bertscore_beam.run.folder import (
     declare_success,
 )
 from bertscore_beam.run.identity import check_same_run, identity_digest, read_same_command
-from bertscore_beam.run.job import JobKind, Say, worker_errors
+from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.loading import read_baseline
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.output import Outcome, TextTable

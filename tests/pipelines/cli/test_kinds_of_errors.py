@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.job import worker_errors
+from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.lock import FolderLostError
 from bertscore_beam.run.output import JobFailedError
 from bertscore_core import (

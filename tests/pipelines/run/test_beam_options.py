@@ -10,8 +10,8 @@ import pytest
 from bertscore_beam.cli.main import main
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.job import describe
 from bertscore_beam.run.output import UNUSABLE
+from bertscore_beam.run.print_job import describe
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.job import build_score_pipeline, sketch_score
 from bertscore_beam.score.prepare import plan_score, resume_score

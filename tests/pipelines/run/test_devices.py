@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
-from bertscore_beam.run import pool
-from bertscore_beam.run.pool import VISIBLE, Pool, gpus_to_share, has_accelerator
+from bertscore_beam.run import gpus
+from bertscore_beam.run.gpus import VISIBLE, gpus_to_share, has_accelerator
+from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.runner import Runner
 
 
@@ -16,7 +17,7 @@ from bertscore_beam.run.runner import Runner
 def _three_gpus(monkeypatch, tmp_path):
     driver = tmp_path / "nvidiactl"
     driver.touch()
-    monkeypatch.setattr(pool, "DRIVER_FILES", (str(driver),))
+    monkeypatch.setattr(gpus, "DRIVER_FILES", (str(driver),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.delenv(VISIBLE, raising=False)
 
@@ -43,7 +44,7 @@ def test_gpus_are_named_as_this_process_sees_them(monkeypatch, device, visible, 
 
 def test_a_gpu_is_looked_for_only_where_a_driver_is(monkeypatch, tmp_path):
     driver = tmp_path / "kfd"
-    monkeypatch.setattr(pool, "DRIVER_FILES", (str(tmp_path / "dxg"), str(driver)))
+    monkeypatch.setattr(gpus, "DRIVER_FILES", (str(tmp_path / "dxg"), str(driver)))
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     assert not any(has_accelerator(device) for device in ("auto", "cuda", "cuda:1", "cpu"))
@@ -83,7 +84,7 @@ def test_gpus_are_counted_by_the_driver_if_torch_is_built_for_it(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setattr(ctypes, "CDLL", {"libcuda.so.1": Driver(status)}.__getitem__)
-    assert pool._gpus_of_driver() == number
+    assert gpus._gpus_of_driver() == number
 
 
 def test_workers_take_gpus_in_turn():

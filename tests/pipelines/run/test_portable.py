@@ -6,7 +6,7 @@ from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.job import BASELINE
 from bertscore_beam.idf.job import IDF
 from bertscore_beam.options.score_options import IdfOptions, ScoreOptions
-from bertscore_beam.run.job import pipeline_proto
+from bertscore_beam.run.print_job import pipeline_proto
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score.job import SCORE
 from bertscore_beam.tune.job import TUNE

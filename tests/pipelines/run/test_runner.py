@@ -40,7 +40,7 @@ def test_default_is_the_runner_that_needs_no_download_and_starts_no_workers(flag
 def test_the_work_is_done_by_children_unless_none_is_needed(
     monkeypatch, given, restarts, processes
 ):
-    monkeypatch.setattr("bertscore_beam.run.pool.DRIVER_FILES", (__file__,))
+    monkeypatch.setattr("bertscore_beam.run.gpus.DRIVER_FILES", (__file__,))
     runner = Runner.of(options(**{"device": "cpu", **given}))
     assert (runner.restarts, runner.children) == (restarts, processes)
 

@@ -1,0 +1,155 @@
+"""Describe a job as it would be submitted, without submitting it: `--print-job`.
+
+The steps of a job do not depend on its input, output or model. So none of these is read, and no
+network is used.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from apache_beam.options import pipeline_options as of_beam
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import Environment
+from google.protobuf import json_format
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.options.run_options import RunOptions
+from bertscore_beam.run import output
+from bertscore_beam.run.progress import Build, Stage
+from bertscore_beam.run.runner import Runner, check_needs, new_pipeline
+
+
+def print_job(options: RunOptions, stages: Iterable[Stage]) -> str:
+    """Describe the pipelines of a job as JSON."""
+    jobs = []
+    for stage in stages:
+        if stage.runner.is_dataflow:
+            check_needs(options, stage.runner.beam_options)
+        jobs.append({"name": stage.name, **describe(stage.runner, stage.build)})
+    return output.escape_json(
+        mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
+    )
+
+
+def describe(runner: Runner, build: Build) -> dict[str, Any]:
+    """Describe one pipeline: the runner, its workers, environments, and the fused stages.
+
+    Returns:
+        `runner`; `workers`, the worker pool requested from Dataflow, null for other runners;
+        `experiments`; `environments`, each with its `kind`, `image` or `address`, `hints` and
+        `staged` files; and `stages`, each with its `environment`, its fused `steps`, and `reads`,
+        the steps of other stages whose output it reads.
+    """
+    chosen = runner.beam_options
+    proto, pool = (
+        _dataflow_job(runner, build)
+        if runner.is_dataflow
+        else (pipeline_proto(runner, build), None)
+    )
+    places = {name: place for place, name in enumerate(_steps(proto, proto.root_transform_ids))}
+
+    def place(stage: dict[str, Any]) -> tuple[int, list[str]]:
+        names = stage["steps"]  # the optimizer takes combines apart: `Sum` is `Sum/Merge` then
+        near = [places.get(name, places.get(name.rpartition("/")[0])) for name in names]
+        return min((place for place in near if place is not None), default=len(places)), names
+
+    return {
+        "runner": chosen.get_all_options()["runner"],
+        "workers": pool,
+        "experiments": chosen.view_as(of_beam.DebugOptions).experiments or [],
+        "environments": {
+            name: _environment(environment)
+            for name, environment in sorted(proto.components.environments.items())
+        },
+        "stages": sorted(_stages(proto), key=place),  # the optimizer's order may change
+    }
+
+
+def pipeline_proto(runner: Runner, build: Build) -> beam_runner_api_pb2.Pipeline:
+    """Build a pipeline and return it as the runner would get it."""
+    chosen = runner.beam_options
+    pipeline = new_pipeline(chosen, FnApiRunner())
+    build(pipeline)
+    if runner.is_local:
+        return pipeline.to_runner_api()
+    environment = Environment.from_options(chosen.view_as(of_beam.PortableOptions))
+    return pipeline.to_runner_api(default_environment=environment)
+
+
+def _dataflow_job(
+    runner: Runner, build: Build
+) -> tuple[beam_runner_api_pb2.Pipeline, dict[str, Any]]:
+    from apache_beam.runners.dataflow.internal import apiclient
+
+    chosen = runner.beam_options
+    chosen.view_as(of_beam.TestOptions).dry_run = True
+    chosen.view_as(of_beam.GoogleCloudOptions).no_auth = True
+    pipeline = new_pipeline(chosen)
+    build(pipeline)
+    proto = pipeline.run().job.proto_pipeline
+    environment = apiclient.Environment(
+        packages=[],
+        options=pipeline._options,
+        environment_version=apiclient._FNAPI_ENVIRONMENT_MAJOR_VERSION,
+        proto_pipeline_staged_url="",
+        proto_pipeline=proto,
+    )
+    (pool,) = json_format.MessageToDict(environment.proto._pb)["workerPools"]
+    images = pool["sdkHarnessContainerImages"]
+    images.sort(key=lambda image: str(image["environmentId"]))
+    for image in images:
+        del image["capabilities"]  # thirty lines that are the same for every Beam worker
+    return proto, pool
+
+
+def _environment(environment: beam_runner_api_pb2.Environment) -> dict[str, Any]:
+    description = {
+        "kind": environment.urn,
+        "hints": {
+            urn.split(":")[-2]: value.decode() for urn, value in environment.resource_hints.items()
+        },
+        "staged": [
+            beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
+                artifact.role_payload
+            ).staged_name
+            for artifact in environment.dependencies
+            if artifact.role_urn == common_urns.artifact_roles.STAGING_TO.urn
+        ],
+    }
+    if environment.urn == common_urns.environments.DOCKER.urn:
+        payload = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
+        description["image"] = payload.container_image
+    if environment.urn == common_urns.environments.EXTERNAL.urn:
+        external = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
+        description["address"] = external.endpoint.url
+    return description
+
+
+def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
+    _, stages = FnApiRunner().create_stages(proto)
+    made_by = {
+        collection: step.unique_name
+        for step in proto.components.transforms.values()
+        if not step.subtransforms
+        for collection in step.outputs.values()
+    }
+    for stage in stages:
+        steps = [step for step in stage.transforms if not step.spec.urn.startswith("beam:runner:")]
+        inside = {collection for step in steps for collection in step.outputs.values()}
+        outside = {read for step in stage.transforms for read in step.inputs.values()} - inside
+        if steps:
+            yield {
+                "environment": stage.environment,
+                "steps": [step.unique_name for step in steps],
+                "reads": sorted({made_by[read] for read in outside & made_by.keys()}),
+            }
+
+
+def _steps(proto: beam_runner_api_pb2.Pipeline, ids: Iterable[str]) -> Iterator[str]:
+    for name in ids:
+        step = proto.components.transforms[name]
+        yield step.unique_name
+        yield from _steps(proto, step.subtransforms)
