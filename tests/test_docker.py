@@ -19,7 +19,7 @@ from google.cloud.devtools.cloudbuild_v1 import Build
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bertscore_beam.cli import main
+from bertscore_beam.cli import flex
 from bertscore_beam.options.declare import declared
 from bertscore_beam.options.flags import split_arguments
 from bertscore_beam.options.score_options import ScoreOptions
@@ -260,7 +260,7 @@ def test_template_is_what_the_options_give_and_what_dataflow_takes():
             for regex in parameter.get("regexes", []):
                 assert re.search(regex, default), name
     given = [f"--{name}=true" for name in PARAMETERS]
-    ours, beam = split_arguments(main.command("score", [*given, "--project=a-project"]))
+    ours, beam = split_arguments(flex.command("score", [*given, "--project=a-project"]))
     assert beam == ["--project=a-project"]
     assert [flag for flag in ours if flag.startswith("--config")] == ["--config=true"]
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from bertscore_beam.cli.main import launch
+from bertscore_beam.cli.flex import launch
 
 sys.exit(launch("score", sys.argv[1:]))

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 from bertscore_beam.compare.results import (
     Comparison,
-    FieldDifference,
     GroupComparison,
     PairCounts,
     RankedSystem,
     Ranking,
-    SettingsDifference,
 )
+from bertscore_beam.compare.settings import FieldDifference, SettingsDifference
 from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.pages.report_options import ReportOptions
 from bertscore_beam.pages.report_rows import ChosenRow, Night, ReportData, Texts
@@ -148,6 +147,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         histogram=bars(0.8),
         groups=groups,
         ranking=Ranking(
+            measure="f1",
             test="randomization",
             group=WHOLE,
             rows=900,

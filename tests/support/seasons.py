@@ -8,7 +8,8 @@ import numpy as np
 from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
-from bertscore_beam.compare.results import Comparison, GroupComparison, SettingsDifference
+from bertscore_beam.compare.results import Comparison, GroupComparison
+from bertscore_beam.compare.settings import SettingsDifference
 from bertscore_beam.dump.census import WHOLE
 from bertscore_core.stats.score_statistics import Doubles
 

@@ -8,14 +8,22 @@ disk and in memory.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.gate import judge
-from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides, rank
-from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group
+from bertscore_beam.compare.paired_sides import Paired, PairedGroups, pair_sides
+from bertscore_beam.compare.ranking import rankings_of
+from bertscore_beam.compare.settings import (
+    SettingsDifference,
+    check_comparable,
+    check_same_metrics,
+    compare_settings,
+    describe_differences,
+)
+from bertscore_beam.dump.census import MOST_GROUPS, WHOLE
 from bertscore_beam.dump.columns import METRICS, SCORES, check_choosing_columns
 from bertscore_beam.dump.paths import column_of
 from bertscore_beam.dump.texts import values_as_text
@@ -48,7 +56,7 @@ def _warnings_of(
         (
             settings.moving,
             "The scores were made with other settings, so that their difference is not that of "
-            f"the texts alone: {results.describe_differences(settings.moving)}.",
+            f"the texts alone: {describe_differences(settings.moving)}.",
         ),
         (not counts.pairs, f"There is no difference: {counts.unpaired_warning}"),
         (
@@ -111,15 +119,15 @@ def compare_finished(
                 f"a run cannot be compared with itself: got {run.folder.shown!r} twice; expected "
                 "another one. Name that, or compare systems within the run with --systems."
             )
-    settings = [results.compare_settings(run, other) for other in others or [run]]
+    settings = [compare_settings(run, other) for other in others or [run]]
     if not {*options.measure} & {*SCORES}:  # they move with neither model nor number format
-        settings = [results.SettingsDifference(noise=0.0)] * len(settings)
+        settings = [SettingsDifference(noise=0.0)] * len(settings)
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
-            results.check_comparable(difference, run.folder.shown, other.folder.shown)
+            check_comparable(difference, run.folder.shown, other.folder.shown)
             known = {*METRICS, *run.metrics, *other.metrics}
             names = [name for name in options.measure if name in known]
-            results.check_same_metrics(run, other, names)
+            check_same_metrics(run, other, names)
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)
@@ -145,7 +153,7 @@ def _compare(
     options: CompareOptions,
     runs: Sequence[FinishedRun],
     references: str | None,
-    settings: Sequence[results.SettingsDifference],
+    settings: Sequence[SettingsDifference],
 ) -> results.Compared:
     """Compare runs that may be compared; see `pair_sides`."""
     comparisons: list[results.Comparison] = []
@@ -155,7 +163,7 @@ def _compare(
         paired = pair_sides(options, measure, runs, references, settings)
         own = [_comparison(options, measure, runs[0], paired, sums) for sums in paired.sums]
         comparisons += own
-        rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
+        rankings += rankings_of(options, measure, paired, own) if options.is_ranking else ()
     corrected = _corrected(comparisons, len(options.measure))
     return results.Compared(
         comparisons=corrected if options.fail_if_drop is None else judge(corrected, options),
@@ -269,7 +277,8 @@ def _comparison(
     names = [WHOLE, *(sorted(numbers, key=group_order) if options.by else ())]
     resamples, too_strict = _resamples(options, len(paired.sums), len(names) - 1)
     groups = [
-        sums.compared(name, _slice(numbers, name), resamples[name != WHOLE]) for name in names
+        sums.compared(name, paired.reader.slice_of(name), resamples[name != WHOLE])
+        for name in names
     ]
     moved = _moved(paired, sums, run, () if options.is_ranking else options.key)
     explain = None
@@ -293,10 +302,6 @@ def _comparison(
         explain=explain,
         warnings=_warnings_of(groups[0], options, paired, sums, too_strict),
     )
-
-
-def _slice(numbers: Mapping[Group, int], name: Group) -> slice:
-    return slice(None) if name == WHOLE else slice(numbers[name], numbers[name] + 1)
 
 
 def _resamples(
@@ -369,23 +374,3 @@ def _moved(
         )
         for (mine, theirs), place, own in zip(moved, places, named, strict=True)
     )
-
-
-def _rankings(
-    options: CompareOptions, measure: str, paired: Paired, comparisons: Sequence[results.Comparison]
-) -> tuple[results.Ranking, ...]:
-    if not paired.common[:, 0].any():
-        raise ConfigError(
-            f"{len(paired.names)} systems cannot be ranked: got no row that all of them have "
-            "scored; expected some. Check --key, or name the systems to rank with --systems."
-        )
-    by_pair = [(comparison.whole, *comparison.groups) for comparison in comparisons]
-    rankings = []
-    for groups in zip(*by_pair, strict=True):
-        name = groups[0].group
-        sums = paired.common[_slice(paired.reader.groups, name)].sum(axis=0)
-        compared = dict(zip((own.sides for own in paired.sums), groups, strict=True))
-        if sums[0]:
-            common = int(sums[0]), sums[1:] / sums[0]
-            rankings.append(rank(name, paired.names, common, compared, options.confidence))
-    return tuple(replace(ranking, measure=measure) for ranking in rankings)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from bertscore_beam.compare import results
+from bertscore_beam.compare.settings import FieldDifference
 from bertscore_beam.dump.census import WHOLE, Group
 from bertscore_beam.records.groups import group_name
 from bertscore_beam.run.output import TextTable
@@ -351,7 +352,7 @@ def _group_cells(group: Group, by: Sequence[str], num_languages: int) -> list[tu
     ]
 
 
-def _fields(differences: Sequence[results.FieldDifference]) -> str:
+def _fields(differences: Sequence[FieldDifference]) -> str:
     return "; ".join(
         f"{field.name}: {field.run} in run, {field.against} in against" for field in differences
     )

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
-from bertscore_beam.dump.census import MOST_GROUPS, Group, check_number, groups_of
+from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group, check_number, groups_of
 from bertscore_beam.dump.digests import digest_texts
 from bertscore_beam.dump.paths import column_of, has_column
 from bertscore_beam.dump.texts import values_as_text
@@ -168,6 +168,12 @@ class RowReader:
                         "another column with --system."
                     )
             yield entries
+
+    def slice_of(self, group: Group) -> slice:
+        """Return the places of a group, or of `WHOLE`, among all groups."""
+        if group == WHOLE:
+            return slice(None)
+        return slice(self.groups[group], self.groups[group] + 1)
 
     def for_means(self, entries: Entries) -> Clipped:
         """Return the scores of entries as means take them."""

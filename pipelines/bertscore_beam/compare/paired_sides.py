@@ -1,7 +1,7 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain, combinations
@@ -22,6 +22,7 @@ from bertscore_beam.compare.keyed_rows import (
     pair_entries,
     row_buckets,
 )
+from bertscore_beam.compare.settings import SettingsDifference
 from bertscore_beam.dump.census import MOST_GROUPS, Group
 from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import corpus_score
@@ -33,7 +34,6 @@ from bertscore_core.stats.paired import (
     CorpusResult,
     PairedSums,
     compare_corpora,
-    holm,
     paired_result,
 )
 from bertscore_core.stats.score_statistics import Doubles, UnknownTokens
@@ -41,77 +41,6 @@ from bertscore_core.tokens import IntArray
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
-
-# Rank the systems of a run, with clusters of systems that cannot be told apart.
-#
-# As in the shared tasks of WMT: systems are ordered by their means, each pair of them is tested,
-# and a line is drawn where every system above is significantly better than every system below. The
-# p values are corrected for the number of pairs by Holm's method. The tables of WMT do not do that,
-# so they have more lines, some of them by chance.
-
-
-def rank(
-    group: Group,
-    systems: Sequence[str],
-    common: tuple[int, Doubles],
-    compared: Mapping[tuple[int, int], results.GroupComparison],
-    confidence: float,
-) -> results.Ranking:
-    """Rank systems by their means and by the tests of their pairs.
-
-    Args:
-        group: The group.
-        systems: Their names.
-        common: Number of the rows that all have scored, and the means over them.
-        compared: The comparison of each pair of systems, by their positions.
-        confidence: 1 - confidence is the level of the tests.
-    """
-    rows, means = common
-    p_values = holm([comparison.p_value for comparison in compared.values()])
-    better = np.zeros((len(systems), len(systems)), dtype=np.bool_)
-    pairs = []
-    for ((left, right), comparison), p in zip(compared.items(), p_values, strict=True):
-        if p is not None and p < 1 - confidence:
-            is_first = (comparison.result.difference or 0.0) > 0
-            better[(left, right) if is_first else (right, left)] = True
-        pairs.append(
-            results.RankedPair(
-                system=systems[left],
-                other=systems[right],
-                difference=comparison.result.difference,
-                interval=comparison.result.interval,
-                p_value=comparison.p_value,
-                p_adjusted=p,
-                caveats=comparison.caveats,
-            )
-        )
-    order = np.argsort(-means, kind="stable")
-    better = better[np.ix_(order, order)]
-    ranked, cluster = [], 1
-    for place, number in enumerate(order.tolist()):
-        if place and better[:place, place:].all():
-            cluster += 1
-        wins, losses = int(better[place].sum()), int(better[:, place].sum())
-        ranked.append(
-            results.RankedSystem(
-                system=systems[number],
-                mean=float(means[number]),
-                first=1 + losses,
-                last=len(systems) - wins,
-                cluster=cluster,
-                wins=wins,
-            )
-        )
-    by_flips = any(pair.result.randomization_p is not None for pair in compared.values())
-    return results.Ranking(
-        group=group,
-        rows=rows,
-        confidence=confidence,
-        test="randomization" if by_flips else "t test",
-        systems=tuple(ranked),
-        pairs=tuple(pairs),
-    )
-
 
 # Add up the paired rows of two sides, by group: counts, sums, clusters, and the rows that moved.
 #
@@ -148,7 +77,7 @@ class PairedGroups:
         options: CompareOptions,
         sides: tuple[int, int],
         names: Sequence[str],
-        settings: results.SettingsDifference,
+        settings: SettingsDifference,
         groups: int,
         corpus: str | None,
         *,
@@ -416,7 +345,7 @@ def pair_sides(
     measure: str,
     runs: Sequence[FinishedRun],
     references: str | None,
-    settings: Sequence[results.SettingsDifference],
+    settings: Sequence[SettingsDifference],
 ) -> Paired:
     """Read all rows, put them on the disk, and add them up by pair of sides.
 
@@ -461,7 +390,7 @@ def _add_up(
     options: CompareOptions,
     names: Sequence[str],
     sides: Sequence[int],
-    settings: Sequence[results.SettingsDifference],
+    settings: Sequence[SettingsDifference],
     reader: RowReader,
     buckets: Buckets,
 ) -> tuple[tuple[PairedGroups, ...], Doubles]:

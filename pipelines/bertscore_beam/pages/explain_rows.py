@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.compare.results import noise_of
+from bertscore_beam.compare.settings import noise_of
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.texts import Rows, only_strings, texts_from_column
 from bertscore_beam.files.reach import reaching

@@ -15,14 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.compare.compare_options import CompareOptions
-from bertscore_beam.compare.results import (
-    Comparison,
-    GroupComparison,
-    MovedRow,
-    Ranking,
-    compare_settings,
-    stated_signatures,
-)
+from bertscore_beam.compare.results import Comparison, GroupComparison, MovedRow, Ranking
+from bertscore_beam.compare.settings import compare_settings, stated_signatures
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.census import WHOLE, Group, groups_of
 from bertscore_beam.dump.languages import NO_CODE, by_name, language_name

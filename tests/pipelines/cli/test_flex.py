@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertscore_beam.cli.main import command, launch
+from bertscore_beam.cli.flex import command, launch
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.run.runner import Runner

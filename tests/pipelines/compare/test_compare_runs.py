@@ -12,7 +12,7 @@ from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.compare.compare import compare_runs
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison_tables import failures_of, tables_of
-from bertscore_beam.compare.results import SettingsDifference
+from bertscore_beam.compare.settings import SettingsDifference
 from bertscore_beam.dump import census, columns
 from bertscore_beam.metrics.table import score_rows
 from bertscore_beam.pages.report_options import ReportOptions

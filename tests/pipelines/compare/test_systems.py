@@ -8,7 +8,7 @@ from bertscore_beam.compare import keyed_rows, paired_sides
 from bertscore_beam.compare.compare import compare_runs
 from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison_tables import warnings_in
-from bertscore_beam.compare.paired_sides import rank
+from bertscore_beam.compare.ranking import rank
 from bertscore_beam.compare.results import GroupComparison
 from bertscore_beam.dump.census import WHOLE
 from bertscore_core.errors import ConfigError
@@ -150,10 +150,10 @@ def test_clusters_need_every_system_above_to_be_better_than_every_one_below():
 
     means = (9, np.array([0.9, 0.8, 0.7]))
     compared = {(0, 1): pair(0.1, 0.5), (0, 2): pair(0.2, 0.001), (1, 2): pair(0.1, 0.3)}
-    found = rank(WHOLE, "ABC", means, compared, 0.95)
+    found = rank(WHOLE, "f1", "ABC", means, compared, 0.95)
     assert [one.cluster for one in found.systems] == [1, 1, 1]
     assert [(one.first, one.last) for one in found.systems] == [(1, 2), (1, 3), (2, 3)]
-    found = rank(WHOLE, "ABC", means, {**compared, (1, 2): pair(0.1, 0.02)}, 0.95)
+    found = rank(WHOLE, "f1", "ABC", means, {**compared, (1, 2): pair(0.1, 0.02)}, 0.95)
     assert [one.cluster for one in found.systems] == [1, 1, 2]
     # .03 would do alone, and does not among three tests.
     assert [one.p_adjusted for one in found.pairs] == pytest.approx([0.5, 0.003, 0.04])
