@@ -78,6 +78,8 @@ def _outcome_of(job: str, options: RunOptions) -> Outcome:
         _warn_of_output(options)
     if isinstance(options, DumpOptions) and not options.print_job:
         _announce_model(options)
+    if options.first_note and not options.print_job:
+        say(options.first_note)
     if not options.beam and options.workers != "auto" and options.workers > usable_cores():
         warn(
             f"--workers {options.workers:,} is more than the {usable_cores()} cores of this "

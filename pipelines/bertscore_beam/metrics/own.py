@@ -131,10 +131,16 @@ def _function_of(path: str) -> Callable[..., Any]:
     try:
         function = getattr(importlib.import_module(module), name)
     except BaseException as error:
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
+            f"{error.name}."
+        )
+        cure = "Correct the module, or install what it needs."
+        if missing:
+            cure = "Install it, or name its folder in PYTHONPATH."
         raise ConfigError(
-            f"--metrics {path} cannot be imported: got {type(error).__name__}: {error}; expected a "
-            f"function {name!r} in a module that Python finds here and on every worker. Install "
-            "it, or name its folder in PYTHONPATH."
+            f"--metrics {path} cannot be imported: got {type(error).__name__}: {error}"
+            f"{_place_in(_frames_of(error))}; expected a function {name!r} in a module that Python "
+            f"finds here and on every worker. {cure}"
         ) from error
     is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
     if is_async or inspect.isclass(function) or not callable(function):
@@ -265,6 +271,15 @@ def _what_is_wrong(values: Any, rows: int) -> str:
 def _place_of(error: BaseException, path: str, function: Callable[..., Any]) -> str:
     """Return where an error was raised. Its own words may hold texts, and are not shown."""
     files = {getattr(module, "__file__", None) for module in _modules_of(path, function)}
+    frames = _frames_of(error)
+    return _place_in([frame for frame in frames if frame.filename in files] or frames)
+
+
+def _frames_of(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return where an error came from, but for this module and what Python imports with."""
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is of this module
-    frames = [frame for frame in frames if frame.filename in files] or frames
+    return [one for one in frames if not one.filename.startswith(("<frozen ", importlib.__file__))]
+
+
+def _place_in(frames: Sequence[traceback.FrameSummary]) -> str:
     return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

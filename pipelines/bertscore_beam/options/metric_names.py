@@ -18,6 +18,11 @@ def libraries_among(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if ":" not in name)
 
 
+def import_note(names: tuple[str, ...]) -> str:
+    """Say that functions are imported, which may take long; "" if there are none."""
+    return f"Importing {', '.join(names)} ..." if names else ""
+
+
 def check_metric_names(names: tuple[str, ...], source_column: str | None, more: str = "") -> None:
     """Check the names of metrics, and that a column of sources is given to a function.
 

@@ -77,6 +77,11 @@ class RunOptions(Options):
     def check_packages(self) -> None:
         """Raise `ConfigError` if a package that only this job needs is missing."""
 
+    @property
+    def first_note(self) -> str:
+        """What is said before the run is planned; "" for nothing."""
+        return ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DumpOptions(RunOptions):

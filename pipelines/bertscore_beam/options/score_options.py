@@ -8,7 +8,12 @@ from typing import Any, ClassVar, Literal
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
-from bertscore_beam.options.metric_names import check_metric_names, functions_among, libraries_among
+from bertscore_beam.options.metric_names import (
+    check_metric_names,
+    functions_among,
+    import_note,
+    libraries_among,
+)
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
@@ -248,6 +253,11 @@ class ScoreOptions(DeviceOptions, DumpOptions):
     def library_metrics(self) -> tuple[str, ...]:
         """The other metrics."""
         return libraries_among(self.metrics)
+
+    @property
+    def first_note(self) -> str:
+        """What is said before the run is planned."""
+        return import_note(self.own_metrics)
 
     def _check_idf(self) -> None:
         near = difflib.get_close_matches(self.idf, IDF_WORDS, n=1)

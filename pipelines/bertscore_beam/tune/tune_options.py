@@ -7,7 +7,12 @@ from typing import ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.options.declare import COLUMN, NAMES
-from bertscore_beam.options.metric_names import check_metric_names, functions_among, libraries_among
+from bertscore_beam.options.metric_names import (
+    check_metric_names,
+    functions_among,
+    import_note,
+    libraries_among,
+)
 from bertscore_beam.options.score_options import DeviceOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
@@ -148,6 +153,11 @@ class TuneOptions(DeviceOptions):
     def library_metrics(self) -> tuple[str, ...]:
         """The others."""
         return libraries_among(self.chosen_metrics)
+
+    @property
+    def first_note(self) -> str:
+        """What is said before the run is planned."""
+        return import_note(self.own_metrics)
 
     @property
     def weightings(self) -> tuple[Weighting, ...]:

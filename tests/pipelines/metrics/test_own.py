@@ -137,6 +137,17 @@ def test_what_cannot_be_a_metric_is_refused(path, words):
         look_at(path, has_sources=False)
 
 
+def test_a_module_that_cannot_be_imported_is_told_from_one_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lacking.py").write_text("import math\nimport no_such_package\n")
+    with pytest.raises(ConfigError) as error:
+        look_at("lacking:one", has_sources=False)
+    assert f"named 'no_such_package' at {tmp_path}/lacking.py:2; expected" in str(error.value)
+    assert str(error.value).endswith("Correct the module, or install what it needs.")
+    with pytest.raises(ConfigError, match=r"Install it, or name its folder in PYTHONPATH\.$"):
+        look_at("no_such_package.sub:one", has_sources=False)
+
+
 def test_the_version_is_that_of_the_function_or_of_the_source_of_its_module(tmp_path, monkeypatch):
     copied = found("copied", has_sources=True)
     assert copied.signature == f"function:{HERE}:copied|version:copied-1|sources|lower:better"

@@ -42,7 +42,9 @@ from tests.test_docs import commands
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+ROOT = Path(__file__).resolve().parents[3]
+CONFIGS = ROOT / "configs"
+OWN = "tests.support.own_metrics:overlap"
 ROWS, MANY, SPLIT_ROWS = 60, 1800, 10
 IN_TEXT = re.compile(r"`-- (--[^`]+)`")
 SENT = {
@@ -118,13 +120,21 @@ def last_job(cloud):
 
 
 @pytest.fixture(scope="module")
-def nights(cloud, layer, tmp_path_factory):
+def modules():
+    """Let the processes of this machine find the tests' modules, as an image has its own."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'pipelines'}")
+        yield
+
+
+@pytest.fixture(scope="module")
+def nights(cloud, layer, modules, tmp_path_factory):
     """Two nights: of Parquet, and of text, of which a half has not changed."""
     folder = tmp_path_factory.mktemp("nights")
     put_table(cloud, "pairs/one.parquet", rows())
-    more = ("--by", "system", "--metrics", "chrf", "--idf", "corpus")
-    words = command(cloud, folder, "score", "--output", "gs://bucket/nights/1", *layer, *more)
-    assert cli.main(words) == cli.DONE
+    more = ("--by", "system", "--idf", "corpus", "--metrics", "chrf")
+    first = ("--output", "gs://bucket/nights/1", *layer, *more, OWN)
+    assert cli.main(command(cloud, folder, "score", *first)) == cli.DONE
     text = to_jsonl(rows(ROWS // 2).to_pylist())
     cloud.storage.put("bucket", "text/two.jsonl", text)
     more += ("--idf", "gs://bucket/nights/1/_manifest/idf.npz")
@@ -141,7 +151,7 @@ def test_a_score_job_with_idf_index_groups_and_metrics_is_that_of_this_machine(
     put = rows()
     pq.write_table(put, tmp_path / "one.parquet", row_group_size=20)
     words = ["score", "--input", str(tmp_path / "one.parquet"), "--output", str(tmp_path / "out")]
-    words += [*layer, "--by", "system", "--metrics", "chrf", "--idf", "corpus"]
+    words += [*layer, "--by", "system", "--metrics", "chrf", OWN, "--idf", "corpus"]
     assert cli.main(words) == cli.DONE
     expected = [pq.read_table(path) for path in sorted(tmp_path.glob("out/*/part-*.parquet"))]
     assert scored(cloud, "nights/1").equals(pa.concat_tables(expected))

@@ -25,7 +25,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.records.record import record_path
 from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
 from bertscore_beam.run.run_step import RunOnDevice
-from tests.support.dumps import write_dump
+from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import run_job, summed
 from tests.support.processes import launched, session_members, workers_among
 from tests.support.waiting import wait_until
@@ -38,6 +38,7 @@ PRISM = "--runner=PrismRunner"
 ROWS, GROUP_ROWS, SPLIT_ROWS = 3000, 100, 10
 PARTS = ROWS // SPLIT_ROWS
 """A job of so many parts takes several heartbeats."""
+METRIC = "def lengths(candidates, references):\n    return list(map(len, candidates))\n"
 LONG = 300
 """Seconds after which something has not happened; many times what it takes."""
 
@@ -247,3 +248,30 @@ def beat(out: Path) -> bytes | None:
     beats = [path.read_bytes() for path in out.glob(f"{BEAT_FILE}*")]
     assert len(beats) < 2
     return beats[0] if beats else None
+
+
+def test_workers_compute_a_metric_of_ones_own_if_they_find_its_module(
+    prism, tmp_path, monkeypatch, capfd
+):
+    dump = write_dump(tmp_path / "dump", [40], row_group_size=10)
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "mine.py").write_text(METRIC)
+    score = ["score", "--input", str(dump), "--device", "cpu", "--backend", "torch"]
+    score += ["--split-rows", "10", "--metrics", "mine:lengths", "--output"]
+
+    def on_prism(out: Path, workers: Server) -> int:
+        own = (f"--prism_location={prism}", f"--environment_config={workers.address}")
+        return cli.main([*score, str(out), "--", PRISM, *own, "--environment_type=EXTERNAL"])
+
+    with pool() as workers:
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))  # the launcher's alone
+        assert on_prism(tmp_path / "out", workers) == cli.UNUSABLE
+    said = capfd.readouterr().err
+    assert "--metrics mine:lengths cannot be imported: got ModuleNotFoundError" in said
+    assert "on every worker. Install it, or name its folder in PYTHONPATH." in said
+    with pool() as workers:
+        assert on_prism(tmp_path / "out", workers) == cli.DONE, capfd.readouterr().err[-5000:]
+    assert cli.main([*score, str(tmp_path / "expected")]) == cli.DONE
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
+    rows = read_output(tmp_path / "out").to_pylist()
+    assert [row["metric_lengths"] for row in rows] == [len(row["candidate"]) for row in rows]

@@ -167,7 +167,9 @@ def test_what_cannot_work_is_refused_before_a_model_runs(night, capsys):
         ((f"{HERE}:copied",), ("--source-column", "reference"), "holds no texts"),
     ):
         assert score(dump, out, metrics=metrics, source=source) == cli.UNUSABLE
-        assert words in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert words in said
+        assert f"Importing {metrics[0]} ...\n" in said
     taken = write_rows(night / "taken", [{**ROWS[0], "metric_overlap": 1.0}])
     assert score(taken, out, metrics=(f"{HERE}:overlap",), source=()) == cli.UNUSABLE
     assert "metric_overlap" in capsys.readouterr().err
