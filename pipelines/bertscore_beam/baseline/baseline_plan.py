@@ -166,8 +166,8 @@ def _check_pairs(
 
 
 def _scored_pairs(folder: OutputFolder, language: str) -> int:
-    sample = folder.read_json(sources.sample_record_path(language))
-    pairs = folder.read_json(sources.pairs_record_path(language))
+    sample = sources.read_record(folder, sources.sample_record_path(language))
+    pairs = sources.read_record(folder, sources.pairs_record_path(language))
     if not pairs or pairs.get("sample") != sample.get("digest"):
         return 0
     scored = folder.files(f"{sources.MOMENTS_FOLDER}/{language}")

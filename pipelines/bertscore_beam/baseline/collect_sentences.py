@@ -18,6 +18,7 @@ from bertscore_beam.baseline.sources import (
     SentenceFile,
     SourceFiles,
     failed_path,
+    read_record,
     sample_path,
     sample_record_path,
     write_record,
@@ -25,12 +26,13 @@ from bertscore_beam.baseline.sources import (
 from bertscore_beam.crawl.fetch import CrawlFileError
 from bertscore_beam.crawl.sampling import Hashes
 from bertscore_beam.crawl.warc import RECORDS, RECORDS_BROKEN
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_beam.run.output import JobFailedError
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.progress import Amounts, Stage
 from bertscore_beam.run.run_step import RunStep
-from bertscore_core.errors import InputError, SignatureError, load_json
+from bertscore_core.errors import InputError, SignatureError
 
 _MARGIN = 1.1
 """The yield of the files read so far says how many are needed; this many times as many are read,
@@ -112,7 +114,7 @@ def read_stage(
 
 def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
     try:
-        record = SampleRecord(**load_json(job.folder.read(sample_record_path(language))))
+        record = SampleRecord(**read_record(job.folder, sample_record_path(language)))
         if not record.fits(job.options):
             return None
         sample = read_sample(job.folder, language)
@@ -212,10 +214,10 @@ def _too_many_failed(
 
 
 def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
-    notes = folder.read_each(map(failed_path, names))
+    notes = in_parallel(lambda name: folder.read_json(failed_path(name)), names)
     unknown = "it was never read to its end"
     return [
-        {"file": name, "reason": unknown if note is None else load_json(note)["reason"]}
+        {"file": name, "reason": note.get("reason", unknown)}
         for name, note in zip(names, notes, strict=True)
     ]
 

@@ -10,11 +10,10 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain, islice
 from typing import BinaryIO
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,16 +22,18 @@ from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched, is_h
 from bertscore_beam.crawl.given_files import read_documents, read_sentences
 from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
 from bertscore_beam.crawl.warc import read_pages
+from bertscore_beam.dump.parquet import open_kept
+from bertscore_beam.files.checked import from_json, to_json
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.files.read import in_parallel, open_source
+from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import load_json
 
 _PAGES = 20_000
 """Documents whose sentences are in memory together: a file of them may have millions."""
 _RECORD = b"bertscore_file"
 """Key of the record in the footer."""
+_CURE = "Delete it and run the same command again: it reads that file once more."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +118,15 @@ def write_sentences(path: str, record: ReadFile, tables: Iterable[tuple[str, pa.
 
     Rows and row groups are added to the record as they are written.
     """
-    with pq.ParquetWriter(path, FILE_SCHEMA, compression="zstd", version="2.6") as writer:
+    options = {"compression": "zstd", "version": "2.6", "write_page_checksum": True}
+    with pq.ParquetWriter(path, FILE_SCHEMA, **options) as writer:
         for language, table in tables:
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
                 record.groups.append(language)
                 record.rows[language] += len(table)
-        writer.add_key_value_metadata({_RECORD: orjson.dumps(record)})
+        content = {one.name: getattr(record, one.name) for one in fields(record)}
+        writer.add_key_value_metadata({_RECORD: to_json(content)})
 
 
 def _tables(
@@ -150,14 +153,21 @@ def read_rows(
     folder: OutputFolder, path: str, language: str, columns: Iterable[str]
 ) -> Iterator[pa.Table]:
     """Yield columns of the sentences of a language; only its row groups are read."""
-    with open_source(folder.path(path)) as source, pq.ParquetFile(source) as file:
-        for number, code in enumerate(_record_of(file.metadata).groups):
+    with open_kept(folder.path(path), _CURE) as file:
+        for number, code in enumerate(_record_of(file).groups):
             if code == language:
                 yield file.read_row_group(number, columns=list(columns))
 
 
-def _record_of(metadata: pq.FileMetaData) -> ReadFile:
-    return ReadFile(**load_json(metadata.metadata[_RECORD]))
+def _record_of(file: pq.ParquetFile) -> ReadFile:
+    footer = file.metadata
+    record = ReadFile(**from_json(footer.metadata[_RECORD]))
+    rows = dict.fromkeys(record.rows, 0)
+    for number, language in enumerate(record.groups):
+        rows[language] += footer.row_group(number).num_rows
+    if rows != record.rows or file.schema_arrow != FILE_SCHEMA:  # no checksum covers these
+        raise ValueError("a footer that its record does not fit")
+    return record
 
 
 class SentenceIndex:
@@ -183,8 +193,8 @@ class SentenceIndex:
         }
 
     def _read(self, path: str) -> ReadFile:
-        with open_source(self._folder.path(path)) as source:
-            return _record_of(pq.read_metadata(source))
+        with open_kept(self._folder.path(path), _CURE) as file:
+            return _record_of(file)
 
     def has(self, language: str, name: str) -> bool:
         """Tell whether a file was read for a language."""

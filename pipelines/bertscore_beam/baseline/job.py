@@ -168,6 +168,7 @@ def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToSco
             pairs=sources.pairs_path(record.language, part.name),
             moments=f"{folder}/{digest}-{part.name}.npz",
             rows=part.rows,
+            digest=part.digest,
             idf=sources.idf_path(record.language, model.name) if model.config.idf else None,
             corpus=record.digest,
         )

@@ -6,17 +6,17 @@ Sums are all that a table needs: they are a few kilobytes a part, and merge in a
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import PurePath
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from bertscore_beam.baseline.sources import MOMENTS_FOLDER
+from bertscore_beam.baseline.sources import MOMENTS_FOLDER, pairs_record_path
 from bertscore_beam.crawl.sampling import HOST_COLUMNS
+from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import open_source
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.loading import load_scorer
@@ -38,13 +38,14 @@ from bertscore_core.work import Work
 class PairsToScore:
     """A part of a language's pairs, the idf table if any, and where the sums over it go.
 
-    The name of the sums says of which pairs they are, and how scored; `corpus` is the digest of all
-    pairs of the language.
+    The name of the sums says of which pairs they are, and how scored; `digest` is that of the file
+    of the pairs, `corpus` that of all pairs of the language.
     """
 
     pairs: str
     moments: str
     rows: int
+    digest: str
     idf: str | None
     corpus: str
 
@@ -69,11 +70,17 @@ class CountParts:
         return part.pairs
 
 
+def _read_pairs(part: PairsToScore, folder: OutputFolder) -> pa.Table:
+    record = pairs_record_path(PurePath(part.pairs).parent.name)
+    cure = f"Delete {record!r} and run the same command again: it pairs the sentences once more."
+    with open_kept(folder.path(part.pairs), cure, digest=part.digest) as file:
+        return file.read()
+
+
 def _count(
     part: PairsToScore, *, tokenizer: TextTokenizer, folder: OutputFolder
 ) -> Iterator[tuple[_Table, DocumentFrequencies]]:
-    with open_source(folder.path(part.pairs)) as source:
-        table = pq.read_table(source, columns=["candidate", "reference"])
+    table = _read_pairs(part, folder).select(["candidate", "reference"])
     texts = [text for column in table.columns for text in column.to_pylist()]
     frequencies = DocumentFrequencies.from_tokens(tokenizer.encode(texts))
     counters.count(counters.DOCUMENTS_COUNTED, frequencies.num_documents)
@@ -109,8 +116,7 @@ class ScorePairParts:
 
 
 def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
-    with open_source(folder.path(part.pairs)) as source:
-        table = pq.read_table(source)
+    table = _read_pairs(part, folder)
     idf = None if part.idf is None else _read_idf(folder, part.idf)
     work = Work()
     with activity.report_fraction(

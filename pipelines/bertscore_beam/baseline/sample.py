@@ -37,6 +37,7 @@ from bertscore_beam.crawl.sampling import (
 )
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.files.buckets import bucket_of, rows_by_value
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
@@ -168,15 +169,16 @@ def make_pairs(
         paths = ((sample.language, _paths_of(job, sample)) for sample in together)
         yield pair_stage(job, together, [lane for one in paths for lane in lanes_of(*one)])
         for code in (sample.language for sample in together):
-            record = folder.read(sources.pairs_record_path(code))
-            pairs[code] = sources.PairsRecord.from_json(record)
+            record = sources.read_record(folder, sources.pairs_record_path(code))
+            pairs[code] = sources.PairsRecord.of(record)
     return {code: record for code, record in pairs.items() if record is not None}
 
 
 def _find_pairs(folder: OutputFolder, sample: sources.SampleRecord) -> sources.PairsRecord | None:
-    data = folder.read_if_there(sources.pairs_record_path(sample.language))
-    record = None if data is None else sources.PairsRecord.from_json(data)
-    return record if record is not None and record.sample == sample.digest else None
+    fields = sources.read_record(folder, sources.pairs_record_path(sample.language))
+    if not fields or fields["sample"] != sample.digest:
+        return None
+    return sources.PairsRecord.of(fields)
 
 
 def _paths_of(job: BaselineJob, sample: sources.SampleRecord) -> list[str]:
@@ -287,7 +289,8 @@ class _PairInPart(beam.DoFn):
 def _write_pairs(
     language: str, name: str, pairs: pa.Table, folder: OutputFolder
 ) -> sources.PairPart:
-    folder.write(sources.pairs_path(language, name), write_part(pairs))
+    data = write_part(pairs)
+    folder.write(sources.pairs_path(language, name), data)
     counters.count(counters.PAIRS_MADE, len(pairs))
     candidates, references = (pairs[side].to_pylist() for side in ("candidate", "reference"))
     return sources.PairPart(
@@ -296,6 +299,7 @@ def _write_pairs(
         rows=len(pairs),
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
         overlap=count_overlap(candidates, references, language),
+        digest=digest_of(data),
     )
 
 

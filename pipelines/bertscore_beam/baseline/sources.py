@@ -15,6 +15,7 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, is_http
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
+from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.reach import reaching
@@ -22,7 +23,7 @@ from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.baseline import TABLE_SUFFIX
-from bertscore_core.errors import BertScoreError, InputError, load_json
+from bertscore_core.errors import BertScoreError, InputError
 
 # Names of all files in the output folder of a baseline job.
 #
@@ -145,6 +146,7 @@ class PairPart:
     """Pairs of one language in one Parquet file.
 
     `same_host` counts the pairs whose sentences are from one host; `overlap` see `count_overlap`.
+    `digest` is that of the file; "" if an earlier version wrote it.
     """
 
     language: str
@@ -152,6 +154,7 @@ class PairPart:
     rows: int
     same_host: int
     overlap: Overlap
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +166,9 @@ class PairsRecord:
     parts: tuple[PairPart, ...]
 
     @classmethod
-    def from_json(cls, data: bytes) -> "PairsRecord":
-        """Read what `write_record` wrote."""
-        fields = load_json(data)
-        return cls(**fields | {"parts": tuple(PairPart(**part) for part in fields["parts"])})
+    def of(cls, fields: Mapping[str, Any]) -> "PairsRecord":
+        """Make it of what `read_record` returns."""
+        return cls(**{**fields, "parts": tuple(PairPart(**part) for part in fields["parts"])})
 
     @property
     def digest(self) -> str:
@@ -180,9 +182,15 @@ class PairsRecord:
 
 
 def write_record(folder: OutputFolder, path: str, record: SampleRecord | PairsRecord) -> None:
-    """Write a record as JSON."""
-    text = json.dumps(asdict(record), ensure_ascii=False, indent=1)
-    folder.write(path, text.encode())
+    """Write a record as JSON, with a digest of it."""
+    folder.write(path, to_json({"record": asdict(record)}, indent=1))
+
+
+def read_record(folder: OutputFolder, path: str) -> dict[str, Any]:
+    """Return the fields of a record; none if there is none, or if it is damaged."""
+    content = folder.read_json(path)
+    fields: dict[str, Any] = content.get("record", content)  # earlier versions wrote no digest
+    return fields
 
 
 # The files that sentences are read from, as they travel to the workers.

@@ -17,6 +17,7 @@ from bertscore_beam.dump.paths import list_at, root_of
 from bertscore_beam.dump.reading import is_encrypted, reading
 from bertscore_beam.dump.splits import RowGroup
 from bertscore_beam.files.checked import digest_of, without_digest
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import (
     RemoteFile,
     fetch,
@@ -92,6 +93,30 @@ def open_parquet(
                 if len(_footers) > _MOST_FOOTERS:
                     _footers.pop(next(iter(_footers)))
         yield file, source
+
+
+@contextlib.contextmanager
+def open_kept(path: str, cure: str, *, digest: str = "") -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file that an earlier command wrote into an output folder.
+
+    Args:
+        path: As for `open_parquet`, which says more of what is checked.
+        cure: What to do if it is damaged: the last sentence of the error.
+        digest: As for `open_parquet`.
+
+    Raises:
+        InputError: It is damaged.
+        OSError: It cannot be reached.
+    """
+    try:
+        with open_parquet(path, digest=digest) as (file, _):
+            yield file
+    except InputError as error:
+        got = str(error.__cause__ or error).splitlines()[0]
+        raise InputError(
+            f"{mask_credentials(path)!r} is damaged: got {got!r}; expected a file as an earlier "
+            f"command wrote it. {cure}"
+        ) from error
 
 
 def _opened(

@@ -15,6 +15,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
@@ -44,7 +45,7 @@ from bertscore_beam.tune.show_tune import show_plan, show_results
 from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_beam.tune.tune_plan import IDF_FOLDER, TuneJob, TuneModel, TunePlan, cut_parts
 from bertscore_beam.tune.tune_results import evaluate
-from bertscore_core.errors import ConfigError, UnknownModelError
+from bertscore_core.errors import ConfigError, InputError, UnknownModelError
 from bertscore_core.idf import DocumentFrequencies, IdfTable
 from bertscore_core.model.layers import check_layer
 from bertscore_core.registry import EMBEDDED_MODEL, find_model_spec
@@ -250,9 +251,17 @@ def _count_idf(job: TuneJob, model: TuneModel, paths: Sequence[str]) -> None:
 def _read_all(folder: OutputFolder, paths: Sequence[str]) -> ModelScores:
     values, seconds = [], 0.0
     for path in paths:
-        with np.load(io.BytesIO(folder.read(path)), allow_pickle=False) as archive:
-            values.append(archive["scores"])
-            seconds += float(archive["seconds"])
+        data = folder.read(path)
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                values.append(archive["scores"])
+                seconds += float(archive["seconds"])
+        except Exception as error:
+            raise InputError(
+                f"{mask_credentials(folder.path(path))!r} is damaged: got {error}; expected scores "
+                "as an earlier command wrote them. Delete it and run the same command again: it "
+                "scores these judgements once more."
+            ) from error
     scores = np.concatenate(values, axis=-1)
     f1 = scores[:, :, MEASURES.index("f1")]
     f1[:] = clipped_f1(f1, f1)

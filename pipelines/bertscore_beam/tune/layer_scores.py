@@ -7,10 +7,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import open_source
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.loading import load_scorer
@@ -23,6 +22,7 @@ from bertscore_core.work import Work
 
 SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
 _ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
+_CURE = "Delete it and run the same command again: it writes that file once more."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,8 +80,8 @@ class ScoreParts:
         return f"{self.scores}/{part.name}.npz"
 
     def _score(self, scorer: BertScorer, part: Part) -> Iterator[str]:
-        with open_source(self.folder.path(part.path)) as source:
-            table = pq.read_table(source)
+        with open_kept(self.folder.path(part.path), _CURE) as file:
+            table = file.read()
         idf = [_read_idf(self.folder, path) for path in self.idf]
         work, path = Work(), self.name(part)
         with activity.report_fraction(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):

@@ -12,7 +12,13 @@ from apache_beam.testing import test_pipeline
 from bertscore_beam.baseline import sample as baseline_sample
 from bertscore_beam.baseline.extract import ReadFile, write_sentences
 from bertscore_beam.baseline.sample import lanes_of, pair_stage, read_sample, sample_stage
-from bertscore_beam.baseline.sources import PairsRecord, pairs_path, pairs_record_path, write_record
+from bertscore_beam.baseline.sources import (
+    PairsRecord,
+    pairs_path,
+    pairs_record_path,
+    read_record,
+    write_record,
+)
 from bertscore_beam.crawl.sampling import (
     HOST_COLUMNS,
     cap_hosts,
@@ -71,7 +77,7 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
             stage.build(pipeline)
     for code, sample in samples.items():
         np.testing.assert_array_equal(read_sample(folder, code), sample)
-        record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
+        record = PairsRecord.of(read_record(folder, pairs_record_path(code)))
         tables = [pq.read_table(folder.path(pairs_path(code, part.name))) for part in record.parts]
         pairs = [pair for table in tables for pair in pairs_of(table)]
         of_hosts = (*HOST_COLUMNS, "same_host")

@@ -228,6 +228,18 @@ def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypat
     assert {row["model"] for row in summary["agreement"]} == {"all-MiniLM-L6-v2", "BLEU"}
 
 
+def test_scores_with_a_flipped_bit_are_refused_with_a_cure(run, judgements, tmp_path, capsys):
+    folder = shutil.copytree(run / "out", tmp_path / "out")
+    path = next((folder / "_manifest" / "scores").rglob("*.npz"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert tune(judgements, folder, "--split-rows", "40") == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert f"{path.name}' is damaged: got Bad CRC-32" in said
+    assert "Delete it and run the same command again" in said
+
+
 def test_models_stand_side_by_side_and_one_that_is_not_there_is_left_out(
     judgements, tiny_folder, tmp_path, capsys
 ):
