@@ -31,6 +31,11 @@ def complete(commands: Mapping[str, Any], **how: Any) -> None:
         name = max(begun, key=len)
         os.environ[ASKED] = str(1 + len(name.split()))
         parser = _parser_of(named(commands[name].options))
+        further = [
+            other.removeprefix(f"{name} ") for other in commands if other.startswith(f"{name} ")
+        ]
+        if further and words == name.split():
+            parser.add_argument("command", nargs="?", choices=further)
     else:
         parser = argparse.ArgumentParser()
         parser.add_argument("--version", action="store_true")

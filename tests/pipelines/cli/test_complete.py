@@ -26,6 +26,8 @@ def test_bash_completes_commands_flags_words_and_files(tmp_path):
     lines = {
         "bertscore-beam ": {*COMMANDS, "--help", "--version", "-h"} - {"baseline compare"},
         "bertscore-beam score --long-text w": {"windows"},
+        "bertscore-beam baseline c": {"compare"},
+        "bertscore-beam baseline --quiet c": set(),
         "bertscore-beam baseline compare --mo": {"--model"},
         "bertscore-beam score dump.parquet --input du": {"dump.parquet"},
     }
