@@ -11,8 +11,8 @@ from bertscore_beam.compare.results import (
 )
 from bertscore_beam.compare.settings import FieldDifference, SettingsDifference
 from bertscore_beam.dump.census import WHOLE, Group
+from bertscore_beam.pages.report_data import ChosenRow, Night, ReportData, Texts
 from bertscore_beam.pages.report_options import ReportOptions
-from bertscore_beam.pages.report_rows import ChosenRow, Night, ReportData, Texts
 from bertscore_beam.records.finished import RowPlace, RunSummary
 from bertscore_beam.records.groups import GroupRow
 from bertscore_core.stats.paired import PairedResult

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup, escape
 
-from bertscore_beam.pages.report_rows import ChosenRow
+from bertscore_beam.pages.report_data import ChosenRow
 from bertscore_core.errors import escape_text
 
 MOST_CHARACTERS = 2000

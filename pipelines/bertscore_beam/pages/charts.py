@@ -15,7 +15,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from bertscore_beam.dump.census import Group
-from bertscore_beam.pages.report_rows import ReportData
+from bertscore_beam.pages.report_data import ReportData
 from bertscore_beam.pages.words import by_number, shown_name, shown_value
 from bertscore_beam.records.groups import SHARES, GroupRow
 

@@ -19,8 +19,8 @@ from bertscore_beam.compare.comparison_tables import verdict
 from bertscore_beam.compare.results import Comparison, GroupComparison
 from bertscore_beam.dump.census import WHOLE
 from bertscore_beam.pages import cards, charts, words
+from bertscore_beam.pages.report_data import ChosenRow, ReportData
 from bertscore_beam.pages.report_options import MEASURE
-from bertscore_beam.pages.report_rows import ChosenRow, ReportData
 from bertscore_beam.records.show_groups import shown_metrics
 from bertscore_beam.records.summary import error_metrics
 from bertscore_beam.run.output import escape_line, format_duration

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bertscore_beam.pages.cards import MOST_CHARACTERS, marked_texts, segments_of
-from bertscore_beam.pages.report_rows import Texts
+from bertscore_beam.pages.report_data import Texts
 from tests.support.report_data import HOSTILE, TEXTS, chosen_row
 
 

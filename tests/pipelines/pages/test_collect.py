@@ -10,8 +10,9 @@ import pytest
 
 from bertscore_beam.dump import columns
 from bertscore_beam.pages.page import render
+from bertscore_beam.pages.report_data import ReportData
 from bertscore_beam.pages.report_options import ReportOptions
-from bertscore_beam.pages.report_rows import MOST_BARS, ReportData, collect
+from bertscore_beam.pages.report_rows import MOST_BARS, collect
 from bertscore_core.errors import BertScoreError
 from tests.support.made_runs import SIGNATURE, made_run, scored, with_column
 from tests.support.read_html import Reader

@@ -13,8 +13,8 @@ from bertscore_beam.compare.results import GroupGate
 from bertscore_beam.pages.cards import MOST_CHARACTERS
 from bertscore_beam.pages.charts import within_scale
 from bertscore_beam.pages.page import MOST_ROWS, render
+from bertscore_beam.pages.report_data import Night, ReportData
 from bertscore_beam.pages.report_options import ReportOptions
-from bertscore_beam.pages.report_rows import Night, ReportData
 from bertscore_beam.records.finished import RowPlace, RunSummary
 from bertscore_beam.records.groups import GroupRow
 from tests.support.read_html import Reader
