@@ -203,7 +203,7 @@ class CloudStorage:
         headers = {
             "X-Goog-Generation": str(found.generation),
             "X-Goog-Hash": f"crc32c={_crc(found.content)},md5={_md5(found.content)}",
-            "ETag": f'"{found.generation}"',
+            "ETag": f'"e{found.generation}="',
         }
         size, wanted = len(found.content), request.range
         if wanted is None:
@@ -312,7 +312,7 @@ def _describe(bucket: str, name: str, found: Object) -> dict[str, Any]:
         "storageClass": "STANDARD",
         "md5Hash": _md5(found.content),
         "crc32c": _crc(found.content),
-        "etag": str(found.generation),
+        "etag": f"e{found.generation}=",
     }
 
 

@@ -34,10 +34,10 @@ from bertscore_core.errors import InputError
 
 # Names under which file systems give what changes with the content, best first.
 _VERSION_KEYS = (
+    "generation",
     "ETag",
     "etag",
     "md5Hash",
-    "generation",
     "content_md5",
     "mtime",
     "LastModified",

@@ -17,12 +17,11 @@ from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files import paths
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import S3
+from bertscore_beam.files.read import GCS, S3
 from bertscore_core.errors import BertScoreError
 
 GCSFS_STOPS_AT = 10_000_000
 """Number of names after which gcsfs ends a listing without an error (gcsfs 2026.10, `core.py`)."""
-_GCS = frozenset({"gs", "gcs"})
 
 
 class CutOffError(BertScoreError):
@@ -52,7 +51,7 @@ def list_temporary(root: str) -> list[str]:
 
 def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
     # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
-    if paths.protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
+    if paths.protocols(fs) & GCS and len(listed) >= GCSFS_STOPS_AT - 1:
         raise CutOffError(
             f"the listing of {mask_credentials(paths.with_scheme(fs, folder))!r} may be cut "
             f"off: got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; "
@@ -77,7 +76,7 @@ _Page: TypeAlias = tuple[list[tuple[str, int]], str]
 
 
 def _page_of(fs: AbstractFileSystem) -> Callable[[Any, str, str, str], _Page] | None:
-    pages = ((S3, _s3_page), (_GCS, _gcs_page))
+    pages = ((S3, _s3_page), (GCS, _gcs_page))
     return next((page for schemes, page in pages if paths.protocols(fs) & schemes), None)
 
 

@@ -7,6 +7,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -56,7 +57,7 @@ def in_parallel(
 
 # Read ranges of a remote file with few requests: what was fetched once is not fetched again.
 
-S3 = frozenset({"s3", "s3a"})
+S3, GCS = frozenset({"s3", "s3a"}), frozenset({"gs", "gcs"})
 KEPT_BYTES = 64 * 1024 * 1024
 """Most bytes of a file that are kept in memory, or fetched before they are asked for."""
 
@@ -68,10 +69,11 @@ class RemoteFile(io.RawIOBase):
         size: Size of the file in bytes.
     """
 
-    def __init__(self, file: Any, size: int) -> None:
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        """Read a range, from its first byte to the one behind its last, by a function."""
         super().__init__()
         self.size = size
-        self._file = file
+        self._read = read
         self._place = 0
         self._kept: deque[tuple[int, bytes]] = deque()
 
@@ -111,10 +113,8 @@ class RemoteFile(io.RawIOBase):
         return data
 
     def close(self) -> None:
-        """Close the file, and let go of what was kept."""
-        if not self.closed:
-            self._kept.clear()
-            self._file.close()
+        """Let go of what was kept."""
+        self._kept.clear()
         super().close()
 
     def _found(self, start: int, stop: int) -> bytes | None:
@@ -124,12 +124,22 @@ class RemoteFile(io.RawIOBase):
         return None
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        self._file.seek(start)
-        data = bytes(self._file.read(stop - start))
+        data = self._read(start, stop)
         self._kept.append((start, data))
         while sum(len(content) for _, content in self._kept) > KEPT_BYTES:
             self._kept.popleft()
         return data
+
+
+def _read_file(file: Any, start: int, stop: int) -> bytes:
+    file.seek(start)
+    return bytes(file.read(stop - start))
+
+
+def _read_generation(fs: Any, path: str, generation: str, start: int, stop: int) -> bytes:
+    """Read a range of one generation of an object; a file of gcsfs reads whichever is the last."""
+    url, ranges = fs.url(path, generation=generation), {"Range": f"bytes={start}-{stop - 1}"}
+    return bytes(fs.call("GET", url, headers=ranges)[1])
 
 
 def fetch(source: "pa.NativeFile | RemoteFile", start: int, stop: int) -> None:
@@ -140,12 +150,14 @@ def fetch(source: "pa.NativeFile | RemoteFile", start: int, stop: int) -> None:
 
 def reads_one_version(path: str) -> bool:
     """Tell whether reads of a file that was opened with its version fail once it has changed."""
-    return bool(protocols(resolve(path)[0]) & S3)
+    return bool(protocols(resolve(path)[0]) & (S3 | GCS))
 
 
-def is_other_version(error: OSError) -> bool:
+def is_other_version(error: OSError, path: str) -> bool:
     """Tell whether a read has failed because the file has changed."""
-    return type(error).__name__ == "FileExpired"  # of s3fs, which need not be installed
+    # The first of s3fs, which need not be installed. Of an old generation there is no object.
+    is_old = type(error) is FileNotFoundError and protocols(resolve(path)[0]) & GCS
+    return type(error).__name__ == "FileExpired" or bool(is_old and exists(path))
 
 
 _KINDS = (
@@ -168,8 +180,8 @@ def open_source(
     Args:
         path: Path of the file.
         size: Its size in bytes if it is known: a remote file is not asked for it again then.
-        version: Its version if it is known. That of a file of S3 is its etag, which each read
-            names: it fails if the file has another by then.
+        version: Its version if it is known. That of a file of S3 is its etag, in Cloud Storage its
+            generation, which each read names: it fails if the file has another by then.
 
     Raises:
         OSError: If it is not there or may not be read.
@@ -183,18 +195,21 @@ def open_source(
             raise IsADirectoryError(errno.EISDIR, message, inner)
         return pa.OSFile(inner, "rb")
     # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
-    if size is None or not version or not protocols(fs) & S3:
+    if size is None or not version or not protocols(fs) & (S3 | GCS):
         file = fs.open(inner, "rb", cache_type="none")
         # Some web servers do not tell the size, and send a file from its beginning only.
-        remote: RemoteFile = file if file.size is None else RemoteFile(file, int(file.size))
+        read = partial(_read_file, file)
+        remote: RemoteFile = file if file.size is None else RemoteFile(read, int(file.size))
         return remote
+    if protocols(fs) & GCS:
+        return RemoteFile(partial(_read_generation, fs, inner, version), size)
     file = fs.open(inner, "rb", cache_type="none", size=size)
     etag = f'"{version}"'
     # Without these s3fs would ask for them.
     file.details = {"name": inner, "size": size, "type": "file", "ETag": etag}
     if not fs.local_expiry_check:  # else s3fs compares the etag of each answer itself
         file.read_kw = {**file.read_kw, "IfMatch": etag}
-    return RemoteFile(file, size)
+    return RemoteFile(partial(_read_file, file), size)
 
 
 def source_size(source: pa.NativeFile | RemoteFile) -> int:

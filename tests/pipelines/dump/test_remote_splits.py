@@ -18,6 +18,7 @@ from bertscore_beam.dump.plan import Resources
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
+from tests.support.cloud_storage import gcs_bucket
 from tests.support.faults import Faults
 from tests.support.hostile import pairs, parquet_bytes
 from tests.support.s3 import over_http, s3_bucket
@@ -68,9 +69,10 @@ def test_no_more_is_fetched_from_an_object_store_than_is_wanted(monkeypatch):
 
 
 @pytest.mark.process
-def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told():
+@pytest.mark.parametrize("store", [s3_bucket, gcs_bucket])
+def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told(store):
     disturbed: list[Faults] = []
-    with s3_bucket(disturbed) as bucket:
+    with store(disturbed) as bucket:
         path = f"{bucket}/pairs.parquet"
         write_atomically(path, content(["a", "b", "c"]))
         (split,) = plan_pairs(path, rows=20).splits
@@ -79,6 +81,9 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told():
         assert [method for method, _ in found] == ["GET"]
         write_atomically(path, content(["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
+            read_split(split)
+        fsspec.filesystem(bucket.partition(":")[0]).rm(path)
+        with pytest.raises(FileNotFoundError):
             read_split(split)
 
 
