@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = "baseline,demo,gcp,gcs,s3,tune"
+EXTRAS = "baseline,delta,demo,gcp,gcs,s3,tune"
 """Extras of pyproject.toml that the image has."""
 
 PYTHON = "3.11"
