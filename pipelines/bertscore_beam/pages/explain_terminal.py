@@ -34,12 +34,7 @@ _LIGHT, _STRONG = (255, 255, 255), (33, 113, 181)
 
 
 def terminal(explanation: Explanation, *, width: int) -> RenderableType:
-    """Return what to print.
-
-    Args:
-        explanation: The explanation.
-        width: Columns of the terminal.
-    """
+    """Return what to print on a terminal of this many columns."""
     making = Text(describe_making(explanation))
     parts: list[RenderableType] = [making, _scores(explanation)]
     for number, pair in enumerate(explanation.pairs):

@@ -1,4 +1,15 @@
-"""Other metrics on the same rows and corpora."""
+"""Other metrics on the same rows and corpora.
+
+BLEU, chrF, chrF++ and TER are sacrebleu's, ROUGE-L is that of rouge-score, as the room `metrics`
+makes them: the numbers are theirs, on a scale of 0 to 1 (BLEU and chrF are shown from 0 to 100
+elsewhere). TER counts errors, so it is given as minus the rate: greater is always better.
+
+rouge-score's own tokenizer is used for English only: other languages take that of BLEU.
+
+METEOR and CIDEr are left out. METEOR matches stems, synonyms and paraphrases by tables of a few
+languages, and needs Java and a download. CIDEr weighs n-grams by how rare they are among the
+references of all images of one data set, so that a number means little elsewhere.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -17,18 +28,6 @@ from bertscore_core.registry import known_languages
 from bertscore_core.stats.agreement import agreement_of_systems, system_means
 from bertscore_core.stats.score_statistics import Doubles
 from bertscore_core.tokens import IntArray
-
-# Metrics that compare words and characters, on the same rows as BERTScore.
-#
-# BLEU, chrF, chrF++ and TER are sacrebleu's, ROUGE-L is that of rouge-score, as the room `metrics`
-# makes them: the numbers are theirs, on a scale of 0 to 1 (BLEU and chrF are shown from 0 to 100
-# elsewhere). TER counts errors, so it is given as minus the rate: greater is always better.
-#
-# rouge-score's own tokenizer is used for English only: other languages take that of BLEU.
-#
-# METEOR and CIDEr are left out. METEOR matches stems, synonyms and paraphrases by tables of a few
-# languages, and needs Java and a download. CIDEr weighs n-grams by how rare they are among the
-# references of all images of one data set, so that a number means little elsewhere.
 
 METRIC_NAMES: Mapping[str, str] = {
     "bleu": "BLEU",
