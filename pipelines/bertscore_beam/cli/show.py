@@ -37,12 +37,12 @@ class OutputMode:
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> "OutputMode":
-        """Read the manner from a command line; what follows `--` is Beam's."""
+        """Read the mode from a command line; what follows `--` is Beam's."""
         own, _ = split_arguments(arguments)
         return cls(json="--json" in own, quiet="--quiet" in own, debug="--debug" in own)
 
 
-_MANNER = ContextVar("manner", default=OutputMode())  # noqa: B039 - it is frozen
+_OUTPUT_MODE = ContextVar("output_mode", default=OutputMode())  # noqa: B039 - it is frozen
 
 
 def named(place: str) -> Any:
@@ -53,17 +53,17 @@ def named(place: str) -> Any:
 
 def output_mode() -> OutputMode:
     """Return how the present command prints."""
-    return _MANNER.get()
+    return _OUTPUT_MODE.get()
 
 
 @contextmanager
-def printing(how: OutputMode) -> Iterator[None]:
-    """Print in this manner inside the body."""
-    token = _MANNER.set(how)
+def printing(mode: OutputMode) -> Iterator[None]:
+    """Print in this mode inside the body."""
+    token = _OUTPUT_MODE.set(mode)
     try:
         yield
     finally:
-        _MANNER.reset(token)
+        _OUTPUT_MODE.reset(token)
 
 
 def report(outcome: Outcome) -> int:
