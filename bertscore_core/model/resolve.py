@@ -290,7 +290,7 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
     hub = hub or (
         ", and the hub was not asked, since HF_HUB_OFFLINE is set"
         if constants.HF_HUB_OFFLINE
-        else f", nor to be had from the hub ({type(last).__name__})"
+        else f", nor available from the hub ({type(last).__name__})"
     )
     near = near_models(name)
     known = find_model_spec(name) is not None

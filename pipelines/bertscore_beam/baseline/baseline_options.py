@@ -168,7 +168,7 @@ class BaselineOptions(DeviceOptions):
             "the languages to take from a crawl, and none where each path has its own",
             "Write --languages en de, or leave it out with --sentences and --documents.",
         )
-        without_effect = f"it only without {self.source}, with which it has no effect"
+        without_effect = f"it only without --{self.source}, where it has no effect"
         for name in _ABOUT_PAGES if self.sentences else () if self.crawl else ("crawl_root",):
             is_default = getattr(self, name) == getattr(BaselineOptions, name)
             self._check(name, is_default, without_effect, "Leave it out.")

@@ -159,9 +159,10 @@ def _check_pairs(
     most = max([_scored_pairs(folder, language), *made])
     if most > asked_for:
         raise SignatureError(
-            f"the tables of {language} are of more pairs than are asked for: got {most:,} there, "
-            f"{asked_for:,} now; expected at least as many, since the new tables replace them. "
-            f"Choose another --output, give --pairs {most} again, or --overwrite to replace them."
+            f"the tables of {language} were made from more pairs than this run asks for: got "
+            f"{most:,} there, {asked_for:,} now; expected at least as many, since the new tables "
+            f"replace them. Choose another --output, give --pairs {most} again, or use --overwrite "
+            "to replace them."
         )
 
 

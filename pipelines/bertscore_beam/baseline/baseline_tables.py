@@ -288,7 +288,7 @@ def _about_languages(rows: Mapping[str, Mapping[str, Any]], cure: str) -> Iterat
         (asked_for,) = {row["wanted"] for row in small.values()}
         yield (
             f"the sample was too small: got these sentences: {numbers}; expected {asked_for:,} of "
-            f"each language. The tables are made of what there is. {cure}"
+            f"each language. The tables are made from these. {cure}"
         )
     if failed := _numbers({code: row["failed_files"] for code, row in rows.items()}):
         yield f"files could not be read: {failed}; see _failed/."
@@ -320,7 +320,10 @@ def _about_tables(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         )
     for check in dict.fromkeys(name for table in tables for name in table["failed_checks"]):
         which = ", ".join(t["table"] for t in tables if check in t["failed_checks"])
-        yield f"{which}: this does not hold: {check}; see the .json."
+        yield (
+            f"{which}: the check {check!r} failed: these pairs may not stand for random text. Look "
+            "at 'checks' in the .json beside the table, and take more or other sentences."
+        )
     if left := _numbers({t["table"]: t["pairs_without_tokens"] for t in tables}):
         yield f"pairs are left out, since the tokenizer removes every token of a sentence: {left}."
 

@@ -276,10 +276,12 @@ class Source:
     def cure(self) -> str:
         """What gives more sentences."""
         if self.options.crawl:
-            return "More --max-files, another crawl or more --sentences-per-host give more."
+            return "For more, raise --max-files or --sentences-per-host, or take another crawl."
         if self.options.sentences:
-            return "More sentences give more; fewer --pairs need fewer."
-        return f"More files for --{self.options.source} or more --sentences-per-host give more."
+            return "Give more sentences, or lower --pairs."
+        return (
+            f"For more, give more files to --{self.options.source}, or raise --sentences-per-host."
+        )
 
     @property
     def shown(self) -> str:

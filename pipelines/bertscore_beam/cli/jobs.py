@@ -32,12 +32,12 @@ def run_command(job: str, options: RunOptions) -> int:
 
 
 def _score_lines(job: str, options: ScoreOptions) -> Outcome:
-    """Score files with a text a line: as Parquet files that are deleted at the end."""
+    """Score files with one text per line: as Parquet files that are deleted at the end."""
     if options.beam:
         raise ConfigError(
-            "files with a text a line are scored on this machine alone: got Beam's "
-            f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Make Parquet of "
-            "them, and give it as --input."
+            "files with one text per line are scored on this machine only: got Beam's "
+            f"{mask_credentials(options.beam[0])!r}; expected no option of Beam. Leave it out, or "
+            "write the texts to a Parquet file and give that as --input."
         )
     with temporary_folder() as folder:
         with before_work(), reaching("candidates and references", *options.input):

@@ -188,7 +188,7 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
     elif isinstance(error, OSError) and is_refused(error):
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
     elif isinstance(error, NotBegunError):
-        words += "\nNothing was begun. Run the same command again when it can be reached."
+        words += "\nNothing was started. Run the same command again when it can be reached."
     elif not isinstance(error, FolderLostError | JobStillRunsError):
         if not is_worded:
             words = _words(last_error(error))

@@ -55,7 +55,7 @@ def _warnings_of(
     sentences = (
         (
             settings.moving,
-            "The scores were made with other settings, so that their difference is not that of "
+            "The scores were made with different settings, so their difference does not come from "
             f"the texts alone: {describe_differences(settings.moving)}.",
         ),
         (not counts.pairs, f"There is no difference: {counts.unpaired_warning}"),
@@ -77,8 +77,8 @@ def _warnings_of(
         (without_system, f"{without_system:,} rows name no system, and are not compared."),
         (
             too_strict,
-            f"The p values of {' and of '.join(too_strict)} are those of the t test: corrected for "
-            f"the number of tests, none from {RESAMPLES:,} random swaps can be below "
+            f"The p values of {' and of '.join(too_strict)} come from the t test: after correction "
+            f"for the number of tests, none from {RESAMPLES:,} random swaps could be below "
             f"{1 - options.confidence:g}.",
         ),
         (

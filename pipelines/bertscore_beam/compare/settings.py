@@ -141,7 +141,7 @@ def check_comparable(settings: SettingsDifference, run: str, against: str) -> No
         raise ConfigError(
             f"the scores of {run!r} and {against!r} cannot be compared: they were made with other "
             f"settings. {describe_differences(settings.moving)}. Score one of them again with the "
-            "settings of the other, or use --force to compare them all the same."
+            "settings of the other, or use --force to compare them anyway."
         )
 
 

@@ -247,7 +247,7 @@ def check_references(splits: Sequence[Split], references: ReferenceFile) -> str:
             "rows out of the input."
         )
     unused = num_keys(references) - len(used)
-    return f"{unused:,} keys of {shown!r} are of no row of the input." if unused else ""
+    return f"No row of the input has {unused:,} of the keys in {shown!r}." if unused else ""
 
 
 def _keys_of_piece(piece: Sequence[Split], key: str) -> list[str | None]:

@@ -67,9 +67,9 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
 TWO_FILES = (
-    "`score` takes files with a text a line: --candidates HYP.txt --references REF.txt. For other "
-    r"commands make one: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) > dump.tsv; then "
-    "give --input dump.tsv --input-format tsv-raw."
+    "`score` takes files with one text per line: --candidates HYP.txt --references REF.txt. For "
+    r"other commands make a file of rows: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) "
+    "> dump.tsv; then give --input dump.tsv --input-format tsv-raw."
 )
 """What to do with candidates in one file and references in another."""
 

@@ -128,8 +128,8 @@ def _check_current(found: Iterable[str], tables: Mapping[str, DeltaTable]) -> No
     if others := [path for path in found if path not in tables and path.startswith(folders)]:
         raise InputError(
             f"{mask_credentials(others[0])!r} is in the folder of a Delta table that is given, "
-            "too: got a file that is not of the table now; expected only current files. Leave out "
-            "the file or the table."
+            "too: got a file that is not part of the table now; expected only current files. Leave "
+            "out the file or the table."
         )
 
 

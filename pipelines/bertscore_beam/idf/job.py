@@ -223,8 +223,8 @@ def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
 
 def _exists_already_error(options: IdfOptions) -> ConfigError:
     return ConfigError(
-        f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
-        "another --output, or use --overwrite."
+        f"{mask_credentials(options.output)} exists already; expected a new file. Choose another "
+        "--output, or use --overwrite."
     )
 
 

@@ -43,9 +43,9 @@ def table_warnings(described: Mapping[str, Any]) -> list[str]:
     key, rows = ", ".join(described["key_columns"]), described["rows"]
     if conflicts := described["rows_left_out_with_other_references"]:
         warnings.append(
-            f"{conflicts:,} of {rows:,} rows have other references than the row of the same key "
-            f"({key}) that idf counts, which is the first by name of file and row. Correct the "
-            "references, or name a finer key with --idf-key."
+            f"{conflicts:,} of {rows:,} rows have other references than the row with the same key "
+            f"({key}) that idf counts: the first one, in the order of file names and rows. Correct "
+            "the references, or name a finer key with --idf-key."
         )
     if alone := described["rows_without_key"]:
         warnings.append(

@@ -164,14 +164,14 @@ class DumpOptions(RunOptions):
             self._check(
                 "languages",
                 self.languages is None,
-                "a mapping only together with a column of languages",
+                "it only together with --language-column",
                 "Add --language-column NAME, or leave it out.",
             )
             return
         self._check(
             "language",
             self.language is None,
-            "none beside --language-column, which gives each row its own",
+            "none together with --language-column, which gives each row its own",
             "Leave one of the two out.",
         )
         for name in ("num_layers", "revision"):
@@ -179,8 +179,8 @@ class DumpOptions(RunOptions):
                 self._check(
                     name,
                     False,
-                    "it only beside --model: models have layers and revisions of their own",
-                    "Give it for each language with --languages, or leave it out.",
+                    "it only together with --model, since each model has its own",
+                    "Give it for each language in --languages, or leave it out.",
                 )
 
     @classmethod

@@ -200,8 +200,8 @@ class ScoreOptions(DeviceOptions, DumpOptions):
             self.candidate_column if len(self.candidate_column) != 1 else self.candidate_column[0],
             fine=0 < len(set(self.candidate_column)) == len(self.candidate_column)
             and others.isdisjoint(self.candidate_column),
-            expected="a name other than the reference column's, or several, each once and for "
-            "nothing else",
+            expected="a column that is not also the reference column or a key; of several columns "
+            "each once",
             cure="Texts compared with themselves all score 1.",
         )
         self._check_texts("candidate_column", "reuse", "registry", "group_by", "drop_columns")
@@ -215,8 +215,8 @@ class ScoreOptions(DeviceOptions, DumpOptions):
         self._check(
             "drop_columns",
             not any(name.startswith(f"{drop}.") for name in used for drop in self.drop_columns),
-            "columns that the run does not name",
-            "Leave out those that it needs.",
+            "columns that the run does not need",
+            "Leave out those that other options name.",
         )
         check_group_columns(self.group_by)
         check_value(
@@ -420,7 +420,7 @@ class RescaleOptions(RunOptions):
             self._check(
                 name,
                 getattr(self, name) in defaults,
-                "nothing: a run is rescaled in this process, in seconds a million rows",
+                "nothing, since a run is rescaled in this process, a million rows in seconds",
                 "Leave it out.",
             )
 

@@ -115,8 +115,9 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
         done = [root for root in roots if successful_run(OutputFolder(root)) is not None]
     if not done:
         raise ConfigError(
-            f"no run is done in a folder like {mask_credentials(pattern)!r}: got {len(roots)} that "
-            "are not; expected one or more output folders of `score`. Check the pattern."
+            f"no folder that matches {mask_credentials(pattern)!r} holds a finished run: got "
+            f"{len(roots)} that are not done; expected one or more output folders of `score`. "
+            "Check the pattern."
         )
     notices = []
     if left_out := len(roots) - len(done):
@@ -292,8 +293,8 @@ def _notices(
     if comparison is not None and comparison.settings.moving:
         names = ", ".join(dict.fromkeys(item.field for item in comparison.settings.moving))
         notices.append(
-            f"The two runs were scored with other settings ({names}): their difference is also "
-            "that of the settings."
+            f"The two runs were scored with different settings ({names}): a part of their "
+            "difference may come from these."
         )
     if comparison is not None and not comparison.whole.counts.pairs:
         notices.append(

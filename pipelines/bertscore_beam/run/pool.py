@@ -264,7 +264,9 @@ class Pool:
             None if the elements may be tried again.
         """
         cause = cause or f"return code {code}"
-        message = f"a worker process died ({cause}) at work on {_listed(names)}. {_advice(code)}"
+        message = (
+            f"a worker process died ({cause}) while working on {_listed(names)}. {_advice(code)}"
+        )
         if not is_death(code):  # a new one would end in the same way
             return WorkersDiedError(message)
         with self.lock:
@@ -273,10 +275,7 @@ class Pool:
         if len(deaths) > self._restarts:
             return WorkersDiedError(f"{message}{_earlier_deaths(deaths, self._restarts)}")
         logger.warning(
-            "%s That is tried again in a new process (restart %d of %d).",
-            message,
-            len(deaths),
-            self._restarts,
+            "%s A new process tries again (restart %d of %d).", message, len(deaths), self._restarts
         )
         return None
 
@@ -437,17 +436,17 @@ def _listed(names: Sequence[str]) -> str:
 
 def _earlier_deaths(deaths: Sequence[Sequence[str]], restarts: int) -> str:
     *before, last = deaths
-    limit = f" --restarts allowed for {restarts}."
+    limit = f" --restarts allows {restarts}."
     if not before:
         return limit
     common = set(last).intersection(*before)
     earlier = [name for names in before for name in names]
     if not common:
-        where = f"at work on {_listed(list(dict.fromkeys(earlier)))}"
+        where = f"while working on {_listed(list(dict.fromkeys(earlier)))}"
     elif common == {*last, *earlier}:
-        where = "at work on the same"
+        where = "while working on the same"
     else:
-        where = f"each time at work on {_listed(sorted(common))}"
+        where = f"each time while working on {_listed(sorted(common))}"
     times = "once" if len(before) == 1 else f"{len(before)} times"
     return f" It had happened {times} before in this run, {where}.{limit}"
 

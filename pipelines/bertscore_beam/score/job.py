@@ -134,7 +134,8 @@ def begin_score(
     if compared.found.foreign:
         say(
             f"The folder has records of {len(compared.found.foreign)} part(s) by an earlier "
-            "version of bertscore-beam, which this one does not read: their rows are scored again."
+            "version of bertscore-beam, which this version cannot read: their rows are scored "
+            "again."
         )
     if compared.diff.unsure:
         say(
@@ -325,7 +326,7 @@ def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     if doubled := summary["doubled_parts"]:
         message += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
-        message += f" Nothing is scored: {summary['idf']['problem']}."
+        message += f" No row was scored: {summary['idf']['problem']}."
     return BROKEN, [message]
 
 

@@ -253,7 +253,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> TextTable:
         rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     rows += [(words, f"{summary[name]:,}") for name, words in _DAMAGE.items() if summary.get(name)]
     if summary["replaced"]:
-        words = f"{summary['replaced']:,} rows of earlier parts, which did not fit any more"
+        words = f"{summary['replaced']:,} rows of earlier parts that no longer fitted"
         rows.append(("replaced", words))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
@@ -316,9 +316,9 @@ def gate_messages(summary: Mapping[str, Any], rejects: str) -> list[str]:
 
 _GATES = {
     "parts_of_inputs_gone": (
-        "the output holds {num_parts_of_inputs_gone} part(s) of inputs that are not given any "
-        "more, such as {parts_of_inputs_gone[0]!r}; expected none. Delete them with --overwrite, "
-        "or use another --output."
+        "the output holds {num_parts_of_inputs_gone} part(s) of inputs that are no longer given, "
+        "such as {parts_of_inputs_gone[0]!r}; expected none. Delete them with --overwrite, or "
+        "choose another --output."
     ),
     "min_rows": "{few_rows}",
     "max_reject_fraction": (

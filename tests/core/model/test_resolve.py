@@ -42,7 +42,7 @@ def test_unknown_name_offers_the_ways_out_and_the_nearest_known_one(monkeypatch,
 def test_no_name_is_suggested_where_none_is_near_or_the_name_is_known(monkeypatch, name):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
-    with pytest.raises(UnknownModelError, match="nor to be had from the hub") as caught:
+    with pytest.raises(UnknownModelError, match="nor available from the hub") as caught:
         resolve_model(name)
     assert "Did you mean" not in str(caught.value)
 

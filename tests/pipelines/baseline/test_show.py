@@ -36,7 +36,7 @@ def test_what_holds_for_twenty_languages_is_said_once():
     small, failed, errors, checks = said
     begin = "the sample was too small: got these sentences: ae 20 in 4 files, af 21"
     assert small.startswith(begin)
-    assert small.endswith("The tables are made of what there is. More files give more.")
+    assert small.endswith("The tables are made from these. More files give more.")
     assert "expected 200 of each language" in small
     assert failed.startswith("files could not be read: ae 1, af 1,")
     assert f"ae/m.tsv {UNKNOWN}, with 100 pairs (1 checks were not made); af/" in errors

@@ -136,10 +136,10 @@ def test_an_error_on_the_way_leaves_nothing_and_promises_nothing(
         (["-c", "a.txt", "-r", "r2.txt", "--input", "x.tsv"], "expected none beside --candidates"),
         (["-c", "a.txt", "-r", "no.txt"], "no.txt' does not exist"),
         (["-c", "no.txt", "-r", "r2.txt"], "no.txt' does not exist"),
-        (["-c", "a.txt", "-r", "short.txt"], "got lines 7 in "),
+        (["-c", "a.txt", "-r", "short.txt"], "got these numbers of lines: 7 in "),
         (["-i", "no.parquet"], "--output is missing"),
-        (["-c", "a.txt", "-r", "r2.txt", "--", "--runner=x"], "alone: got Beam's '--runner=x'"),
-        (["-i", "a.txt", "r2.txt"], "takes files with a text a line: --candidates HYP.txt"),
+        (["-c", "a.txt", "-r", "r2.txt", "--", "--runner=x"], "only: got Beam's '--runner=x'"),
+        (["-i", "a.txt", "r2.txt"], "takes files with one text per line: --candidates HYP.txt"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(tmp_path, texts, temporary, score, words, message):

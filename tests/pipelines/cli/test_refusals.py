@@ -41,7 +41,7 @@ def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
 
 
 SCORE = "score --output out"
-PASTE = r"one: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) > dump.tsv; then give "
+PASTE = r"rows: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) > dump.tsv; then give "
 TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
 
 

@@ -150,7 +150,7 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
     command = ["report", str(runs / "one"), "--against", str(runs / "other"), "--force"]
     assert cli.main([*command, "-o", str(page)]) == cli.DONE
     text = page.read_text(encoding="utf-8")
-    assert "The two runs were scored with other settings (num_layers)" in text
+    assert "The two runs were scored with different settings (num_layers)" in text
     assert 'class="notices"' in text
 
 

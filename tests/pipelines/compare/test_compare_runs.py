@@ -305,7 +305,7 @@ def test_scores_of_other_settings_are_refused_field_by_field(two, tmp_path):
         compared(run, before)
     forced = sole(run, before, force=True)
     assert [one.field for one in forced.settings.moving] == ["num_layers", "idf", "baseline"]
-    assert "other settings" in forced.warnings[0]
+    assert "different settings" in forced.warnings[0]
     # A version between which no score moved.
     newer = made_run(tmp_path / "newer", parts, signature=replace(SIGNATURE, torch="2.14.0"))
     found = sole(newer, before)

@@ -98,7 +98,7 @@ def test_very_different_systems_are_in_different_clusters_at_any_confidence(
     assert ranking.test == test
     assert [one.cluster for one in ranking.systems] == [1, 2, 3, 4]
     said = " ".join(warnings_in(result))
-    assert ("The p values of all rows are those of the t test" in said) == (test == "t test")
+    assert ("The p values of all rows come from the t test" in said) == (test == "t test")
 
 
 def test_systems_that_are_not_there_are_named(run):

@@ -260,7 +260,7 @@ def test_a_file_that_the_table_has_not_any_more_is_refused_beside_it(tmp_path):
     write(tmp_path, range(3))
     (old,) = expand_inputs([str(tmp_path)])
     write(tmp_path, range(3, 6), mode="overwrite")
-    with pytest.raises(InputError, match="got a file that is not of the table now; expected"):
+    with pytest.raises(InputError, match="got a file that is not part of the table now; expected"):
         expand_inputs([str(tmp_path), old.path])
 
 

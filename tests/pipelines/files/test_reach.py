@@ -113,6 +113,6 @@ def test_a_store_that_fails_just_now_may_be_asked_again(places, tmp_path, capsys
         status, said = end(words, places, capsys)
     assert status == cli.BROKEN
     assert "\x1b" not in "".join(said)
-    assert "Nothing was begun. Run the same command again" in said[-1]
+    assert "Nothing was started. Run the same command again" in said[-1]
     assert "committed" not in "".join(said)
     assert not (tmp_path / "out").exists()

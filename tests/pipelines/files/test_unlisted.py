@@ -72,7 +72,7 @@ def test_overwrite_keeps_the_parts_of_a_folder_it_could_not_list(dump, tmp_path,
         assert score(dump, output, model) == cli.BROKEN
         assert score(dump, output, model, "--overwrite") == cli.BROKEN
     said = capsys.readouterr().err
-    assert "not given any more" not in said
+    assert "no longer given" not in said
     assert summary_of(output)["num_parts_of_inputs_gone"] == 0
     assert read_output(output).num_rows == 6
     assert score(dump, output, model) == cli.DONE

@@ -100,7 +100,7 @@ def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_pa
     table = tmp_path / "table.npz"
     planned = planned_for(dump, table)
     table.write_bytes(b"of another run")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         begin_idf(planned, own(planned.output), print)
     assert table.read_bytes() == b"of another run"
 
@@ -111,7 +111,7 @@ def test_run_cut_off_behind_its_table_replaces_no_other_table(dump, tmp_path, ca
     work = count_and_stop(planned_for(dump, table))
     table.write_bytes((work / "table.npz").read_bytes()[:-1])
     assert cli.main(command(dump, table)) == cli.UNUSABLE
-    assert "is there already; expected a new file" in capsys.readouterr().err
+    assert "exists already; expected a new file" in capsys.readouterr().err
     assert table.read_bytes() == (work / "table.npz").read_bytes()[:-1]
     table.write_bytes((work / "table.npz").read_bytes())
     assert cli.main(command(dump, table)) == cli.DONE

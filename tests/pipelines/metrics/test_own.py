@@ -213,7 +213,7 @@ def test_functions_are_imported_in_a_process_of_their_own(tmp_path, monkeypatch)
         ({"group_by": ["metric_x_rows"]}, "make no groups"),
         (
             {"metrics": ["a:b"], "source_column": "src", "drop_columns": ["src"]},
-            "columns that the run does not name",
+            "columns that the run does not need",
         ),
         ({"metrics": ["a.b"]}, "package.module:name"),
         ({"metrics": ["a/b:c"]}, "package.module:name"),

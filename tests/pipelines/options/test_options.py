@@ -127,7 +127,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"device": "gpu"}, r"got 'gpu'; expected auto, cpu, mps, cuda or cuda:N"),
     ({"idf": "corpu"}, r"got 'corpu'; expected 'none', 'corpus' or .*Did you mean 'corpus'\?"),
     ({"idf": "table"}, r"got 'table'; .*Write a file of this folder as ./name"),
-    ({"candidate_column": "reference"}, r"a name other than the reference column's"),
+    ({"candidate_column": "reference"}, r"a column that is not also the reference column"),
     ({"candidate_column": ""}, r"'candidate_column' cannot be used"),
     ({"rescale": True}, r"Add --language CODE or --baseline PATH"),
     ({"baseline": "b.csv"}, r"a baseline only together with rescale. Add --rescale"),

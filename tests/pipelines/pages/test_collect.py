@@ -246,7 +246,7 @@ def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(ni
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"run": "missing-*"}, "no run is done in a folder like"),
+        ({"run": "missing-*"}, "holds a finished run: got"),
         ({"run": "n4"}, "is not done"),
         ({"run": "n3", "against": ("missing",)}, "is not a scoring run"),
     ],

@@ -172,7 +172,7 @@ def test_rows_that_are_replaced_are_counted_and_shown(tmp_path):
     summary = jobs.run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
     assert (summary["replaced"], summary["parts_kept"], summary["parts"]) == (10, 5, 6)
     shown = dict(show_summary(summary, "out").rows)
-    assert shown["replaced"] == "10 rows of earlier parts, which did not fit any more"
+    assert shown["replaced"] == "10 rows of earlier parts that no longer fitted"
 
 
 def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(tmp_path):

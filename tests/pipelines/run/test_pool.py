@@ -106,7 +106,7 @@ def test_a_death_costs_the_element_in_hand_alone(tmp_path, caplog):
     assert made.restarts == 1
     again = {words for words, times in begun(tmp_path).items() if times > 1}
     assert again == {"begun die-once x"}
-    assert "died (return code -9) at work on element die-once x" in caplog.text
+    assert "died (return code -9) while working on element die-once x" in caplog.text
     assert "(restart 1 of 1)" in caplog.text
 
 
@@ -125,19 +125,19 @@ def test_results_come_one_by_one_and_none_again_after_a_death(tmp_path):
 @pytest.mark.parametrize(
     ("elements", "restarts", "words"),
     [
-        (["die"], 0, "died (return code -9) at work on element die."),
-        (["die"], 2, "It had happened 2 times before in this run, at work on the same."),
-        (["die SIGSEGV"], 0, "died (return code -11) at work on element die SIGSEGV."),
-        (["die-once a", "die"], 1, "It had happened once before in this run, at work on"),
-        (["lose"], 0, "died (its GPU failed: CUDA error: unspecified) at work on element lose."),
-        (["lose"], 1, "It had happened once before in this run, at work on the same."),
+        (["die"], 0, "died (return code -9) while working on element die."),
+        (["die"], 2, "It had happened 2 times before in this run, while working on the same."),
+        (["die SIGSEGV"], 0, "died (return code -11) while working on element die SIGSEGV."),
+        (["die-once a", "die"], 1, "It had happened once before in this run, while working on"),
+        (["lose"], 0, "died (its GPU failed: CUDA error: unspecified) while working on element"),
+        (["lose"], 1, "It had happened once before in this run, while working on the same."),
     ],
 )
 def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements, restarts, words):
     with pytest.raises(WorkersDiedError) as caught:
         run(tmp_path, elements, processes=1, restarts=restarts)
     assert words in str(caught.value)
-    assert str(caught.value).endswith(f"--restarts allowed for {restarts}.")
+    assert str(caught.value).endswith(f"--restarts allows {restarts}.")
 
 
 def test_threads_of_a_child_give_way_sooner_than_those_of_other_processes():
@@ -169,7 +169,7 @@ def test_a_death_costs_all_elements_in_the_hands_of_the_child_and_no_other(tmp_p
 
 def test_child_that_somebody_has_ended_is_not_replaced(tmp_path):
     with pytest.raises(
-        WorkersDiedError, match=r"\(return code -15\) at work on element die"
+        WorkersDiedError, match=r"\(return code -15\) while working on element die"
     ) as caught:
         run(tmp_path, ["die SIGTERM"], restarts=5)
     assert "--restarts" not in str(caught.value)

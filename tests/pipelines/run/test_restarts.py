@@ -105,7 +105,7 @@ def test_run_goes_on_and_only_the_split_of_the_dead_is_done_again(
     assert 0 < len(passes) - summary_of(undisturbed)["batches"] <= 2 * SPLIT_ROWS  # one split more
     assert len(set(passes)) == 3
     assert document["warnings"][0] == "The run went on once after a worker process had died."
-    assert f"a worker process died ({cause}) at work on shard-000" in said
+    assert f"a worker process died ({cause}) while working on shard-000" in said
     assert "(restart 1 of 1)" in said
     assert ("most often for lack of memory" in said) is (death == KILLED)
     assert CONTINUES not in said  # it goes on by itself
@@ -117,11 +117,11 @@ def test_run_that_may_not_go_on_names_split_and_cause(command, tmp_path):
     status, document, said = ended(process)
     assert (status, document.get("status")) == (cli.BROKEN, cli.BROKEN), said
     error = document["error"]
-    assert error.startswith(f"a worker process died ({OOM}) at work on shard-000")
-    assert "--restarts allowed for 1." in error
+    assert error.startswith(f"a worker process died ({OOM}) while working on shard-000")
+    assert "--restarts allows 1." in error
     assert CONTINUES in error
-    assert f"a worker process died ({ILLEGAL}) at work on shard-000" in said
-    assert "It had happened once before in this run, at work on the same." in error
+    assert f"a worker process died ({ILLEGAL}) while working on shard-000" in said
+    assert "It had happened once before in this run, while working on the same." in error
     assert not wait_until_gone(process.pid, 60)
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 

@@ -149,7 +149,7 @@ def test_references_that_differ_within_a_key_are_counted_once_with_a_warning(tmp
     command = ["idf", "--input", str(dump), "--output", str(tmp_path / "t.npz")]
     assert cli.main([*command, "--idf-key", "id"]) == cli.DONE
     told = " ".join(capsys.readouterr().err.split())
-    assert "1 of 60 rows have other references than the row of the same key (id)" in told
+    assert "1 of 60 rows have other references than the row with the same key (id)" in told
     assert "1 of 60 rows have no value in a key column (id)" in told
     assert "another one" not in told
     table = load_idf(str(tmp_path / "t.npz")).only("it")

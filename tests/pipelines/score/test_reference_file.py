@@ -147,7 +147,7 @@ def test_references_of_no_row_are_told(dump, tmp_path):
         dump / "batch.parquet", tmp_path / "out", **JOINED, reference_file=str(gold)
     )
     assert plan_imported(options).plan.notes == (
-        f"1 keys of {str(gold)!r} are of no row of the input.",
+        f"No row of the input has 1 of the keys in {str(gold)!r}.",
     )
 
 

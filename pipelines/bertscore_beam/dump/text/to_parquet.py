@@ -134,8 +134,8 @@ def _columns(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Schema:
     taken = [name for name in schema.names if name.partition(".")[0] == LINE_COLUMN]
     if taken:
         raise InputError(
-            f"{mask_credentials(text.path)!r} has a column of a name that is ours: got "
-            f"{taken[0]!r}; expected other names than {LINE_COLUMN!r}. Rename it."
+            f"{mask_credentials(text.path)!r} has a column with a reserved name: got "
+            f"{taken[0]!r}; expected any name but {LINE_COLUMN!r}. Rename it."
         )
     return schema
 
@@ -155,7 +155,7 @@ def _header_schema(text: TextFile, first: parsers.ParsedRecords | None) -> pa.Sc
         )
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(
-            f"the header of {shown!r} names columns twice: got {twice}; expected each once. "
+            f"the header of {shown!r} names columns twice: got {twice}; expected each name once. "
             "Rename them."
         )
     return pa.schema([(name, pa.string()) for name in names])
@@ -172,7 +172,7 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     }.get(start[:1], ("other text", "Name other formats with --input-format."))
     raise InputError(
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
-        f"object a line. {cure}"
+        f"object per line. {cure}"
     )
 
 
@@ -289,8 +289,9 @@ def write_line_files(
     systems = list(map(_system_of, candidates))
     if twice := sorted({name for name in systems if systems.count(name) > 1}):
         raise InputError(
-            f"files of candidates have one name: got {', '.join(twice)} more than once; expected a "
-            "name for each, which the column `system` holds. Rename or link them."
+            f"files of candidates have the same name: got {', '.join(twice)} more than once; "
+            "expected different names, since they go into the column `system`. Rename the files, "
+            "or give links to them."
         )
     short = (cut_name(name, name, _SYSTEM_BYTES) for name in systems)
     targets = tuple(join(folder, f"{name}.parquet") for name in short)
@@ -332,9 +333,9 @@ def _write_lines(paths: Sequence[str], system: str | None, target: str) -> None:
     if len(set(numbers)) > 1:
         counts = ", ".join(map("{:,} in {!r}".format, numbers, map(mask_credentials, paths)))
         raise InputError(
-            f"files with a text a line do not fit each other: got lines {counts}; expected as many "
-            "in each, so that line N of one belongs to line N of the others. Compare their ends: "
-            "an empty text is an empty line."
+            f"files with one text per line do not fit together: got these numbers of lines: "
+            f"{counts}; expected the same number, since line N of one file belongs to line N of "
+            "the others. Compare their ends: an empty text is an empty line."
         )
 
 

@@ -1,4 +1,4 @@
-"""Files with a text a line become Parquet, a row a line."""
+"""Files with one text per line become Parquet, with one row per line."""
 
 import os
 import stat
@@ -64,7 +64,8 @@ def test_long_files_are_written_piece_by_piece(rows):
 
 @pytest.mark.parametrize("lines", [1, 3, 20_002])
 def test_unequal_numbers_of_lines_are_named(rows, lines):
-    with pytest.raises(InputError, match=rf"got lines 2 in '.*/h', {lines:,} in '.*/r'; expected"):
+    told = rf"got these numbers of lines: 2 in '.*/h', {lines:,} in '.*/r'; expected"
+    with pytest.raises(InputError, match=told):
         rows({"h": b"a\n\n"}, {"r": b"x\n" * lines})
 
 

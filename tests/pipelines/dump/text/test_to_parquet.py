@@ -172,7 +172,7 @@ def test_columns_are_those_of_the_first_rows(tmp_path, monkeypatch, name):
         ("a.csv", b'"candidate,reference\r\n', "has no header: got a quote is not closed"),
         ("a.csv", b"\xff\n", "has no header: got no valid first line"),
         ("a.csv", b"a,a\n", "names columns twice: got ['a']"),
-        ("a.csv", b"a,bertscore_line\n", "a column of a name that is ours: got 'bertscore_line'"),
+        ("a.csv", b"a,bertscore_line\n", "a column with a reserved name: got 'bertscore_line'"),
         ("a.csv", b"a,bertscore_line.byte\n", "got 'bertscore_line.byte'"),
         ("a.jsonl", b'{"bertscore_line": 1}', "got 'bertscore_line'"),
     ],
