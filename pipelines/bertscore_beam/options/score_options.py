@@ -1,4 +1,4 @@
-"""Options of `score`, `idf`, `rescale` and `import`."""
+"""Options of `score`, `select`, `idf`, `rescale` and `import`."""
 
 import difflib
 import re
@@ -17,8 +17,6 @@ from bertscore_beam.options.metric_names import (
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
-
-# What computes the scores, for every command that scores.
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
@@ -74,8 +72,6 @@ class DeviceOptions(RunOptions):
             "For one L4 on Dataflow write 'type:nvidia-l4;count:1;install-nvidia-driver:5xx'.",
         )
 
-
-# Options of `bertscore-beam score`.
 
 IDF_WORDS = ("none", "corpus")
 # As other programs write it; no folder of a run needs this name.
@@ -338,9 +334,6 @@ def _check_rows(values: Mapping[str, Any], paths: Sequence[str]) -> None:
     check_value("input", texts, fine=not texts, expected="files of rows", cure=TWO_FILES)
 
 
-# Options of `bertscore-beam select`.
-
-
 @dataclass(frozen=True, kw_only=True)
 class SelectOptions(ScoreOptions):
     """Compare the samples of each row with each other, and mark the one nearest to the others.
@@ -373,9 +366,6 @@ class SelectOptions(ScoreOptions):
         super().__post_init__()
 
 
-# Options of `bertscore-beam idf`.
-
-
 @dataclass(frozen=True, kw_only=True)
 class IdfOptions(DumpOptions):
     """Count document frequencies over references, and write the table to the file `output`."""
@@ -387,9 +377,6 @@ class IdfOptions(DumpOptions):
         "what counts": "idf_key idf_group",
         "where it runs": "workers dry_run",
     }
-
-
-# Options of `bertscore-beam rescale`.
 
 
 @dataclass(frozen=True, kw_only=True)

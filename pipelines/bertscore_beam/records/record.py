@@ -22,8 +22,6 @@ from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import BoolArray
 from bertscore_core.work import Work
 
-# What is known of the rows of one language in a part.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageRows:
@@ -35,9 +33,6 @@ class LanguageRows:
 
     label: str
     summary: ScoreSummary
-
-
-# Which rows of a part took the scores of an earlier run, packed for its record.
 
 
 def packed_rows(chosen: BoolArray) -> str:

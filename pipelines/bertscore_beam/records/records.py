@@ -88,12 +88,6 @@ def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterab
     return name
 
 
-def _delete_packs(folder: OutputFolder, packs: Mapping[int, Sequence[str]]) -> None:
-    """Delete packs, the oldest first: an old record must not count again while they disappear."""
-    for at in sorted(packs):
-        folder.delete(*packs[at])
-
-
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
@@ -304,19 +298,13 @@ def pack_kept_records(
             elif name not in gone:
                 packed.add(record)
         list(in_parallel(write, alone))
-    _pack_records(folder, packed, found.packs)
+    for number in range(packed.num_bins):  # one pack at a time is unpacked in memory
+        if lines := packed.lines(number):
+            write_pack(folder, found.latest + 1, number, lines)
+    for at in sorted(found.packs):  # an old record must not count again while they disappear
+        folder.delete(*found.packs[at])
     stay = {record_name(name) for name in (*gone, *unsure)}
     delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
-
-
-def _pack_records(
-    folder: OutputFolder, records: Records, packs: Mapping[int, tuple[str, ...]]
-) -> None:
-    """Write records as the only packs of a folder. One pack at a time is unpacked in memory."""
-    for number in range(records.num_bins):
-        if lines := records.lines(number):
-            write_pack(folder, max(packs, default=0) + 1, number, lines)
-    _delete_packs(folder, packs)
 
 
 def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:

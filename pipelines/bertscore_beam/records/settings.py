@@ -168,9 +168,6 @@ def check_own_baselines(configs: Mapping[str, ScorerConfig]) -> None:
             )
 
 
-# Check that saved idf tables fit the run that is to use them.
-
-
 def check_groups(tables: IdfTables, group: tuple[str, ...]) -> None:
     """Check that the groups of a saved table are those of the run.
 

@@ -31,8 +31,6 @@ from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.run.lock import JOB_FILE, FolderLostError, RunLock
 from bertscore_core.errors import SignatureError
 
-# Values as JSON knows them.
-
 
 def nan_to_null(value: Any) -> Any:
     """Return values with those that JSON does not know, NaN and infinities, as null."""
@@ -167,9 +165,8 @@ class OutputFolder:
 
     def release(self) -> None:
         """Release the lock at the end of a detached job, so that another run may start at once."""
-        if self.lock is not None:
-            self.delete(JOB_FILE)
-            self.lock.release()
+        self.delete(JOB_FILE)
+        self._held().release()
 
 
 def read_run(folder: OutputFolder) -> dict[str, Any] | None:

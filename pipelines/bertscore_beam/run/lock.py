@@ -47,8 +47,6 @@ from bertscore_beam.files.write import (
 )
 from bertscore_core.errors import BertScoreError, ConfigError, load_json
 
-# Which process holds the lock of an output folder, and whether it still lives.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:

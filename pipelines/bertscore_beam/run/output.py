@@ -23,8 +23,6 @@ from typing import Any, TextIO
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_core.errors import INVISIBLE, escape_text
 
-# Exit statuses of the command line and of its workers.
-
 DONE = 0
 BROKEN = 1
 """The job stopped early; the same command continues it."""
@@ -146,19 +144,16 @@ def format_duration(seconds: float) -> str:
     return f"{days} days {hours} h" if hours else f"{days} days"
 
 
-# Structured log lines: an event as one JSON object, so that log viewers can filter by field.
-
-
 def event(name: str, **fields: Any) -> str:
-    """Return the log line of an event, with credentials masked. Never pass the texts scored."""
+    """Return the log line of an event: a JSON object, so that log viewers can filter by field.
+
+    Credentials are masked. Never pass the texts scored.
+    """
     shown = {
         key: value if isinstance(value, int | float) else mask_credentials(str(value))
         for key, value in fields.items()
     }
     return escape_json(json.dumps({"event": name, **shown}, ensure_ascii=False))
-
-
-# The outcome of a command: its exit status and the text for people; `cli.show` prints it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +167,7 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a command ended.
+    """How a command ended; `cli.show` prints it.
 
     Attributes:
         text: What is printed as it is, `--json` or not.

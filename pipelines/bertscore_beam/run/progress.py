@@ -72,8 +72,6 @@ class Amounts:
         return int((shares * self._amounts).sum())
 
 
-# A stage of a job: one pipeline, and the files that show its progress.
-
 Build = Callable[[beam.Pipeline], Any]
 """Adds the steps of a stage to an empty pipeline."""
 

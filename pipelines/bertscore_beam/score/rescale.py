@@ -60,8 +60,6 @@ from bertscore_core.signature import Signature
 from bertscore_core.stats.scores import ScoreSummary
 from bertscore_core.tokens import FloatArray
 
-# Rescale one part of a run from its raw scores.
-
 
 def _rescaled_part(
     source: FinishedRun, record: PartRecord, row: FloatArray, signature: Signature

@@ -230,7 +230,7 @@ def score_table(
         ConfigError: The table has score columns already.
     """
     texts = PairTexts.of_rows(rows, settings)
-    texts, subsets = _chosen_rows(scorers, texts, row_keys(rows), settings, idf)
+    texts, subsets = rows_by_setting(scorers, texts, row_keys(rows), settings, idf)
     of_metrics = None if metrics is None else _begin_metrics(metrics, texts, rows, settings)
     digests = digest_texts(rows.candidates, rows.references)
     signed = SignedRows.of(
@@ -270,23 +270,8 @@ def score_texts(
     idf: IdfTables | None,
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key."""
-    texts, subsets = _chosen_rows(scorers, texts, keys, settings, idf)
+    texts, subsets = rows_by_setting(scorers, texts, keys, settings, idf)
     return _score_subsets(scorers, texts, subsets)
-
-
-def _chosen_rows(
-    scorers: LoadedScorers,
-    texts: PairTexts,
-    keys: RowKeys,
-    settings: SettingsByLanguage,
-    idf: IdfTables | None,
-) -> tuple[PairTexts, list[_RowsOfSetting]]:
-    if idf is not None:
-        without = [code for code, key in enumerate(keys.keys) if key not in idf.tables]
-        lacking = {NO_KEY: Reason.NO_IDF_GROUP} | dict.fromkeys(without, Reason.NO_IDF_TABLE)
-        of_rows = zip(texts.reasons, keys.codes.tolist(), strict=True)
-        texts = replace(texts, reasons=[reason or lacking.get(code) for reason, code in of_rows])
-    return texts, rows_by_setting(texts, keys, settings, idf, scorers.has)
 
 
 def _score_subsets(
@@ -325,17 +310,25 @@ def _score_subsets(
 
 
 def rows_by_setting(
+    scorers: LoadedScorers,
     texts: PairTexts,
     keys: RowKeys,
     settings: SettingsByLanguage,
     idf: IdfTables | None,
-    is_loaded: Callable[[LanguageSettings], bool],
-) -> list[_RowsOfSetting]:
+) -> tuple[PairTexts, list[_RowsOfSetting]]:
     """Return the rows that can be scored, by the setting and the idf table they are scored with.
 
     Languages whose models are loaded come first, and those of one model one after the other, so
     that a worker loads models as rarely as possible.
+
+    Returns:
+        The texts, where a row without an idf table has a reason now; and the rows.
     """
+    if idf is not None:
+        without = [code for code, key in enumerate(keys.keys) if key not in idf.tables]
+        lacking = {NO_KEY: Reason.NO_IDF_GROUP} | dict.fromkeys(without, Reason.NO_IDF_TABLE)
+        of_rows = zip(texts.reasons, keys.codes.tolist(), strict=True)
+        texts = replace(texts, reasons=[reason or lacking.get(code) for reason, code in of_rows])
     usable = texts.usable
     codes = keys.codes[usable]
     # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
@@ -353,6 +346,6 @@ def rows_by_setting(
 
     def turn(subset: _RowsOfSetting) -> tuple[object, ...]:
         signature = subset.setting.signature
-        return not is_loaded(subset.setting), signature.model, signature.weights
+        return not scorers.has(subset.setting), signature.model, signature.weights
 
-    return sorted(subsets, key=turn)
+    return texts, sorted(subsets, key=turn)

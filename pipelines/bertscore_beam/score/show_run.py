@@ -25,14 +25,12 @@ from bertscore_beam.score.spec import ScoreSpec
 from bertscore_core.signature import Signature
 from bertscore_core.stats.caveats import caveat_cells
 
-# Estimate the time of a run for `--dry-run`, from the pace of earlier runs.
-
 # Measured on two cores with the embedded model: imports, planning, the start of a worker, loading.
 _START_SECONDS = 10.0
 
 
 def estimate_lines(compared: ComparedPlan) -> str:
-    """Return the estimated time of a run, and the basis of the estimate."""
+    """Return the time of a run by the pace of earlier runs, and what that is, for `--dry-run`."""
     earlier, rows = (
         compared.spec.start.carried,
         sum(split.about_rows for split in compared.diff.pending),
@@ -49,9 +47,6 @@ def estimate_lines(compared: ComparedPlan) -> str:
     return (
         f"about {format_duration(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
     )
-
-
-# Tables of the languages of a run.
 
 
 def show_languages_planned(
@@ -98,8 +93,6 @@ def _show_languages_scored(summary: Mapping[str, Any]) -> tuple[TextTable, ...]:
 def _mean(value: float | None) -> str:
     return "none" if value is None else f"{value:.6f}"
 
-
-# Warnings at the end of a scoring run: about texts that were cut, and about other scripts.
 
 _SHARE_OF_OTHER_SCRIPTS = 0.02
 """Share of rows in other scripts above which a run warns: fewer may be quotations or mistakes."""
