@@ -8,12 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.options.declare import COLUMNS, NAMES, RUN
-from bertscore_beam.options.metric_names import (
-    check_metric_names,
-    functions_among,
-    import_note,
-    libraries_among,
-)
+from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.run_options import DumpOptions, RunOptions
 from bertscore_beam.options.values import check_group_columns, check_value, to_json_value
 from bertscore_core.errors import ConfigError
@@ -79,7 +74,7 @@ _STANDARD_OUTPUT = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(DeviceOptions, DumpOptions):
+class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
     """Score candidates against references, and write the same rows with scores.
 
     Attributes:
@@ -223,7 +218,7 @@ class ScoreOptions(DeviceOptions, DumpOptions):
             cure=f"Leave {' and '.join(self.candidate_column)} out.",
         )
         self._check_texts("source_column")
-        check_metric_names(self.metrics, self.source_column)
+        self._check_metric_names()
         self._check_share("max_reject_fraction", "max_truncated_fraction", "max_unknown_fraction")
         self._check_idf()
         self._check_rescale()
@@ -239,21 +234,6 @@ class ScoreOptions(DeviceOptions, DumpOptions):
             f"{lacking} is missing: got {given} alone, {paths}; expected files of both. Give both, "
             "or a dump of rows as --input."
         )
-
-    @property
-    def own_metrics(self) -> tuple[str, ...]:
-        """The metrics that are functions of one's own, as package.module:name."""
-        return functions_among(self.metrics)
-
-    @property
-    def library_metrics(self) -> tuple[str, ...]:
-        """The other metrics."""
-        return libraries_among(self.metrics)
-
-    @property
-    def first_note(self) -> str:
-        """What is said before the run is planned."""
-        return import_note(self.own_metrics)
 
     def _check_idf(self) -> None:
         near = difflib.get_close_matches(self.idf, IDF_WORDS, n=1)

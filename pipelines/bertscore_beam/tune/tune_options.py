@@ -7,12 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from bertscore_beam.dump.columns import METRICS
 from bertscore_beam.options.declare import COLUMN, NAMES
-from bertscore_beam.options.metric_names import (
-    check_metric_names,
-    functions_among,
-    import_note,
-    libraries_among,
-)
+from bertscore_beam.options.metric_names import MetricOptions
 from bertscore_beam.options.score_options import DeviceOptions
 from bertscore_beam.options.values import check_value
 from bertscore_core.errors import ConfigError
@@ -43,7 +38,7 @@ class Weighting(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(DeviceOptions):
+class TuneOptions(MetricOptions, DeviceOptions):
     """Find the model, layer and weighting whose scores agree best with people.
 
     Attributes:
@@ -139,25 +134,10 @@ class TuneOptions(DeviceOptions):
 
     @property
     def chosen_metrics(self) -> tuple[str, ...]:
-        """Other metrics to compute."""
+        """The metrics to compute."""
         if self.metrics == _ALL_METRICS:
             return tuple(METRICS)
         return () if self.metrics == _NO_METRICS else self.metrics
-
-    @property
-    def own_metrics(self) -> tuple[str, ...]:
-        """Those that are functions of one's own, as package.module:name."""
-        return functions_among(self.chosen_metrics)
-
-    @property
-    def library_metrics(self) -> tuple[str, ...]:
-        """The others."""
-        return libraries_among(self.chosen_metrics)
-
-    @property
-    def first_note(self) -> str:
-        """What is said before the run is planned."""
-        return import_note(self.own_metrics)
 
     @property
     def weightings(self) -> tuple[Weighting, ...]:
@@ -217,7 +197,7 @@ class TuneOptions(DeviceOptions):
             "'all', or numbers of layers",
             "Write --layers 4 5 6.",
         )
-        check_metric_names(self.chosen_metrics, self.source_column, ", or 'all' or 'none' alone")
+        self._check_metric_names(", or 'all' or 'none' alone")
 
     def _check_statistics(self) -> None:
         if self.score_column is None and self.label_column is None:
