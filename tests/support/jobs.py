@@ -17,13 +17,7 @@ from bertscore_beam.run.lock import LOCK_FILE, Holder, RunLock
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.text_import import import_text, missing_imports
 from bertscore_beam.score.job import build_score_pipeline, start_run, texts_to_import
-from bertscore_beam.score.prepare import (
-    ComparedPlan,
-    ScorePlan,
-    plan_again,
-    plan_score,
-    resume_score,
-)
+from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 
 MODEL: dict[str, Any] = {}
 """Options of the model of these jobs: the embedded one unless a test asks for `tiny_jobs`."""
@@ -63,7 +57,7 @@ def plan_imported(options: ScoreOptions) -> ScorePlan:
     folder = own(planned.output)
     import_here(texts_to_import(planned, folder), folder)
     folder.release()
-    return plan_again(planned)
+    return plan_score(planned.options, planned.runner, planned)
 
 
 def prepare_score(options: ScoreOptions) -> ComparedPlan:

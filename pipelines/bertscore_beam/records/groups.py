@@ -134,14 +134,11 @@ def grouped_rows(
         metrics={
             label: rows
             for name in metrics
-            if {columns.metric_column(name), *_counts_of(name)} <= {*table.column_names}
+            if {columns.metric_column(name), columns.METRIC_COUNTS.get(name)} - {None}
+            <= {*table.column_names}
             for label, rows in _metric_rows_by_label(table, name, language)
         },
     )
-
-
-def _counts_of(name: str) -> tuple[str, ...]:
-    return (columns.METRIC_COUNTS[name],) if name in columns.METRIC_COUNTS else ()
 
 
 def metric_labels(table: pa.Table, name: str, language: str | None) -> npt.NDArray[np.object_]:

@@ -66,13 +66,7 @@ from bertscore_beam.score.conclude import ConcludeRun
 from bertscore_beam.score.finish import finish_run
 from bertscore_beam.score.idf_table import WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
-from bertscore_beam.score.prepare import (
-    ComparedPlan,
-    ScorePlan,
-    plan_again,
-    plan_score,
-    resume_score,
-)
+from bertscore_beam.score.prepare import ComparedPlan, ScorePlan, plan_score, resume_score
 from bertscore_beam.score.settle import without_setting_warning
 from bertscore_beam.score.show_run import (
     gate_messages,
@@ -363,6 +357,6 @@ SCORE = JobKind(
     begin=begin_score,
     conclude=conclude_score,
     texts=texts_to_import,
-    again=plan_again,
+    again=lambda planned: plan_score(planned.options, planned.runner, planned),
     may_detach=True,
 )

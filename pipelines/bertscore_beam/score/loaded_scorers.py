@@ -96,11 +96,10 @@ class LoadedScorers:
 
     def _make_room(self, setting: LanguageSettings) -> None:
         bound = self._memory.bound(setting.config.device)
-        while self._loaded and self._size() + setting.weight_bytes > bound:
+        while self._loaded and bound < setting.weight_bytes + sum(
+            loaded.size for loaded in self._loaded.values()
+        ):
             self._loaded.popitem(last=False)
-
-    def _size(self) -> int:
-        return sum(loaded.size for loaded in self._loaded.values())
 
 
 def _machine_memory() -> int:

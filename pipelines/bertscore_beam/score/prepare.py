@@ -146,14 +146,15 @@ def plan_score(
     Args:
         options: The options of the run.
         runner: Its runner.
-        earlier: A plan whose files, and metrics of one's own, are taken, now that those of text
-            are imported; None to look for them.
+        earlier: A plan of the same run whose files, and metrics of one's own, are taken, now that
+            those of text are imported; None to look for them.
 
     Raises:
         BertScoreError: The run cannot work.
         OSError: No file can be reached, or not every file that idf must count.
     """
-    started, fields = time.time(), table_fields(options)
+    started = time.time() if earlier is None else earlier.started
+    fields = table_fields(options)
     check_metrics(options.library_metrics, [options.language or ""], refuse_scripts=True)
     has_sources = options.source_column is not None
     own_metrics = (
@@ -211,12 +212,6 @@ def plan_score(
         reuse_note=reuse_note,
         own_metrics=own_metrics,
     )
-
-
-def plan_again(planned: ScorePlan) -> ScorePlan:
-    """Plan the same files again, now that those of text are imported; see `plan_score`."""
-    again = plan_score(planned.options, planned.runner, planned)
-    return replace(again, started=planned.started)
 
 
 def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
