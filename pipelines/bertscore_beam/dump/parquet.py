@@ -109,7 +109,7 @@ def open_kept(path: str, cure: str, *, digest: str = "") -> Iterator[pq.ParquetF
         OSError: It cannot be reached.
     """
     try:
-        with open_parquet(path, digest=digest) as (file, _):
+        with open_parquet(path, whole=bool(digest), digest=digest) as (file, _):
             yield file
     except InputError as error:
         got = str(error.__cause__ or error).splitlines()[0]

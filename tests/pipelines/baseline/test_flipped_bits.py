@@ -122,4 +122,4 @@ def test_tables_of_a_folder_with_a_flipped_bit_are_the_same_or_there_are_none(
         if status == DONE:
             assert read_tables(output, names) == {name: tables[name] for name in names}, where
         else:
-            assert "run the same command again" in said or "--overwrite" in said, (where, said)
+            assert "Delete " in said or "--overwrite" in said, (where, said)
