@@ -77,9 +77,9 @@ def expand_inputs(
         if not result.found:
             plain = [suffix for suffix in endings if suffix.count(".") == 1]
             raise InputError(
-                f"no input: {result.nothing(pattern, plain)}; expected a file, a folder "
-                "with such files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, "
-                "and quote the glob for the shell."
+                f"no input: {result.nothing(pattern, plain)}; expected a file, a folder with files "
+                "of a known format, or a glob such as 'dumps/**/*.parquet'. Check the path, and "
+                "quote the glob for the shell."
             )
         outside = _outside(result.found, exclude)
         if not outside:

@@ -116,7 +116,7 @@ def _find_series(pattern: str) -> tuple[list[str], list[str]]:
     if not done:
         raise ConfigError(
             f"no folder that matches {mask_credentials(pattern)!r} holds a finished run: got "
-            f"{len(roots)} that are not done; expected one or more output folders of `score`. "
+            f"{len(roots)} that are not finished; expected one or more output folders of `score`. "
             "Check the pattern."
         )
     notices = []
