@@ -72,7 +72,7 @@ class PartRecord:
         job_digest: Digest of the run's `job_identity`.
         idf: Fingerprint of the idf table that weighted the scores; "" without one.
         summary: Rows, scored rows, sums of the scores and rejected rows by reason.
-        seconds: Time spent on the part, with the time of waiting for the device.
+        seconds: Time spent on its scores, with waiting for the device; not on reading or writing.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
         part_digest: Digest of its bytes; "" in a record of a version that did not write it.

@@ -21,7 +21,7 @@ SHOWN_FAILURES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedSplit:
-    """A split whose rows could not be read, with the reason."""
+    """A split without a new part, with the reason: unreadable rows, or an incomplete idf table."""
 
     split: Split
     reason: str
