@@ -75,11 +75,6 @@ class Settings:
         )
 
     @property
-    def _format(self) -> str:
-        dtype = self.config.dtype
-        return dtype if dtype == "float32" or self.backend == "openvino" else f"{dtype}-true"
-
-    @property
     def empty(self) -> str:
         """What a pair with an empty side scores: one of `EMPTY_RULES`."""
         return self.config.empty or "reference"
@@ -94,6 +89,7 @@ class Settings:
         config, baseline = self.config, self.baseline
         length = self.tokenizer.longest_input
         batches = ("packed-" if self.packs else "") + self.budget().label
+        is_exact = config.dtype == "float32"
         return Signature(
             model=self.files.name,
             weights=self.files.weights_digest(),
@@ -107,9 +103,9 @@ class Settings:
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,
-            dtype=self._format,
+            dtype=config.dtype + ("" if is_exact or self.backend == "openvino" else "-true"),
             # In other formats scores depend on the batch by more than rounding in float32.
-            batch_tokens=ANY_BATCH if config.dtype == "float32" else batches,
+            batch_tokens=ANY_BATCH if is_exact else batches,
             attention=config.attention,
             backend=self.backend_version,
             version=version("bertscore-beam"),

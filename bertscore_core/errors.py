@@ -124,13 +124,13 @@ _ALIKE = 0.76
 """Least ratio of difflib at which a word is suggested: `json` and `join` have 0.75."""
 
 
-def unknown_key(key: str, known: list[str], source: str) -> ConfigError:
-    """Return the error for an unknown key, with the key that is probably meant."""
+def unknown_argument(key: str, known: list[str]) -> ConfigError:
+    """Return the error for an unknown argument, with the one that is probably meant."""
     near = nearest(key, known)
     hint = f"Did you mean {near!r}?" if near else "Remove it."
     return ConfigError(
-        f"unknown option in {source}: got {key!r}; expected one of {', '.join(sorted(known))}. "
-        f"{hint}"
+        f"unknown option in the arguments: got {key!r}; expected one of "
+        f"{', '.join(sorted(known))}. {hint}"
     )
 
 

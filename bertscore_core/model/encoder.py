@@ -180,7 +180,9 @@ def _load_on(
         )
     module = _load_module(files, options, config, device)
     model = module.model
-    _cast_weights(model, options.dtype)
+    # Buffers stay as they are: the frequencies of rotary positions need float32.
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(DTYPES[options.dtype])
     convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in model.modules())
     products = partial(exact_products, convolves=convolves) if is_float32 else nullcontext
     as_forward = partial(_torch_forward, products=products)
@@ -444,12 +446,3 @@ def check_processor(dtype: str, device: torch.device) -> None:
             f"dtype {dtype} cannot be computed on {name}: got compute capability {version}, which "
             "lacks that format; expected 8.0 or more. Choose float16 or float32 (--dtype)."
         )
-
-
-def _cast_weights(model: nn.Module, dtype: str) -> None:
-    """Cast all weights to a number format, in place.
-
-    Buffers stay as they are: the frequencies of rotary positions need float32.
-    """
-    for parameter in model.parameters():
-        parameter.data = parameter.data.to(DTYPES[dtype])

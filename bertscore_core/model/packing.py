@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.model.architectures import reads_left_to_right
@@ -209,7 +209,11 @@ def _first_that_runs(
 ) -> tuple[Forward, Tensor]:
     """Encode a batch in the first way that does not fail; return that way, and the vectors."""
     way, *slower = ways
-    undo = _fuse(module.model) if way.fuses else None
+    undo = None
+    if way.fuses:
+        from bertscore_core.model.add_norm_triton import fuse  # here, since it imports Triton
+
+        undo = fuse(module.model)
     forward = as_forward(packed_forward(module, way.attention))
     try:
         return forward, forward(batch)
@@ -225,12 +229,6 @@ def _first_that_runs(
     if undo is not None:
         undo()
     return _first_that_runs(module, as_forward, slower, batch)
-
-
-def _fuse(model: nn.Module) -> Callable[[], None]:
-    from bertscore_core.model.add_norm_triton import fuse  # here, since it imports Triton
-
-    return fuse(model)
 
 
 def packed_forward(

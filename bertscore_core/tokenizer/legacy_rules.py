@@ -304,13 +304,10 @@ def set_end_mark(tokenizer: Any) -> None:
 
 
 def _prepare_byte_level(text: str, *, added: AddedTokens, prefixes: bool) -> str:
-    text = _prefix_space(text) if prefixes else text
+    if prefixes and text and not text[0].isspace():
+        text = " " + text
     # Other white space the backend strips itself.
     return added.strip(text) if _SEPARATORS.search(text) else text
-
-
-def _prefix_space(text: str) -> str:
-    return " " + text if text and not text[0].isspace() else text
 
 
 # --- Sentencepiece ------------------------------------------------------------------------------

@@ -338,12 +338,14 @@ class Source:
             raise ConnectionError(f"the list of files cannot be fetched now: {error}") from error
 
     def _in_order(self, paths: Mapping[str, str]) -> SourceFiles:
+        content = "".join(f"{name}\n" for name in paths)
+        if not self.options.crawl:  # whose files never change
+            versions = in_parallel(_version, paths.values())
+            content = "\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True))
         return SourceFiles(
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
-            digest=digest_of("".join(f"{name}\n" for name in paths))
-            if self.options.crawl
-            else _digest_with_versions(paths),
+            digest=digest_of(content),
         )
 
 
@@ -355,12 +357,6 @@ def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
         language = check(code)
         paths[language] = (*paths.get(language, ()), path)
     return paths
-
-
-def _digest_with_versions(paths: Mapping[str, str]) -> str:
-    """Digest a listing with the version of every file, since it may change between two runs."""
-    versions = in_parallel(_version, paths.values())
-    return digest_of("\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True)))
 
 
 def _version(path: str) -> str:

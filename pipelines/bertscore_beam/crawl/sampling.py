@@ -209,19 +209,8 @@ are added one by one."""
 
 def count_overlap(candidates: Sequence[str], references: Sequence[str], language: str) -> Overlap:
     """Count the overlap of pairs; the language decides how they are split into tokens."""
-    score = _bleu(_tokenizer_of(language)).corpus_score(candidates, [references])
+    score = _bleu(language).corpus_score(candidates, [references])
     return tuple(map(int, (score.sys_len, score.ref_len, *score.counts, *score.totals)))
-
-
-def _tokenizer_of(language: str) -> str:
-    """Return sacrebleu's name of the tokenizer for a language.
-
-    It is sacrebleu's own choice (`13a`, and `zh` for Chinese), and `char` for other languages that
-    are written without spaces. BLEU over characters is higher than over words.
-    """
-    if language == "zh":
-        return "zh"
-    return "char" if is_unspaced(language) else "13a"
 
 
 def describe_overlap(overlaps: Iterable[Overlap], language: str) -> dict[str, object]:
@@ -229,7 +218,7 @@ def describe_overlap(overlaps: Iterable[Overlap], language: str) -> dict[str, ob
 
     It is without smoothing, and None if there are no n-grams of every length.
     """
-    made = _bleu(_tokenizer_of(language))
+    made = _bleu(language)
     candidates, references, *ngrams = map(sum, zip(*overlaps, strict=True))
     score = made.compute_bleu(
         ngrams[:4], ngrams[4:], candidates, references, smooth_method="none"
@@ -238,9 +227,15 @@ def describe_overlap(overlaps: Iterable[Overlap], language: str) -> dict[str, ob
 
 
 @cache
-def _bleu(tokenizer: str) -> "BLEU":
+def _bleu(language: str) -> "BLEU":
+    """Return sacrebleu's metric with the tokenizer for a language.
+
+    It is sacrebleu's own choice (`13a`, and `zh` for Chinese), and `char` for other languages that
+    are written without spaces. BLEU over characters is higher than over words.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
+    tokenizer = "zh" if language == "zh" else "char" if is_unspaced(language) else "13a"
     # `force`: sentences that end in a period after a space would be warned about one by one.
     made = BLEU(tokenize=tokenizer, smooth_method="none", force=True)
     made.corpus_score(["one"], [["one"]])  # before the first score it cannot give its signature

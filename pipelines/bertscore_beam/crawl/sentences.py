@@ -91,7 +91,7 @@ def split_sentences(
     A line of a page is a paragraph, so no sentence crosses its end. Lines that are too short, too
     long or have too many marks are left out, and so are those that cannot be split.
     """
-    split = _splitter(language)
+    split, marks = _splitter(language), filters.compiled(_CLUTTER)
     fewest = max(words.least or 1, 1)
     if language in filters.PHRASE_LANGUAGES:
         least, parts = _MIN_PHRASE_LINE_CHARACTERS, 1
@@ -104,13 +104,9 @@ def split_sentences(
         if (
             least <= len(line) <= MAX_LINE_CHARACTERS
             and len(line.split(None, parts - 1)) >= parts
-            and (len(line) <= MAX_LINE_MARKS or _count_marks(line) <= MAX_LINE_MARKS)
+            and (len(line) <= MAX_LINE_MARKS or len(marks.findall(line)) <= MAX_LINE_MARKS)
         ):
             yield from split(line)
-
-
-def _count_marks(line: str) -> int:
-    return len(filters.compiled(_CLUTTER).findall(line))
 
 
 def _splitter(language: str) -> Callable[[str], list[str]]:

@@ -63,7 +63,8 @@ class DeltaTable:
         """
         known = {file.path: file for file in found}
         away = [path for path in self.partitions if path not in known]  # hidden, or just written
-        for path, one in zip(away, in_parallel(_look_for, away), strict=True):
+        looked = in_parallel(lambda path: search(path, ()).found, away)
+        for path, one in zip(away, looked, strict=True):
             if not one:
                 raise InputError(
                     f"the Delta table {mask_credentials(self.folder)!r} is not whole: got no file "
@@ -73,10 +74,6 @@ class DeltaTable:
                 )
             known[path] = replace(one[0], root=self.folder.rstrip("/"))
         return [known[path] for path in self.partitions]
-
-
-def _look_for(path: str) -> list[FoundFile]:
-    return search(path, ()).found
 
 
 def read_delta(folder: str) -> DeltaTable:

@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
-from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -471,10 +470,7 @@ def _unkept(layout: FileLayout, wanted: _PlanSettings) -> dict[str, str]:
 
 
 def _without(
-    blank: Split,
-    schema: pa.Schema,
-    wanted: _PlanSettings,
-    unkept: Mapping[str, str] = MappingProxyType({}),
+    blank: Split, schema: pa.Schema, wanted: _PlanSettings, unkept: Mapping[str, str]
 ) -> Split:
     """Leave columns out that are to be dropped, or that cannot be kept, and note them."""
     if not wanted.fields.candidates:  # nothing is written
@@ -509,7 +505,7 @@ def _text(
         else:
             schema = layout.schema
     header = " The first line of the file names them." if text.kind.has_header else ""
-    blank = _without(blank, schema, wanted)
+    blank = _without(blank, schema, wanted, {})
     _check_schema(blank, schema, wanted, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))

@@ -1,13 +1,11 @@
 """Read the rows of splits."""
 
-import io
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertscore_beam.dump.inputs import check_one_version
 from bertscore_beam.dump.lines import Lines, take_lines
@@ -18,7 +16,7 @@ from bertscore_beam.dump.reading import reading
 from bertscore_beam.dump.reference_file import with_references
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.dump.text.to_parquet import parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +115,7 @@ def read_text(text: TextFile, split: Split) -> SplitRows:
         InputError: It is not of its format, is damaged, or has changed since it was found.
         OSError: It cannot be reached.
     """
-    made = io.BytesIO()
-    write_rows(text, made)
-    return _rows_of(pq.ParquetFile(made).read(), split)
+    return _rows_of(parsed(text), split)
 
 
 def _rows_of(table: pa.Table, split: Split) -> SplitRows:

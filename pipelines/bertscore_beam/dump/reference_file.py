@@ -6,14 +6,12 @@
 The file is read whole, once in each process. Every row of the input needs its key there, once.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertscore_beam.dump import types
 from bertscore_beam.dump.columns import ReferenceFile, check_choosing_columns, check_columns
@@ -22,7 +20,7 @@ from bertscore_beam.dump.lines import take_lines
 from bertscore_beam.dump.parquet import open_parquet, read_layout
 from bertscore_beam.dump.paths import column_of, has_column, roots_of
 from bertscore_beam.dump.text.text_source import TextFile
-from bertscore_beam.dump.text.to_parquet import read_columns, write_rows
+from bertscore_beam.dump.text.to_parquet import parsed, read_columns
 from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
@@ -154,9 +152,7 @@ def _read(references: ReferenceFile) -> pa.Table:
             names = roots_of(parquet.schema_arrow, (references.key, *references.names))
             table = parquet.read(names)
             return types.with_text_enums(table, parquet.schema, parquet.schema_arrow)
-    made = io.BytesIO()
-    write_rows(text, made)
-    table, lines = take_lines(pq.ParquetFile(made).read())
+    table, lines = take_lines(parsed(text))
     if lines is not None and lines.bad:
         row, line = min(lines.bad.items())
         raise InputError(

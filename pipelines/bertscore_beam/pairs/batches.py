@@ -31,7 +31,7 @@ from bertscore_beam.score.loaded_scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import metadata_by_language
 from bertscore_beam.score.settle import settle_named
-from bertscore_core.errors import ConfigError, InputError, unknown_key
+from bertscore_core.errors import ConfigError, InputError, unknown_argument
 from bertscore_core.signature import Signature
 
 _BLOCK_ROWS = 20_000
@@ -197,7 +197,7 @@ def _options(given: Mapping[str, Any]) -> ScoreOptions:
     for name in given:
         option = known.get(name.replace("-", "_"))
         if option is None:
-            raise unknown_key(name, list(OPTIONS), "the arguments")
+            raise unknown_argument(name, list(OPTIONS))
         if option.field in _OF_JOBS:
             raise ConfigError(
                 f"ScoreBatches does not take {name!r}: it is about a job and its output folder; "

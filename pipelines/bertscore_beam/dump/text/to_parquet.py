@@ -1,11 +1,12 @@
 """Write a text file as Parquet, streamed once from its start to its end, in bounded memory."""
 
+import io
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +68,13 @@ def write_rows(
         sink.seek(0)
         sink.truncate()
         schema = _write_rows(text, sink, schema, on_progress)
+
+
+def parsed(text: TextFile) -> pa.Table:
+    """Return all rows of a small text file, as `write_rows` writes them; the same errors."""
+    made = io.BytesIO()
+    write_rows(text, made)
+    return pq.ParquetFile(made).read()
 
 
 def _write_rows(
@@ -165,7 +173,10 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
     rows = [row for row in first.rows if row is not None]
     start = first.data.lstrip()[:2]
     if rows and start not in (b"[\n", b"[\r"):  # an array with an object a line
-        return _fitting(infer_schema(rows), rows, text)
+        schema = infer_schema(rows)
+        while drifts := object_arrays(rows, schema, text)[1].drifts:
+            schema = widened(schema, drifts)
+        return schema
     got, cure = {
         b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
         b"{": ("an object over several lines", "Convert it: jq -c . FILE > dump.jsonl"),
@@ -174,12 +185,6 @@ def _json_schema(text: TextFile, first: parsers.ParsedRecords) -> pa.Schema:
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
         f"object per line. {cure}"
     )
-
-
-def _fitting(schema: pa.Schema, rows: list[Any], text: TextFile) -> pa.Schema:
-    while drifts := object_arrays(rows, schema, text)[1].drifts:
-        schema = widened(schema, drifts)
-    return schema
 
 
 def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
