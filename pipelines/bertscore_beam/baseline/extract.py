@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.baseline.sources import SENTENCES_FOLDER, SentenceFile, Source, note_failed
-from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched, is_http
+from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, fetched
 from bertscore_beam.crawl.given_files import read_documents, read_sentences
 from bertscore_beam.crawl.sentences import FILE_SCHEMA, extract_sentences
 from bertscore_beam.crawl.warc import read_pages
 from bertscore_beam.dump.parquet import open_kept
 from bertscore_beam.files.checked import from_json, to_json
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.files.paths import TEMPORARY_PREFIX, is_web
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
@@ -62,10 +62,10 @@ def lanes_of_files(files: Sequence[SentenceFile], downloads: int) -> list[tuple[
     Servers ask for few requests at a time, so files of the web have no more lanes than downloads.
     Every other file is a lane of its own.
     """
-    web = [file for file in files if is_http(file.path)]
+    web = [file for file in files if is_web(file.path)]
     count = min(len(web), downloads)
     return [tuple(web[start::count]) for start in range(count)] + [
-        (file,) for file in files if not is_http(file.path)
+        (file,) for file in files if not is_web(file.path)
     ]
 
 

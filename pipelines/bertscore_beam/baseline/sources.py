@@ -11,13 +11,14 @@ from typing import Any
 
 from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.crawl.crawl_files import list_crawl, list_files_of, seeded_order
-from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, is_http
+from bertscore_beam.crawl.fetch import FetchError, FetchPolicy
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
+from bertscore_beam.files.paths import is_web
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import in_parallel
 from bertscore_beam.run import counters
@@ -326,7 +327,7 @@ class Source:
         if self.options.given:
             paths = {path for files in listed.values() for path in files.paths.values()}
             check = partial(check_given, has_pages=not self.options.sentences)
-            list(in_parallel(check, sorted(path for path in paths if not is_http(path))))
+            list(in_parallel(check, sorted(path for path in paths if not is_web(path))))
 
     def _list_crawl(self, name: str) -> dict[str, str]:
         try:
@@ -361,7 +362,7 @@ def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
 
 def _version(path: str) -> str:
     try:
-        return "" if is_http(path) else file_version(path)
+        return "" if is_web(path) else file_version(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{mask_credentials(path)!r} cannot be opened: got a name without a file, such as a "

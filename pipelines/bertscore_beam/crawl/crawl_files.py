@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, fetched, is_http
+from bertscore_beam.crawl.fetch import CrawlFileError, FetchError, FetchPolicy, fetched
 from bertscore_beam.dump.input_names import input_names
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import Trouble, search
-from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.paths import absolute, is_web
 from bertscore_core.errors import ConfigError, InputError
 
 # List the files of a crawl, or those that the user names, in an order that makes a sample.
@@ -45,7 +45,7 @@ def list_crawl(crawl: str, policy: FetchPolicy, root: str) -> dict[str, str]:
         CrawlFileError: The list is damaged or empty.
     """
     _check_crawl(crawl)
-    base = (root if is_http(root) else absolute(root)).rstrip("/") + "/"
+    base = (root if is_web(root) else absolute(root)).rstrip("/") + "/"
     path = f"{base}crawl-data/{crawl}/wet.paths.gz"
     try:
         with fetched(path, policy) as listing:
@@ -145,7 +145,7 @@ def _name_paths(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
-    if is_http(pattern):
+    if is_web(pattern):
         if "*" in pattern:
             raise InputError(
                 f"no pattern can be used on the web: got {mask_credentials(pattern)!r}; expected "

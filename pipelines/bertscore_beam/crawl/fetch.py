@@ -23,7 +23,7 @@ import urllib3
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import TEMPORARY_PREFIX, resolve
+from bertscore_beam.files.paths import TEMPORARY_PREFIX, is_web, resolve
 from bertscore_beam.files.read import NoFileError, open_source, source_size
 from bertscore_core.errors import BertScoreError, ConfigError
 
@@ -76,11 +76,6 @@ _NETWORK = (requests.RequestException, urllib3.exceptions.HTTPError, http.client
 
 _turn = threading.Lock()
 """Held for the pause before each request of this process, so that they are apart."""
-
-
-def is_http(path: str) -> bool:
-    """Tell whether a path is a web address."""
-    return path.lower().startswith(("http://", "https://"))
 
 
 def _http_blocks(url: str, policy: "FetchPolicy") -> Iterator[bytes]:
@@ -264,7 +259,7 @@ def fetched(path: str, policy: FetchPolicy) -> Iterator[FetchedFile]:
         ConfigError: The scheme is not known.
         OSError: The copy cannot be written, such as when the disk is full. It is not tried again.
     """
-    if not is_http(path):
+    if not is_web(path):
         fs, inner = resolve(path)
         if isinstance(fs, LocalFileSystem):
             yield _try_to_fetch(path, policy, Path(inner), os.devnull)
@@ -280,7 +275,7 @@ def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetc
         attempt = len(retries) + 1
         try:
             num_bytes, digest = _save(
-                _http_blocks(path, policy) if is_http(path) else _store_blocks(path), copy
+                _http_blocks(path, policy) if is_web(path) else _store_blocks(path), copy
             )
         except _AttemptError as error:
             too_long = error.wait > _LONGEST_RETRY_AFTER

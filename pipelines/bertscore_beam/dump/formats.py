@@ -4,6 +4,7 @@ import codecs
 from enum import StrEnum
 
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import without_query
 from bertscore_core.errors import InputError
 
 AUTO = "auto"
@@ -98,9 +99,7 @@ def format_of(path: str, input_format: str) -> tuple[Format, Codec]:
         path: Path or URL of the file.
         input_format: A `Format` for every file, or `auto`.
     """
-    name = path.lower()
-    if name.startswith(("http://", "https://")):
-        name = name.partition("?")[0]
+    name = without_query(path).lower()
     codec = next((codec for suffix, codec in _CODECS.items() if name.endswith(suffix)), Codec.NONE)
     stem = name.rpartition(".")[0] if codec else name
     named = next((kind for suffix, kind in _FORMATS.items() if stem.endswith(suffix)), None)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
+from bertscore_beam.files.paths import without_query
 
 # Always escaped: our own escape character, the backslash, the colon (Hadoop refuses it, and "::"
 # chains fsspec URLs) and control characters.
@@ -86,9 +87,7 @@ def _name_below(base: tuple[str, ...], path: str) -> str:
 
 
 def _components(path: str) -> tuple[str, ...]:
-    scheme, _, rest = split_scheme(path)
-    if scheme in ("http", "https"):
-        rest = rest.partition("?")[0]
+    scheme, _, rest = split_scheme(without_query(path))
     rest = rest.removeprefix("/")
     return (scheme, *rest.split("/")) if rest else (scheme,)
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from bertscore_beam.dump.input_names import split_scheme
+from bertscore_beam.files.paths import without_query
 
 _PAIR = re.compile(r"([^=/?#]+)=([^/?#]*)")
 # What Hive and Spark call the folder of rows without a value.
@@ -33,9 +34,7 @@ def partitions_of(path: str) -> str:
     deepest counts.
     """
     values = {}
-    scheme, _, below = split_scheme(path)
-    if scheme in ("http", "https"):
-        below = below.partition("?")[0]
+    scheme, _, below = split_scheme(without_query(path))
     for folder in below.split("/")[bool(scheme) : -1]:
         pair = _PAIR.fullmatch(folder)
         if pair is not None:

@@ -218,11 +218,6 @@ def look(fs: AbstractFileSystem, path: str) -> Entry | None:
     return Entry(path=path, kind=info["type"], real=real_path(fs, path), info=info)
 
 
-def is_web(path: str) -> bool:
-    """Tell whether a path is the address of a file on a web server."""
-    return bool(paths.protocols(paths.resolve(path)[0]) & WEB)
-
-
 def real_path(fs: AbstractFileSystem, path: str) -> str:
     """Return a path without symbolic links; only a local one can have them."""
     return os.path.realpath(path) if isinstance(fs, LocalFileSystem) else path

@@ -120,6 +120,16 @@ def is_remote(path: str) -> bool:
     return not isinstance(resolve(path)[0], LocalFileSystem)
 
 
+def is_web(path: str) -> bool:
+    """Tell whether a path is the address of a file on a web server."""
+    return path.lower().startswith(("http://", "https://"))
+
+
+def without_query(path: str) -> str:
+    """Return a path, that of a web server without its query, which may hold a key."""
+    return path.partition("?")[0] if is_web(path) else path
+
+
 def is_missing(path: str) -> bool:
     """Tell whether a path of this machine, or a glob, has no file now."""
     is_there = "://" in path or os.path.lexists(path)

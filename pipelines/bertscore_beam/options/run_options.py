@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT, is_missing, is_web
 from bertscore_beam.options.declare import COLUMNS, Options
 from bertscore_beam.options.language_map import (
     LanguageMap,
@@ -56,7 +56,7 @@ class RunOptions(Options):
         check_value(
             "output",
             mask_credentials(self.output),
-            fine=not self.output.startswith(("http://", "https://")),
+            fine=not is_web(self.output),
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )

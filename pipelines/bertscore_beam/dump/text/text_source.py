@@ -21,8 +21,7 @@ from bertscore_beam.dump.formats import HEAD_BYTES, Codec, Format, check_head, f
 from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import reachable
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import is_web
-from bertscore_beam.files.paths import resolve
+from bertscore_beam.files.paths import is_web, resolve
 from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import InputError
 
