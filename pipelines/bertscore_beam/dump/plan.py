@@ -559,8 +559,8 @@ def _check_schema(blank: Split, schema: pa.Schema, wanted: _PlanSettings, more: 
     try:
         schema = _with_references(schema, wanted.fields.references)
         _check_no_json(schema, wanted)
-        among = wanted.fields.reference_column in wanted.fields.candidates
-        several = check_candidates(schema, wanted.fields.candidates, among=among)
+        fields = wanted.fields
+        several = check_candidates(schema, fields.candidates, among=fields.compares_samples)
         columns.check_columns(schema, None, wanted.fields.reference_column)
         for name in wanted.fields.sources:
             columns.check_text(schema, name, "source", is_text)

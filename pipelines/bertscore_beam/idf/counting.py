@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.parquet import UNREADABLE
@@ -24,6 +24,9 @@ from bertscore_core.errors import IdfError
 from bertscore_core.idf import CountedRows, DocumentFrequencies, IdfTable
 from bertscore_core.scorer_config import ScorerConfig, model_part
 
+if TYPE_CHECKING:
+    from bertscore_core.tokenizer.tokenization import TextTokenizer
+
 logger = logging.getLogger(__name__)
 
 
@@ -32,12 +35,12 @@ class ChosenRows:
     """A chunk of splits, and which of its rows are counted.
 
     Attributes:
-        owned: The rows of each split, by the name of its part, and None for a split that could not
-            be read; all rows count if it is None itself.
+        owned: The rows of each split by the name of its part, without splits that could not be
+            read; None if all rows count.
     """
 
     chunk: RowGroupSplits
-    owned: Mapping[str, Owned | None] | None = None
+    owned: Mapping[str, Owned] | None = None
 
 
 COUNTS_FOLDER = "counts"
@@ -139,27 +142,21 @@ class Counting:
 
 # Find the keys of rows: of the whole corpus, one row of each key is counted.
 
-OfPart: TypeAlias = tuple[str, Owned | None]
-"""The name of a split's part, and some of its rows; None if the split could not be read."""
-
-Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, OfPart]
-"""A bucket of keys, and rows of it; or the name of a chunk, and rows of a split without a key."""
+Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, tuple[str, Owned]]
+"""A bucket of keys, and rows of it; or the name of a chunk, that of a split's part, and its rows
+without a key."""
 
 
 def find_keys(chunk: RowGroupSplits, *, counting: Counting) -> Iterator[list[Found]]:
-    """Find the keys of the rows of splits; yield what is found of each split."""
+    """Find the keys of the rows of splits; yield what is found of each, if it can be read."""
     reader = SplitReader(chunk.splits, counting.fields.counted)
     for split in chunk.splits:
         rows = counting.rows_of(split, reader)
         if rows is None:
-            yield [(chunk.name, (split.part_name, None))]
+            yield []
             continue
         keyed, alone = keyed_rows(split, chunk.name, rows)
         yield [(chunk.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
-
-
-CountRows: TypeAlias = Callable[[Rows, Owned | None], counts.SplitCount]
-"""Counts rows, or those of them that are named, with the tokenizers that a process has loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,36 +175,43 @@ class CountSplits:
             language: settled(model_part(vocabulary.config))
             for language, vocabulary in vocabularies.items()
         }
-        return partial(self._run, partial(counts.count_rows, tokenizers))
+        return partial(self._run, tokenizers)
 
     def name(self, chosen: ChosenRows) -> str:
         """Return the name of the chunk."""
         return chosen.chunk.name
 
-    def _run(self, count: CountRows, chosen: ChosenRows) -> Iterator[counts.SplitCount]:
+    def _run(
+        self, tokenizers: Mapping[str, "TextTokenizer"], chosen: ChosenRows
+    ) -> Iterator[counts.SplitCount]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
         reader = SplitReader(chosen.chunk.splits, self.counting.fields.counted)
         for split in chosen.chunk.splits:
-            owned = None if chosen.owned is None else chosen.owned[split.part_name]
+            owned = None if chosen.owned is None else chosen.owned.get(split.part_name)
             if owned is None and chosen.owned is not None:  # its keys could not be read
                 counted = counts.SplitCount(unreadable=1)
             else:
                 digest = "" if owned is None else owned.digest
                 counted = self._kept(split, digest) or self._counted(
-                    count, split, owned, digest, reader
+                    tokenizers, split, owned, digest, reader
                 )
             counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
             activity.count_rows(split.about_rows)
             yield counted
 
     def _counted(
-        self, count: CountRows, split: Split, owned: Owned | None, digest: str, reader: SplitReader
+        self,
+        tokenizers: Mapping[str, "TextTokenizer"],
+        split: Split,
+        owned: Owned | None,
+        digest: str,
+        reader: SplitReader,
     ) -> counts.SplitCount:
         counting = self.counting
         rows = counting.rows_of(split, reader)
         if rows is None:
             return counts.SplitCount(unreadable=1)
-        counted = count(rows, owned)
+        counted = counts.count_rows(tokenizers, rows, owned)
         if counting.kept is not None and not counted.too_many:
             kept = counts.count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
             counting.kept.write(counting.count_path(split), kept)

@@ -87,13 +87,10 @@ def _is_of_bucket(found: Found) -> bool:
 
 def _chosen_rows(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ChosenRows]:
     _, found = joined
-    by_part: dict[str, list[Owned | None]] = defaultdict(list)
+    by_part: dict[str, list[Owned]] = defaultdict(list)
     for part_name, owned in found["owned"]:
         by_part[part_name].append(owned)
-    merged = {
-        name: None if None in owned else Owned.merge(rows for rows in owned if rows is not None)
-        for name, owned in by_part.items()
-    }
+    merged = {name: Owned.merge(parts) for name, parts in by_part.items()}
     for chunk in found["chunk"]:
         yield ChosenRows(chunk, merged)
 
