@@ -12,6 +12,7 @@ from bertscore_beam.baseline.baseline_options import BaselineOptions
 from bertscore_beam.baseline.extract import SentenceIndex
 from bertscore_beam.crawl.sampling import SAMPLING
 from bertscore_beam.crawl.sentences import describe_filters
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
@@ -51,7 +52,7 @@ class BaselineModel:
     def digest(self) -> str:
         """Digest of how scores are made. 16 hexadecimal digits."""
         weights = " idf" if self.config.idf else ""
-        return sources.digest_of(self.signature.format() + weights)
+        return digest_of(self.signature.format() + weights, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from bertscore_beam.baseline.layer_moments import (
 )
 from bertscore_beam.baseline.sample import make_pairs, pair_stage, sample_stage
 from bertscore_beam.crawl.fetch import FetchPolicy
-from bertscore_beam.files.checked import from_json
+from bertscore_beam.files.checked import digest_of, from_json
 from bertscore_beam.run.endings import worker_errors
 from bertscore_beam.run.folder import (
     RUN_FILE,
@@ -162,7 +162,7 @@ def _sample_row(sample: sources.SampleRecord) -> dict[str, Any]:
 
 def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToScore]:
     folder = sources.moments_folder(record.language, model.name)
-    digest = sources.digest_of(f"{record.digest} {model.digest}")
+    digest = digest_of(f"{record.digest} {model.digest}", 16)
     return [
         PairsToScore(
             pairs=sources.pairs_path(record.language, part.name),

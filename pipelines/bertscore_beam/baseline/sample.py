@@ -6,7 +6,6 @@ cap limits which sentences can be sampled, and does not affect which of them a s
 The pairs are Parquet files that every model scores.
 """
 
-import hashlib
 import io
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -98,7 +97,7 @@ def sample_stage(
 
 def sample_digest(sample: Hashes) -> str:
     """Return the digest of a sample: 16 hexadecimal digits, and nothing of an empty one."""
-    return hashlib.sha256(sample.astype("<u8").tobytes()).hexdigest()[:16] if len(sample) else ""
+    return digest_of(sample.astype("<u8").tobytes(), 16) if len(sample) else ""
 
 
 def read_sample(folder: OutputFolder, language: str) -> Hashes:

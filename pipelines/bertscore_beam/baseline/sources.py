@@ -1,6 +1,5 @@
 """The sources of a baseline run, its files, and what its folder records of them."""
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy
 from bertscore_beam.crawl.given_files import DOCUMENT_SUFFIXES, SUFFIXES, check_given
 from bertscore_beam.crawl.languages import check_language, check_tag
 from bertscore_beam.crawl.sampling import Overlap
-from bertscore_beam.files.checked import to_json
+from bertscore_beam.files.checked import digest_of, to_json
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.find import file_version
 from bertscore_beam.files.paths import is_web
@@ -104,11 +103,6 @@ def moments_folder(language: str, model: str) -> str:
 # What the output folder records of samples and pairs, so that a later run knows what is done.
 
 
-def digest_of(text: str) -> str:
-    """Return the digest of a text. 16 hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
     """The sample of one language, how it was taken, and what became of pages and sentences.
@@ -174,7 +168,7 @@ class PairsRecord:
     @property
     def digest(self) -> str:
         """Digest of what the pairs are made of. 16 hexadecimal digits."""
-        return digest_of(f"{self.sample} {[(part.name, part.rows) for part in self.parts]}")
+        return digest_of(f"{self.sample} {[(part.name, part.rows) for part in self.parts]}", 16)
 
     @property
     def rows(self) -> int:
@@ -219,7 +213,7 @@ class SentenceFile:
     @property
     def sentences(self) -> str:
         """Path of what is read of it at once. Globs for Parquet do not match it."""
-        return f"{SENTENCES_FOLDER}/{digest_of(json.dumps([self.label, self.languages]))}.pq"
+        return f"{SENTENCES_FOLDER}/{digest_of(json.dumps([self.label, self.languages]), 16)}.pq"
 
 
 def note_failed(file: SentenceFile, error: BertScoreError, folder: OutputFolder) -> None:
@@ -346,7 +340,7 @@ class Source:
         return SourceFiles(
             names=tuple(seeded_order(list(paths), self.options.seed)),
             paths=paths,
-            digest=digest_of(content),
+            digest=digest_of(content, 16),
         )
 
 

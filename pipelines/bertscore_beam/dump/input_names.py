@@ -1,11 +1,11 @@
 """Names of input files: their path below a common root, safe enough to build output paths."""
 
-import hashlib
 import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.listing import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import without_query
 
@@ -59,7 +59,7 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     names = {path: _name_below(base, path) for path in paths}
     count = Counter(names.values())
     names = {
-        path: name if count[name] == 1 else f"{name}%~{_digest(''.join(split_scheme(path)))}"
+        path: name if count[name] == 1 else f"{name}%~{digest_of(''.join(split_scheme(path)), 8)}"
         for path, name in names.items()
     }
     count = Counter(names.values())
@@ -106,9 +106,5 @@ def cut_name(name: str, whole: str, most_bytes: int = _NAME_BYTES) -> str:
     encoded = name.encode("utf-8", "surrogateescape")
     if len(encoded) <= most_bytes:
         return name
-    digest = f"%~{_digest(whole)}"
+    digest = f"%~{digest_of(whole, 8)}"
     return f"{encoded[: most_bytes - len(digest)].decode('utf-8', 'ignore')}{digest}"
-
-
-def _digest(path: str) -> str:
-    return hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:8]

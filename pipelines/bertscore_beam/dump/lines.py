@@ -3,7 +3,6 @@
 Files that `text/to_parquet.py` writes end with `LINE_COLUMN`; `take_lines` splits it off.
 """
 
-import hashlib
 import platform
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.files.checked import digest_of
 from bertscore_core.errors import InputError
 
 PARSER_KEY = b"bertscore.text"
@@ -95,9 +95,8 @@ class Lines:
 
     def digest(self) -> str:
         """Digest the places of the rows and the reasons; 16 hexadecimal digits."""
-        whole = hashlib.sha256(self.offsets.astype("<i8").tobytes())
-        whole.update(repr(sorted((row, line.reason) for row, line in self.bad.items())).encode())
-        return whole.hexdigest()[:16]
+        reasons = repr(sorted((row, line.reason) for row, line in self.bad.items()))
+        return digest_of(self.offsets.astype("<i8").tobytes() + reasons.encode(), 16)
 
 
 def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
@@ -119,7 +118,7 @@ def without_lines(schema: pa.Schema) -> tuple[pa.Schema, str]:
             f"expected one of {', '.join(map(ascii, _KNOWN))}. Import the text again."
         )
     schema = schema.remove(place).with_metadata(metadata)
-    return schema, hashlib.sha256(parser + schema.serialize().to_pybytes()).hexdigest()[:16]
+    return schema, digest_of(parser + schema.serialize().to_pybytes(), 16)
 
 
 def take_lines(table: pa.Table) -> tuple[pa.Table, Lines | None]:

@@ -6,7 +6,6 @@ its reason and never stops the others.
 """
 
 import errno
-import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -40,6 +39,7 @@ from bertscore_beam.dump.text.arrays import json_columns, shown
 from bertscore_beam.dump.text.text_source import TextFile
 from bertscore_beam.dump.text.to_parquet import read_columns
 from bertscore_beam.dump.types import null_lists_message
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.path_lengths import too_long_to_read, too_long_to_write
 from bertscore_beam.files.paths import FILES_IN_FLIGHT, is_utf8, join
@@ -647,8 +647,7 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 
 
 def _digest(*parts: object) -> str:
-    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest_of(json.dumps(parts, ensure_ascii=True, separators=(",", ":")), 16)
 
 
 def _identity(split: Split) -> tuple[str | int | None, ...]:

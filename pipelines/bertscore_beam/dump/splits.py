@@ -9,7 +9,6 @@ rows. The cut depends on the file and the two targets only, so every run cuts al
 is cut as the Parquet file that is made of it.
 """
 
-import hashlib
 import itertools
 import json
 import math
@@ -22,6 +21,7 @@ from typing import Any, get_type_hints, overload
 import pyarrow as pa
 
 from bertscore_beam.dump.columns import ReferenceFile
+from bertscore_beam.files.checked import digest_of
 
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
 # costs little, large enough that a part is worth a file.
@@ -138,12 +138,12 @@ class Split:
         others = [more for more in (self.left_out, references) if more]
         if not (self.text or self.partitions or others):
             return ""
-        return _digest(self.text or "parquet", "", "", self.partitions, *others)
+        return digest_of(repr((self.text or "parquet", "", "", self.partitions, *others)), 16)
 
     @property
     def reading(self) -> str:
         """The same, as records have it."""
-        return _digest(self.file_reading) if self.file_reading else ""
+        return digest_of(repr((self.file_reading,)), 16) if self.file_reading else ""
 
 
 @lru_cache(maxsize=2)  # all splits have the same
@@ -166,10 +166,6 @@ def part_name(input_name: str, row_offset: int) -> str:
     return f"{input_name}/part-{row_offset:012d}.parquet"
 
 
-def _digest(*words: str) -> str:
-    return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
-
-
 def note_name(part_name: str) -> str:
     """Name the notes on a part, without a suffix: its record, its rejected rows.
 
@@ -177,8 +173,7 @@ def note_name(part_name: str) -> str:
     a digest replaces the input's name, which also keeps notes no deeper in the tree than parts.
     """
     input_name, _, file = part_name.rpartition("/")
-    digest = hashlib.sha256(input_name.encode("utf-8", "surrogateescape")).hexdigest()
-    return f"{digest[:32]}/{file.removesuffix('.parquet')}"
+    return f"{digest_of(input_name)}/{file.removesuffix('.parquet')}"
 
 
 def plan_file(

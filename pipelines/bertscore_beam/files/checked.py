@@ -29,9 +29,13 @@ _MOST_LAST = 100
 """Most bytes of that key with its digest."""
 
 
-def digest_of(data: bytes) -> str:
-    """Return the digest that a record holds of a file: 32 hexadecimal digits of its SHA-256."""
-    return hashlib.sha256(data).hexdigest()[:32]
+def digest_of(data: bytes | str, digits: int = 32) -> str:
+    """Return the first hexadecimal digits of the SHA-256 of bytes, such as a file, or of a text.
+
+    A text may hold names of files that are not UTF-8.
+    """
+    data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    return hashlib.sha256(data).hexdigest()[:digits]
 
 
 def with_digest(data: bytes) -> bytes:

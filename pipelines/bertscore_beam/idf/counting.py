@@ -1,6 +1,5 @@
 """Count the document frequencies of a split, and make idf tables of the sums over all splits."""
 
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf import counts
 from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
@@ -137,7 +137,7 @@ class Counting:
         ]
         settings += [self.fields.reference_column, self.fields.key, self.fields.group]
         text = json.dumps([*settings, asdict(split)], sort_keys=True)
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".npz"
+        return f"{digest_of(text)}.npz"
 
 
 # Find the keys of rows: of the whole corpus, one row of each key is counted.

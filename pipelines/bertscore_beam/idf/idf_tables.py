@@ -1,6 +1,5 @@
 """The idf tables of a run, one for all rows or one a language and test set, and their files."""
 
-import hashlib
 import io
 import json
 import threading
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import read_bytes
 from bertscore_core.errors import IdfError, load_json
@@ -108,8 +108,7 @@ class IdfTables:
             [key.language, list(key.group), table.fingerprint]
             for key, table in sorted(self.tables.items(), key=lambda item: item[0])
         ]
-        text = json.dumps([_FORMAT, prints], ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return digest_of(json.dumps([_FORMAT, prints], ensure_ascii=True), 16)
 
     def for_language(self, language: str) -> "IdfTables":
         """Return the tables of one language, as a run of its rows alone would count them."""

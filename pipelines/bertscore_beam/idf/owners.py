@@ -18,6 +18,7 @@ from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.buckets import rows_by_value
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
 from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.options.score_options import ScoreOptions
@@ -168,7 +169,7 @@ class Owned:
         """Digest of what is counted and how; 32 hexadecimal digits."""
         lists = (self.rows, self.conflicts, self.without_key)
         text = b"".join(b"%d:" % len(rows) + rows.astype("<i4").tobytes() for rows in lists)
-        return hashlib.sha256(text).hexdigest()[:32]
+        return digest_of(text)
 
 
 def num_buckets(rows: int) -> int:
@@ -193,8 +194,8 @@ def keyed_rows(split: Split, run: str, rows: Rows) -> tuple[KeyedRows, Owned]:
             continue
         positions.append(position)
         table = tables.keys[code]
-        keys += digest_of((table.language, *table.group, *known), 16)
-        texts += digest_of(group, 8)
+        keys += words_digest((table.language, *table.group, *known), 16)
+        texts += words_digest(group, 8)
     keyed = KeyedRows(
         run=run,
         part_name=split.part_name,
@@ -237,7 +238,7 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, 
         yield part.run, (part.part_name, owned)
 
 
-def digest_of(words: Iterable[str], size: int) -> bytes:
+def words_digest(words: Iterable[str], size: int) -> bytes:
     """Digest the words of a row: its key within its table, or its references."""
     digest = hashlib.blake2b(digest_size=size)
     for word in words:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.idf.owners import digest_of
+from bertscore_beam.idf.owners import words_digest
 
 _KEPT = 1024
 # Two systems on the same references give 2. Short answers such as "yes" repeat in any corpus.
@@ -32,7 +32,7 @@ class Repeats:
     @classmethod
     def of(cls, references: Sequence[Sequence[str]]) -> "Repeats":
         """Look at the references of some rows."""
-        data = b"".join(digest_of(texts, 8) for texts in references)
+        data = b"".join(words_digest(texts, 8) for texts in references)
         digests = np.unique(np.frombuffer(data, dtype="<u8").astype(np.uint64))
         return cls(rows=len(references), smallest=digests[:_KEPT])
 

@@ -1,13 +1,13 @@
 """The settings of a run: how the rows of each language are scored."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump.languages import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.reasons import Reason
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import ConfigError, IdfError
@@ -65,7 +65,7 @@ class LanguageSettings:
     @property
     def label(self) -> str:
         """Digest of the signature: 16 hexadecimal digits."""
-        return hashlib.sha256(self.signature.format().encode()).hexdigest()[:16]
+        return digest_of(self.signature.format(), 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

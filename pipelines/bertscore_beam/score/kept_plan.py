@@ -1,6 +1,5 @@
 """The plan of a run, kept in its folder: if no input has changed, none is opened to plan again."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.splits import Splits
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
 
@@ -26,8 +26,7 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
         for file in files
     ]
     text = json.dumps([version("bertscore-beam"), PARSER, settings, known], default=str)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    return f"{PLANS_FOLDER}/{digest}.pq"
+    return f"{PLANS_FOLDER}/{digest_of(text)}.pq"
 
 
 def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:

@@ -1,9 +1,9 @@
 """A tuning run: as it was planned, and once it has its output folder."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
 from bertscore_beam.run.job import Say
@@ -56,7 +56,7 @@ class TuneModel:
     @property
     def digest(self) -> str:
         """Digest of how scores are made. 16 hexadecimal digits."""
-        return hashlib.sha256(self.signature.format().encode()).hexdigest()[:16]
+        return digest_of(self.signature.format(), 16)
 
 
 def cut_parts(judgements: Judgements, rows: int) -> tuple[Part, ...]:

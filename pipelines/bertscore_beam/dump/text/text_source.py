@@ -6,7 +6,6 @@ ranges of bytes nor a length.
 
 import contextlib
 import gzip
-import hashlib
 import io
 import json
 import zlib
@@ -20,6 +19,7 @@ from bertscore_beam.dump import inputs
 from bertscore_beam.dump.formats import HEAD_BYTES, Codec, Format, check_head, format_of
 from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.reading import reachable
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_web, resolve
 from bertscore_beam.files.read import open_source, source_size
@@ -95,7 +95,7 @@ class TextFile:
         """Names its version and how it is read; 32 hexadecimal digits."""
         file = (self.path, self.size, self.version)
         how = (self.parser, self.kind, self.codec, self.columns, self.lists, self.target)
-        return hashlib.sha256(json.dumps([file, how]).encode()).hexdigest()[:32]
+        return digest_of(json.dumps([file, how]))
 
     @property
     def about_bytes(self) -> int:
