@@ -17,7 +17,7 @@ from bertscore_beam.baseline.sources import DATA_FOLDERS, PairsRecord, SampleRec
 from bertscore_beam.baseline.table_picture import draw_distributions
 from bertscore_beam.crawl.sampling import describe_overlap
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.folder import OutputFolder, nan_to_null
 from bertscore_beam.run.output import TextTable
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
 from bertscore_core.errors import load_json
@@ -97,32 +97,28 @@ def describe_layers(moments: Moments) -> list[dict[str, Any]]:
     """Return mean, errors and spread of every layer and measure."""
     means, errors = moments.means, moments.standard_errors
     naive, spread = moments.naive_errors, moments.deviations
-    return [
+    layers = (
         {"layer": layer}
         | {
             measure: {
                 "mean": float(means[layer, index]),
-                "standard_error": _number(errors[layer, index]),
-                "naive_error": _number(naive[layer, index]),
-                "standard_deviation": _number(spread[layer, index]),
+                "standard_error": float(errors[layer, index]),
+                "naive_error": float(naive[layer, index]),
+                "standard_deviation": float(spread[layer, index]),
             }
             for index, measure in enumerate(MEASURES)
         }
         | {
             "precision_minus_recall": {
                 "mean": float(moments.gaps[layer]),
-                "standard_error": _number(moments.gap_errors[layer]),
+                "standard_error": float(moments.gap_errors[layer]),
             },
             # F1 has no bound where precision and recall have opposite signs: it counts as 1 or -1.
             "f1_clipped": int(moments.clipped[layer]),
         }
         for layer in range(len(means))
-    ]
-
-
-def _number(value: Any) -> float | None:
-    """Return a number, None where it is not defined: JSON knows no NaN."""
-    return float(value) if np.isfinite(value) else None
+    )
+    return [nan_to_null(layer) for layer in layers]
 
 
 # Write the tables, and delete those that are out of date.
@@ -168,7 +164,7 @@ def write_table(
             "pairs_digest": pairs.digest,
             "overlap": describe_overlap((part.overlap for part in pairs.parts), pairs.language),
             "hosts_known": moments.knows_hosts,
-            "effective_hosts": _number(moments.effective_hosts),
+            "effective_hosts": nan_to_null(moments.effective_hosts),
             "same_host_pairs": sum(part.same_host for part in pairs.parts),
             "sentences_per_page": options.sentences_per_page,
             "sentences_per_host": sample.host_cap,

@@ -14,6 +14,7 @@ from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.read import is_file, read_bytes
+from bertscore_beam.run.folder import nan_to_null
 from bertscore_core.baseline import (
     Baseline,
     description_path,
@@ -234,10 +235,7 @@ def compare_tables(first: Table, second: Table, title: str) -> dict[str, Any]:
         "pairs": [first.pairs, second.pairs],
         "layers": [
             {"layer": number}
-            | {
-                name: [None if math.isnan(value) else value for value in rows[number].tolist()]
-                for name, rows in columns.items()
-            }
+            | {name: nan_to_null(rows[number].tolist()) for name, rows in columns.items()}
             for number in range(len(differences))
         ],
         "largest_difference": {"layer": layer, "measure": MEASURES[index], "difference": largest},

@@ -62,15 +62,15 @@ def is_parts(kind: pa.DataType) -> bool:
 
 
 def _steps_of(schema: Iterable[pa.Field], name: str) -> tuple[Step, ...]:
-    """Return the steps from a row to the values of a name or path.
+    """Return the steps from a row to the values of a name or path; () if there is no such column.
 
     A column or field of exactly that name comes first. `response.text` is otherwise the field
     `text` of the struct column `response`, or of each element if `response` is a list.
-
-    Raises:
-        KeyError: There is no such column.
     """
-    return _field_steps(pa.struct(list(schema)), name)
+    try:
+        return _field_steps(pa.struct(list(schema)), name)
+    except KeyError:
+        return ()
 
 
 def _steps(kind: pa.DataType, path: str) -> tuple[Step, ...]:
@@ -104,10 +104,8 @@ def _has_field(kind: pa.DataType, path: str) -> bool:
 
 def root_of(schema: pa.Schema, name: str) -> str:
     """Return the top-level column that a name or path belongs to; the name if there is none."""
-    try:
-        return str(_steps_of(schema, name)[0])
-    except KeyError:
-        return name
+    root, *_ = _steps_of(schema, name) or (name,)
+    return str(root)
 
 
 def has_column(schema: pa.Schema, name: str) -> bool:
@@ -130,7 +128,9 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     Raises:
         KeyError: There is no such column.
     """
-    root, *steps = _steps_of(table.schema, name)
+    if not (found := _steps_of(table.schema, name)):
+        raise KeyError(name)
+    root, *steps = found
     chunks = [_values(chunk, steps) for chunk in table[root].chunks]
     return pa.chunked_array(chunks, _type(table.schema.field(root).type, steps))
 
@@ -155,19 +155,14 @@ def _with_place(value: Any, path: Sequence[str]) -> Any:
 
 def place_of(schema: pa.Schema, name: str) -> tuple[str | None, ...]:
     """Return the names on a path, with None for an element of a list; () if there is none."""
-    try:
-        steps = _steps_of(schema, name)
-    except KeyError:
-        return ()
-    return tuple(step if isinstance(step, str) else None for step in steps)
+    return tuple(step if isinstance(step, str) else None for step in _steps_of(schema, name))
 
 
 def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
     """Return the type that `column_of` gives a column; None if there is none."""
-    try:
-        root, *steps = _steps_of(schema, name)
-    except KeyError:
+    if not (found := _steps_of(schema, name)):
         return None
+    root, *steps = found
     return _type(schema.field(root).type, steps)
 
 
