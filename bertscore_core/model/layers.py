@@ -55,7 +55,7 @@ class EveryLayer(nn.Module):
     The norm is what a cut encoder does to its last state; None to return every state as it is.
     """
 
-    def __init__(self, model: nn.Module, norm: nn.Module | None = None) -> None:
+    def __init__(self, model: nn.Module, norm: nn.Module | None) -> None:
         super().__init__()
         self.model = model
         self.norm = norm

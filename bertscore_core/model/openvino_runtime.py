@@ -46,9 +46,9 @@ With OpenVINO's own 5,000 the memory of a worker still grew after 3,400 shapes: 
 with a tiny encoder, where these take 340 MB, and no more from 2,600 shapes on. 448 shapes that come
 again and again take the same time with both."""
 
-_CHECKED_TEXTS = (1, 3, 2)
-# Shapes that the compiled model is checked on, in addition to one text of full length.
-_CHECKED_TOKENS = (1, 17, 40)
+_CHECKED_SHAPES = ((1, 1, 1), (3, 17, 8), (2, 40, 20))
+"""Numbers of texts, and tokens of the longest and of the shortest, on which the compiled model is
+checked, in addition to one text of full length."""
 
 
 def openvino_version() -> str | None:
@@ -242,7 +242,7 @@ def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, lon
     for texts, tokens, shortest in _checked_shapes(model, longest):
         width = min(tokens, longest)
         ids = torch.from_numpy(random.integers(0, vocabulary, (texts, width)))
-        last = max(min(shortest, width), 1)
+        last = min(shortest, width)
         lengths = torch.linspace(width, last, texts, dtype=torch.float32, device="cpu").long()
         inside = torch.arange(width, device="cpu")[None, :] < lengths[:, None]
         hidden = (each(ids, inside.long())[:, inside] for each in (forward, model))
@@ -251,15 +251,12 @@ def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, lon
 
 
 def _checked_shapes(model: nn.Module, longest: int) -> list[tuple[int, int, int]]:
-    shapes = [
-        (texts, tokens, tokens // 2)
-        for texts, tokens in zip(_CHECKED_TEXTS, _CHECKED_TOKENS, strict=True)
-    ]
+    shapes = [*_CHECKED_SHAPES, (1, longest, longest)]
     window = getattr(getattr(model.model, "config", None), "sliding_window", None)
     if isinstance(window, int):
         # A short text beside one so long that some of its padding sees no token of it.
         shapes.append((2, 2 * window + 4, 1))
-    return [*shapes, (1, longest, longest)]
+    return shapes
 
 
 def _import_openvino() -> Any:

@@ -69,8 +69,8 @@ class TextTokenizer:
         *,
         max_length: int | None,
         adds_prefix_space: bool,
-        rule: LegacyRule = LegacyRule(),  # noqa: B008  it is frozen
-        in_windows: bool = False,
+        rule: LegacyRule,
+        in_windows: bool,
     ) -> None:
         """Wrap a transformers tokenizer; most callers want `load_tokenizer`."""
         if tokenizer.pad_token_id is None:

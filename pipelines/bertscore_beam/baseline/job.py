@@ -169,7 +169,7 @@ def _parts(model: BaselineModel, record: sources.PairsRecord) -> list[PairsToSco
             moments=f"{folder}/{digest}-{part.name}.npz",
             rows=part.rows,
             digest=part.digest,
-            idf=sources.idf_path(record.language, model.name) if model.config.idf else None,
+            idf=sources.idf_path(record.language, model.name) if model.config.idf else "",
             corpus=record.digest,
         )
         for part in record.parts
@@ -194,7 +194,7 @@ def _count_idf(
 
 
 def _find_idf(folder: OutputFolder, model: BaselineModel, part: PairsToScore) -> IdfTable | None:
-    data = folder.read_if_there(str(part.idf))
+    data = folder.read_if_there(part.idf)
     tokenizer = model.settings.tokenizer
     try:
         table = IdfTable.from_bytes(data or b"")

@@ -36,7 +36,7 @@ from bertscore_core.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsToScore:
-    """A part of a language's pairs, the idf table if any, and where the sums over it go.
+    """A part of a language's pairs, the idf table ("" if none), and where the sums over it go.
 
     The name of the sums says of which pairs they are, and how scored; `digest` is that of the file
     of the pairs, `corpus` that of all pairs of the language.
@@ -46,7 +46,7 @@ class PairsToScore:
     moments: str
     rows: int
     digest: str
-    idf: str | None
+    idf: str
     corpus: str
 
 
@@ -84,7 +84,7 @@ def _count(
     texts = [text for column in table.columns for text in column.to_pylist()]
     frequencies = DocumentFrequencies.from_tokens(tokenizer.encode(texts))
     counters.count(counters.DOCUMENTS_COUNTED, frequencies.num_documents)
-    yield (str(part.idf), part.corpus, tokenizer.fingerprint, tokenizer.max_length), frequencies
+    yield (part.idf, part.corpus, tokenizer.fingerprint, tokenizer.max_length), frequencies
 
 
 def write_idf(table: _Table, frequencies: DocumentFrequencies, *, folder: OutputFolder) -> str:
@@ -117,7 +117,7 @@ class ScorePairParts:
 
 def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
     table = _read_pairs(part, folder)
-    idf = None if part.idf is None else _read_idf(folder, part.idf)
+    idf = _read_idf(folder, part.idf) if part.idf else None
     work = Work()
     with activity.report_fraction(
         part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share

@@ -153,7 +153,7 @@ def normalize(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
-def describe_filters(words: filters.WordLimits = filters.PAGE_WORDS) -> dict[str, object]:
+def describe_filters(words: filters.WordLimits) -> dict[str, object]:
     """Return everything that decides which sentences are kept, as plain values, for provenance."""
     return {
         "version": FILTER_VERSION,

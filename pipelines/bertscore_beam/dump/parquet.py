@@ -255,7 +255,7 @@ def read_layout(
         return _layout_of(file, source, candidates)
 
 
-def read_copied_layout(path: str, candidates: Sequence[str] = ()) -> FileLayout:
+def read_copied_layout(path: str, candidates: Sequence[str]) -> FileLayout:
     """Read the copy of a footer that an import has written; see `read_layout`."""
     with reading(path), pa.BufferReader(_read_copy(path)) as source:
         return _layout_of(_opened(source, None, int96.COARSE), source, candidates)
@@ -301,7 +301,7 @@ def _layout_of(
     )
 
 
-def exact_unit(path: str, left_out: Collection[str] = ()) -> str:
+def exact_unit(path: str, left_out: Collection[str]) -> str:
     """Return the unit in which no INT96 timestamp of a file changes, but for columns left out.
 
     This reads these columns, unless Spark wrote the file: its timestamps are microseconds.

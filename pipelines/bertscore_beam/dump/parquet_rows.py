@@ -36,14 +36,14 @@ _PEEK_BYTES = 4096
 
 
 def read_parquet(
-    splits: Sequence[Split], columns: Sequence[str] | None = None
+    splits: Sequence[Split], columns: Sequence[str] | None
 ) -> Generator[pa.Table, Split, None]:
     """Read the rows of splits of one file, in order, with their types and the metadata.
 
     The first split is read first; send another one for its rows. What lies between the two in one
     row group is decoded and dropped. After an error it must be called again, with the splits that
-    are left. Of a path in `columns`, by default all, the whole top-level column is read; one
-    that the file does not have is left out.
+    are left. Of a path in `columns`, None for all, the whole top-level column is read; one that
+    the file does not have is left out.
 
     Memory is bounded by a split, also if it is a small piece of a very large row group: that is
     decoded in batches, and reading goes no further than the last wanted row. Rows that take far

@@ -25,7 +25,7 @@ HIDDEN_SCHEMA = b"arrow:schema"
 
 
 def lost_types(
-    schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool, is_hidden: bool = False
+    schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool, is_hidden: bool
 ) -> list[tuple[str, str]]:
     """Return the columns whose logical type the output would not have, each with that in words.
 
@@ -166,7 +166,7 @@ def _describe_type(kind: dict[str, Any]) -> str:
     return f"{str(kind['Type']).upper()}{utc}"
 
 
-def null_lists(file: pq.ParquetFile, encrypted: Collection[str] = ()) -> tuple[str, ...]:
+def null_lists(file: pq.ParquetFile, encrypted: Collection[str]) -> tuple[str, ...]:
     """Return the columns of fixed-size lists that hold a null list, as far as footers show it."""
     columns = leaves(file.schema_arrow)
     if len(columns) != len(file.schema):

@@ -251,5 +251,5 @@ def test_files_that_differ_in_metadata_alone_are_one_case():
     for number in range(3):
         arrow = pa.schema([("id", pa.int64())], metadata={"made": f"{number}" * 1000})
         file = pq.ParquetFile(pa.BufferReader(write_part(arrow.empty_table())))
-        assert lost_types(file.schema, arrow, utc_times=False) == []
+        assert lost_types(file.schema, arrow, utc_times=False, is_hidden=False) == []
     assert types._written.cache_info().currsize == 1
