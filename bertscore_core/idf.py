@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import IdfError, load_json
-from bertscore_core.sums import summed_by_key
+from bertscore_core.sums import Sums, summed_by_key
 from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 
 _FORMAT = "bertscore-idf/1"
@@ -35,8 +35,8 @@ _MOST_DOCUMENTS = 1 << 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentFrequencies:
-    """How many documents each token id occurs in.
+class DocumentFrequencies(Sums):
+    """How many documents each token id occurs in. Merged with `merge` and `+`.
 
     Attributes:
         num_documents: Documents counted, N, including duplicates and empty ones.
@@ -77,9 +77,6 @@ class DocumentFrequencies:
         ids, counts = summed_by_key(*map(np.concatenate, columns))
         documents = sum(part.num_documents for part in several)
         return cls(num_documents=documents, ids=ids, counts=counts)
-
-    def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
-        return self.merge((self, other))
 
     def __eq__(self, other: object) -> bool:
         return (

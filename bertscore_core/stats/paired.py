@@ -594,9 +594,8 @@ def _effective(units: Units) -> float:
     """Return the number of equal units that would weigh as much (Kish); 0 without any."""
     if units.sizes is None:
         return float(len(units))
-    rest = np.full(min(units.rest, 1), 1.0)
-    counts = np.append(np.ones(len(units.sizes)), rest * units.rest)
-    return effective_number(np.append(units.sizes, rest), counts)
+    counts = np.append(np.ones(len(units.sizes)), units.rest)
+    return effective_number(np.append(units.sizes, 1.0), counts)
 
 
 def _variance_of_mean(units: Units, n: int, mean: float) -> tuple[float, float | None]:

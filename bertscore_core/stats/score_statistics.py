@@ -179,7 +179,7 @@ class PackedHistogram:
         return np.frombuffer(self.packed_counts, dtype=_COUNT_TYPE).astype(np.int64)
 
     def dense(self, number: int) -> IntArray:
-        """Return the pairs in parts bin. Shape (number,)."""
+        """Return the pairs in each bin. Shape (number,)."""
         counts = np.zeros(number, dtype=np.int64)
         counts[self.bins] = self.counts
         return counts

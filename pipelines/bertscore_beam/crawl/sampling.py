@@ -110,10 +110,7 @@ def cap_hosts(several: Iterable[pa.Table], cap: int) -> pa.Table:
 
 def lowest(priorities: Iterable[Hashes], count: int | None = None) -> Hashes:
     """Return the lowest distinct priorities of several arrays, ascending; all when None."""
-    arrays = list(priorities)
-    if not arrays:
-        return np.zeros(0, dtype=np.uint64)
-    return np.unique(np.concatenate(arrays))[:count]
+    return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *priorities]))[:count]
 
 
 def is_sampled(priorities: Hashes, sample: Hashes) -> npt.NDArray[np.bool_]:
