@@ -21,6 +21,7 @@ import numpy.typing as npt
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError, load_json
 from bertscore_core.stats.score_statistics import (
+    SLACK,
     Doubles,
     bins_of,
     effective_number,
@@ -144,9 +145,6 @@ MAX_PAIRS = 2**26
 """Largest number of pairs whose sums fit 64 bits: 2**26 * 2**36 = 2**62, and a bit for rounding."""
 
 _SCALE = 2.0**36
-# How far rounding may move precision or recall beyond 1. Measured: 4e-7.
-_SLACK = 1e-4
-
 
 _OF_PAIRS = ("pairs", "sums", "squares", "histogram", "clipped")
 _OF_HOSTS = ("host_sides", "host_pairs", "host_sums")
@@ -403,7 +401,7 @@ def _check(scores: FloatArray) -> None:
     pairs = scores.shape[1]
     _check_number(pairs)
     # Comparisons with NaN are false, so NaN is not within.
-    within = (np.abs(scores[..., :2]) <= 1 + _SLACK).all(axis=(0, 2))
+    within = (np.abs(scores[..., :2]) <= 1 + SLACK).all(axis=(0, 2))
     wrong = np.flatnonzero(~within | np.isnan(scores[..., 2]).any(axis=0))
     if len(wrong):
         raise InputError(

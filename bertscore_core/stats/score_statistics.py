@@ -101,13 +101,13 @@ Doubles = npt.NDArray[np.float64]
 # F1 in sums. F1 = 2PR / (P + R) has a pole at P = -R, near which it has no bound: one pair could
 # outweigh all others. So every mean over pairs takes the F1 that these functions return.
 
-# How far rounding may move a score beyond 1. Measured: 4e-7.
-_SLACK = 1e-4
+SLACK = 1e-4
+"""How far rounding may move a score beyond 1. Measured: 4e-7."""
 
 
 def is_clipped(raw_f1: npt.NDArray[np.floating]) -> BoolArray:
     """Tell which pairs have an F1 before rescaling beyond [-1, 1], by more than rounding."""
-    return np.asarray(np.abs(raw_f1) > 1 + _SLACK, dtype=np.bool_)
+    return np.asarray(np.abs(raw_f1) > 1 + SLACK, dtype=np.bool_)
 
 
 def clipped_f1(f1: npt.NDArray[np.floating], raw_f1: npt.NDArray[np.floating]) -> Doubles:

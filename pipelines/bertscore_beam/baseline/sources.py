@@ -295,9 +295,9 @@ class Source:
             OSError: The listing cannot be fetched now.
         """
         options = self.options
-        if self.options.given:
+        if options.given:
             paths_by_language = _given_paths(options)
-            suffixes = SUFFIXES if self.options.sentences else DOCUMENT_SUFFIXES
+            suffixes = SUFFIXES if options.sentences else DOCUMENT_SUFFIXES
             with reaching(options.source, *chain.from_iterable(paths_by_language.values())):
                 return {
                     code: self._in_order(list_files_of(paths, suffixes=suffixes))
