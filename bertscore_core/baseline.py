@@ -241,21 +241,21 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
     path, weighted = (baseline_path(language, model, idf=each) for each in (False, True))
     if idf and weighted in own:
         return weighted
-    if path not in own and weighted in own:
+    if path in own:
+        return path
+    if weighted in own:
         raise errors.BaselineNotFoundError(
             f"the folder of baselines has no {path}: got {weighted}, a table for scores with idf "
             "weights; expected one for scores without. Add --idf corpus or --idf TABLE, or make "
             "the other table with `bertscore-beam baseline` without --idf."
         )
-    if path not in own:
-        tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in own)]
-        code, _, name = _stem(path).partition("/")
-        raise errors.BaselineNotFoundError(
-            f"the folder of baselines has no {path}: got {len(own)} tables, none for language "
-            f"{language!r} and model {model!r}. {_list_tables(tables, code, name)} Make it with "
-            "`bertscore-beam baseline`, or score without rescaling."
-        )
-    return path
+    tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in own)]
+    code, _, name = _stem(path).partition("/")
+    raise errors.BaselineNotFoundError(
+        f"the folder of baselines has no {path}: got {len(own)} tables, none for language "
+        f"{language!r} and model {model!r}. {_list_tables(tables, code, name)} Make it with "
+        "`bertscore-beam baseline`, or score without rescaling."
+    )
 
 
 def table_name(path: str) -> str:

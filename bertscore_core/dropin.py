@@ -123,12 +123,12 @@ class BERTScorer:
             InputError: the model is not a name.
         """
         check_model_name(model_type)
-        if model_type is None and lang is None:
-            raise ConfigError("got neither lang nor model_type; expected at least one of them.")
-        if model_type is None and lang is not None:
+        if model_type is None:
+            if lang is None:
+                raise ConfigError("got neither lang nor model_type; expected at least one of them.")
             model_type = lang2model[lang.lower()]
         # As users of bert-score add models: model2layers["path/to/model"] = 9.
-        if num_layers is None and model_type is not None:
+        if num_layers is None:
             spec = registry.find_model_spec(model_type)
             if spec is None or spec.num_layers is None:
                 num_layers = model2layers.get(model_type)

@@ -470,13 +470,10 @@ class BertScorer:
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
-        candidates, references = as_list("candidates", candidates), _as_groups(references)
-        if idf is None and self.config.idf:
-            _check_texts(candidates, references)
-            idf = self.count_idf(references)
-        # Before anything is encoded: a table that does not fit must not cost the time of scoring.
-        weights = self.token_weights(idf)
         pairs = self.tokenize(candidates, references)
+        if idf is None and self.config.idf:
+            idf = self.count_idf(references)
+        weights = self.token_weights(idf)
         if idf is not None:
             warn_of_weightless(pairs, weights)
         scores = self.score_tokenized(pairs, weights)
