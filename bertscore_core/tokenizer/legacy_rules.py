@@ -139,9 +139,6 @@ def apply_legacy_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]
     name = type(tokenizer).__name__
     if backend is None:
         return _python_rule(tokenizer, folder, stated)
-    # Saved settings of either kind would cut or pad texts in addition to what is done here.
-    backend.no_padding()
-    backend.no_truncation()
     if isinstance(backend.normalizer, normalizers.BertNormalizer):
         return _bert_rule(tokenizer)
     if name in MASK_CLASSES and isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):

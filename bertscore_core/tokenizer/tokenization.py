@@ -86,9 +86,6 @@ class TextTokenizer:
         self.pad_id: int = tokenizer.pad_token_id
         separators = {tokenizer.sep_token_id, tokenizer.cls_token_id} - {None}
         self.zero_weight_ids: tuple[int, ...] = tuple(sorted(separators))
-        if self._backend is not None:
-            self._backend.no_padding()
-            self._backend.no_truncation()
         # Before truncation is set, which is part of the backend's state but not of the tokenizer.
         self.fingerprint = self._fingerprint()
         if self._backend is not None and self.max_length is not None:
@@ -304,6 +301,10 @@ def load_tokenizer(
             "vocabulary beside the special tokens; expected tokenizer.json, vocab.txt or the like "
             "there."
         )
+    if (backend := getattr(tokenizer, "backend_tokenizer", None)) is not None:
+        # Saved settings of either kind would cut or pad texts in addition to what is done here.
+        backend.no_padding()
+        backend.no_truncation()
     # Of the same backend, since transformers 5 has only one tokenizer for both.
     apply_rule = apply_fast_rule if fast else apply_legacy_rule
     # Done first, since it may change how many special tokens there are.
