@@ -47,9 +47,9 @@ def mixed(count: int, seed: int = 0, *, mean_tokens: float = MEAN_TOKENS) -> Pai
     return _pairs((draw_text(length - SPECIAL_TOKENS, generator) for length in lengths), generator)
 
 
-def fixed(count: int, tokens: int, seed: int = 0) -> Pairs:
+def fixed(count: int, tokens: int) -> Pairs:
     """Make pairs of texts of exactly so many tokens, special ones included."""
-    generator = random.Random(seed)
+    generator = random.Random(0)
     texts = (draw_words(tokens - SPECIAL_TOKENS, generator) for _ in range(count))
     return _pairs(texts, generator, actions=("replace",))
 

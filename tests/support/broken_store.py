@@ -1,7 +1,6 @@
 """A file system for fsspec, in memory, in which some folders answer with an error."""
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 @contextlib.contextmanager
-def broken_store(*folders: str, error: int = errno.EIO) -> Iterator[MemoryFileSystem]:
+def broken_store(*folders: str, error: int) -> Iterator[MemoryFileSystem]:
     """Offer `memory://`, empty; listing one of the folders, such as "/in/b", raises the error."""
     original = MemoryFileSystem.ls
 

@@ -81,10 +81,10 @@ class Faults:
         requests: Method and path of each request since this was set to a list; None for no list.
     """
 
-    def __init__(self, application: Callable[..., Iterable[bytes]], seed: int = 0) -> None:
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         """Keep what to stand in front of."""
         self._application = application
-        self._random = random.Random(seed)
+        self._random = random.Random(0)
         self._lock = threading.Lock()
         self._rules: dict[str, tuple[FaultRule, float]] = {}
         self.happened: Counter[str] = Counter()

@@ -69,13 +69,13 @@ def send(process: int, number: signal.Signals) -> bool:
     return False
 
 
-def kill_session(leader: int, seconds: float = 30) -> None:
+def kill_session(leader: int) -> None:
     """Kill all processes of a session and wait until they are gone."""
 
     def are_gone() -> bool:
         return not [send(process, signal.SIGKILL) for process in session_members(leader)]
 
-    wait_until(are_gone, seconds)
+    wait_until(are_gone, 30)
 
 
 @contextlib.contextmanager

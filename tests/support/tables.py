@@ -21,10 +21,10 @@ ROWS = 50
 BAD = UnreadableText.INVALID_UTF8
 
 
-def every_type(rows: int = ROWS) -> pa.Table:
+def every_type() -> pa.Table:
     """A table with a column of every type that a dump may hold, nulls in each."""
-    texts = [None if i % 7 == 3 else f"text {i % 5} ü" for i in range(rows)]
-    lists = [None if i % 5 == 4 else texts[: i % 4] for i in range(rows)]
+    texts = [None if i % 7 == 3 else f"text {i % 5} ü" for i in range(ROWS)]
+    lists = [None if i % 5 == 4 else texts[: i % 4] for i in range(ROWS)]
     zone = datetime.UTC
     stamp = datetime.datetime(2026, 1, 1, 12, 30, 1, 123456, tzinfo=zone)
     every: dict[str, pa.Array] = {
@@ -34,31 +34,31 @@ def every_type(rows: int = ROWS) -> pa.Table:
         "dictionary": pa.array(texts).dictionary_encode(),
         "reference": pa.array(lists, pa.list_(pa.string())),
         "large_list": pa.array(lists, pa.large_list(pa.large_string())),
-        "pair": pa.array([["x", None]] * rows, pa.list_(pa.string(), 2)),
-        "struct": pa.array([None if i % 3 == 0 else {"a": i, "b": ["x"]} for i in range(rows)]),
+        "pair": pa.array([["x", None]] * ROWS, pa.list_(pa.string(), 2)),
+        "struct": pa.array([None if i % 3 == 0 else {"a": i, "b": ["x"]} for i in range(ROWS)]),
         "struct of dictionary": pa.array(
-            [None if i % 5 == 0 else {"a": texts[i]} for i in range(rows)],
+            [None if i % 5 == 0 else {"a": texts[i]} for i in range(ROWS)],
             pa.struct({"a": pa.dictionary(pa.int32(), pa.string())}),
         ),
         "list of dictionary": pa.array(
             lists, pa.list_(pa.dictionary(pa.int32(), pa.large_string()))
         ),
-        "map": pa.array([[("k", i)] for i in range(rows)], pa.map_(pa.string(), pa.int64())),
-        "utc": pa.array([stamp, None] * (rows // 2), pa.timestamp("us", "UTC")),
-        "paris": pa.array([stamp, None] * (rows // 2), pa.timestamp("ns", "Europe/Paris")),
-        "naive": pa.array([None, 7] * (rows // 2), pa.timestamp("ms")),
-        "date": pa.array([datetime.date(2026, 1, 1), None] * (rows // 2)),
-        "time": pa.array([1, None] * (rows // 2), pa.time64("us")),
-        "duration": pa.array([1, None] * (rows // 2), pa.duration("s")),
-        "decimal": pa.array([decimal.Decimal("1.50"), None] * (rows // 2), pa.decimal128(9, 2)),
-        "bytes": pa.array([b"\xff", None] * (rows // 2)),
-        "flag": pa.array([True, None] * (rows // 2)),
-        "small": pa.array([i % 100 for i in range(rows)], pa.int8()),
-        "unsigned": pa.array(range(rows), pa.uint64()),
-        "float": pa.array([float("nan"), None] * (rows // 2), pa.float32()),
-        "half": pa.array([1.5, None] * (rows // 2), pa.float16()),
-        "nulls": pa.nulls(rows),
-        "uuid": pa.array([bytes(16)] * rows, pa.uuid()),
+        "map": pa.array([[("k", i)] for i in range(ROWS)], pa.map_(pa.string(), pa.int64())),
+        "utc": pa.array([stamp, None] * (ROWS // 2), pa.timestamp("us", "UTC")),
+        "paris": pa.array([stamp, None] * (ROWS // 2), pa.timestamp("ns", "Europe/Paris")),
+        "naive": pa.array([None, 7] * (ROWS // 2), pa.timestamp("ms")),
+        "date": pa.array([datetime.date(2026, 1, 1), None] * (ROWS // 2)),
+        "time": pa.array([1, None] * (ROWS // 2), pa.time64("us")),
+        "duration": pa.array([1, None] * (ROWS // 2), pa.duration("s")),
+        "decimal": pa.array([decimal.Decimal("1.50"), None] * (ROWS // 2), pa.decimal128(9, 2)),
+        "bytes": pa.array([b"\xff", None] * (ROWS // 2)),
+        "flag": pa.array([True, None] * (ROWS // 2)),
+        "small": pa.array([i % 100 for i in range(ROWS)], pa.int8()),
+        "unsigned": pa.array(range(ROWS), pa.uint64()),
+        "float": pa.array([float("nan"), None] * (ROWS // 2), pa.float32()),
+        "half": pa.array([1.5, None] * (ROWS // 2), pa.float16()),
+        "nulls": pa.nulls(ROWS),
+        "uuid": pa.array([bytes(16)] * ROWS, pa.uuid()),
     }
     fields = [
         pa.field(name, column.type, metadata={"origin": f"column {name}"})

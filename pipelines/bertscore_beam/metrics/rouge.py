@@ -34,7 +34,7 @@ class RougeL:
     those of BLEU in lower case.
     """
 
-    def __init__(self, language: str = "", *, by_bleu: bool = False) -> None:
+    def __init__(self, language: str, *, by_bleu: bool = False) -> None:
         """Make the metric."""
         self._is_own = is_own = not by_bleu or base_of(language) == "en"
         self._cut = "rouge-score" if is_own else tokenizer_of(language)

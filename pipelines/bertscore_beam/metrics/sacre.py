@@ -55,7 +55,7 @@ def cut_of(name: str, language: str) -> str:
 class SacreMetric:
     """One of sacreBLEU's metrics, for texts of one language."""
 
-    def __init__(self, name: str, language: str = "") -> None:
+    def __init__(self, name: str, language: str) -> None:
         """Make the metric; the arguments are those of `metric_of`."""
         cut, by_character = tokenizer_of(language), base_of(language) in _ASIAN
         make: dict[str, Callable[..., Any]] = {

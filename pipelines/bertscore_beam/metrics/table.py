@@ -51,7 +51,7 @@ def metric_of(name: str, language: str = "") -> Metric:
 
 
 def check_metrics(
-    names: Sequence[str], languages: Sequence[str] = (), *, refuse_scripts: bool = False
+    names: Sequence[str], languages: Sequence[str], *, refuse_scripts: bool = False
 ) -> None:
     """Check that metrics can be computed of texts in some languages.
 

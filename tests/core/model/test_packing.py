@@ -61,9 +61,9 @@ def encoder_of(folder, *, fills=True, **changes):
     return replace(encoder, packing=replace(encoder.packing, fills=fills))
 
 
-def some_texts(lengths=LENGTHS, vocabulary=40):
+def some_texts(lengths=LENGTHS):
     """Make texts of random tokens, among them RoBERTa's padding token."""
-    ids = np.random.default_rng(1).integers(0, vocabulary, sum(lengths)).astype(np.int32)
+    ids = np.random.default_rng(1).integers(0, 40, sum(lengths)).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     truncated = np.zeros(len(lengths), dtype=bool)
     return TokenizedTexts(ids=ids, offsets=offsets, truncated=truncated)

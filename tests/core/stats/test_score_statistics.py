@@ -20,16 +20,16 @@ from bertscore_core.stats.score_statistics import (
 GROUPS = 3
 
 
-def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> GroupedRows:
+def some_rows(number: int) -> GroupedRows:
     """Return rows of three groups, a tenth of them without scores."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     raw = rng.normal(0.7, 0.15, (number, 3)).astype(np.float32)
     raw[rng.random(number) < 0.1] = np.nan
     return GroupedRows(
         groups=rng.integers(0, GROUPS, number),
         number=GROUPS,
-        scores=(raw - 0.5) / 0.5 if rescaled else raw,
-        raw=raw if rescaled else None,
+        scores=(raw - 0.5) / 0.5,
+        raw=raw,
         truncated=rng.random(number) < 0.2,
         reasons={row: "null_candidate" for row in np.flatnonzero(np.isnan(raw[:, 0])).tolist()},
         reused=rng.random(number) < 0.5,

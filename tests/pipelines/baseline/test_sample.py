@@ -90,11 +90,11 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
         assert pairs == paired_by_hand(set(chosen["text"].to_pylist()), code)
 
 
-def paired_by_hand(texts, language, bits=2):
+def paired_by_hand(texts, language):
     """Pair neighbours in each part, then those left over."""
     parts, left = {}, []
     for text in sorted(texts, key=lambda text: pairing_order(1, language, text)):
-        parts.setdefault(pairing_order(1, language, text) >> (64 - bits), []).append(text)
+        parts.setdefault(pairing_order(1, language, text) >> 62, []).append(text)
     pairs = []
     for _, part in sorted(parts.items()):
         pairs += list(zip(part[0::2], part[1::2], strict=False))
