@@ -63,8 +63,10 @@ def test_evaluates_own_bertscore_runs_on_the_drop_in(tmp_path):
     assert done.stdout == printed
 
 
-def test_a_recipe_is_short():
-    assert all(len(path.read_text().splitlines()) <= 20 for path in RECIPES.glob("*.py"))
+def test_a_recipe_for_another_tool_is_short():
+    tools = {*RECIPES.glob("*.py")} - {RECIPES / "bertscore_loss.py"}  # a function for training
+    assert len(tools) >= 6
+    assert all(len(path.read_text().splitlines()) <= 20 for path in tools)
 
 
 # --- A night of night.sh in a tracker -------------------------------------------------------------
