@@ -23,7 +23,7 @@ class Format(StrEnum):
     TSV_RAW = "tsv-raw"
     """Separated by tabs, with a header line and without quoting: a quote is a character."""
     LINES = "lines"
-    """A text a line: files of candidates and of references, which are not files of rows."""
+    """One text per line: files of candidates and of references, which are not files of rows."""
 
     @property
     def delimiter(self) -> str:

@@ -78,11 +78,11 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
     """Score candidates against references, and write the same rows with scores.
 
     Attributes:
-        candidates: In place of the input, files of candidates with a text a line, also .gz; of
-            several each is a system, and the column `system` has its name, by which the summary is
-            grouped. Without an output the result is only printed.
-        references: Files of references with a text a line, for all candidates; several give each
-            row several references.
+        candidates: Files of candidates with one text per line, also .gz, in place of the input.
+            Several files are several systems: the column `system` has their names, and the summary
+            is grouped by it. Without an output the result is only printed.
+        references: Files of references with one text per line, for all candidates; several files
+            give each row several references.
         candidate_column: Column of the candidates, by name or by a path into nested columns, such
             as choices[0].message.content. With a list of texts in each row, or with the names of
             several columns, each candidate becomes a row.
@@ -96,20 +96,21 @@ class ScoreOptions(MetricOptions, DeviceOptions, DumpOptions):
         rescale: Rescale the scores with the baseline for the language, model and layer.
         baseline: Table to rescale with instead of a published one; or a folder of tables, as
             `bertscore-beam baseline` makes it, where language, model and layer choose the table.
-        reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
+        reuse: Earlier run whose scores are taken for rows with the same texts and settings. Give
             the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
             for the newest run among them that has succeeded; if there is none, all rows are scored.
         index: Write an index of all rows at the end, 60 bytes a row, with which later runs find
             rows that have moved to other files. Without it they look into files of the same name.
         keep_input: Keep the Parquet files that were made of files of text (in _input) when the run
             is a success.
-        group_by: Columns whose values make groups, such as system and language: the summary has the
-            rows, the mean scores and their errors of each. The scores do not depend on it.
+        group_by: Columns whose values make groups, such as system and language; the summary has
+            the number of rows, the mean scores and their errors of each group. The scores do not
+            depend on it.
         drop_columns: Columns of the input that the output does not have. Encrypted columns,
             and those whose type would be lost (INTERVAL, VARIANT, Int128), are left out with a
             warning; a file in which the run names such a column is rejected.
-        metrics: Other metrics, a column each: bleu, chrf, chrf++, ter and rougel, with the extra
-            `tune`; and functions, as package.module:name.
+        metrics: Other metrics, each in a column of its own: bleu, chrf, chrf++, ter and rougel,
+            with the extra `tune`; and functions, as package.module:name.
         source_column: Column of the sources, texts, for functions that take them.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
             table. Their rescaled scores then cannot be compared with each other.

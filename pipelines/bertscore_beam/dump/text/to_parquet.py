@@ -261,7 +261,7 @@ def _names(dropped: set[str] | None) -> list[str] | None:
     return first + [OTHER_FIELDS] * (len(dropped) - len(first))
 
 
-# Files with a text a line, candidates in one and references in others, become Parquet files.
+# Files with one text per line, candidates in one and references in others, become Parquet files.
 
 _MARK = "\ufeff"
 """The byte order mark, which some programs write first."""
