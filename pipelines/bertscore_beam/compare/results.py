@@ -165,8 +165,8 @@ class MovedRow:
     row: int
     against_file: str
     against_row: int
-    group: Group = WHOLE
-    key: tuple[str | None, ...] = ()
+    group: Group
+    key: tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ class Comparison:
     drop: float | None
     settings: SettingsDifference
     whole: GroupComparison
-    groups: tuple[GroupComparison, ...] = ()
+    groups: tuple[GroupComparison, ...]
     moved: tuple[MovedRow, ...] = ()
     warnings: tuple[str, ...] = ()
     system: str | None = None
@@ -281,7 +281,7 @@ class RankedPair:
     interval: tuple[float, float] | None
     p_value: float | None
     p_adjusted: float | None
-    caveats: tuple[Caveat, ...] = ()
+    caveats: tuple[Caveat, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
