@@ -185,7 +185,7 @@ def check_one_version(path: str, version: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not is_other_version(error, path):
+        if not version or not is_other_version(error, path):
             raise
         raise file_changed(path, "another version", f"version {version}") from error
     is_sure = not version or reads_one_version(path)

@@ -69,11 +69,15 @@ class RemoteFile(io.RawIOBase):
         size: Size of the file in bytes.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
-        """Read a range, from its first byte to the one behind its last, by a function."""
+    def __init__(self, read: Callable[[int, int], bytes], size: int, file: Any = None) -> None:
+        """Read a range, from its first byte to the one behind its last, by a function.
+
+        `file` is closed with this one.
+        """
         super().__init__()
         self.size = size
         self._read = read
+        self._file = file
         self._place = 0
         self._kept: deque[tuple[int, bytes]] = deque()
 
@@ -113,8 +117,11 @@ class RemoteFile(io.RawIOBase):
         return data
 
     def close(self) -> None:
-        """Let go of what was kept."""
-        self._kept.clear()
+        """Close the file, and let go of what was kept."""
+        if not self.closed:
+            self._kept.clear()
+            if self._file is not None:
+                self._file.close()
         super().close()
 
     def _found(self, start: int, stop: int) -> bytes | None:
@@ -199,7 +206,7 @@ def open_source(
         file = fs.open(inner, "rb", cache_type="none")
         # Some web servers do not tell the size, and send a file from its beginning only.
         read = partial(_read_file, file)
-        remote: RemoteFile = file if file.size is None else RemoteFile(read, int(file.size))
+        remote: RemoteFile = file if file.size is None else RemoteFile(read, int(file.size), file)
         return remote
     if protocols(fs) & GCS:
         return RemoteFile(partial(_read_generation, fs, inner, version), size)
@@ -209,7 +216,7 @@ def open_source(
     file.details = {"name": inner, "size": size, "type": "file", "ETag": etag}
     if not fs.local_expiry_check:  # else s3fs compares the etag of each answer itself
         file.read_kw = {**file.read_kw, "IfMatch": etag}
-    return RemoteFile(partial(_read_file, file), size)
+    return RemoteFile(partial(_read_file, file), size, file)
 
 
 def source_size(source: pa.NativeFile | RemoteFile) -> int:

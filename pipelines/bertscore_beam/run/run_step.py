@@ -141,9 +141,10 @@ class RunDivisible(RunStep):
 
     def process(self, element: Any, places: Any = _PLACES) -> Iterator[Any]:
         """Yield the results of the items that are left to this process."""
-        place = places.current_restriction().start
+        left = places.current_restriction()
+        place = left.start
         with ending_with_the_device():
-            results = iter(self._run(element[place:]))
+            results = iter(self._run(element[place : left.stop]))
             while places.try_claim(place):
                 yield next(results)
                 place += 1

@@ -1,23 +1,30 @@
 """What planning and reading remote files costs: requests, and bytes. Counts, no clocks."""
 
 import importlib
+import io
 import threading
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from bertscore_beam.dump import parquet, parquet_rows
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan import Resources
 from bertscore_beam.dump.read_rows import read_split
+from bertscore_beam.dump.text.text_source import open_text
+from bertscore_beam.files.find import file_version
+from bertscore_beam.files.read import open_source
 from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
+from tests.pipelines.dump.text.convert import text_file
 from tests.support.cloud_storage import gcs_bucket
 from tests.support.faults import Faults
 from tests.support.hostile import pairs, parquet_bytes
@@ -82,9 +89,36 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told(store):
         write_atomically(path, content(["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
             read_split(split)
+        with pytest.raises(FileNotFoundError, match=r"made\.parquet"):
+            read_split(replace(split, data=f"{bucket}/made.parquet"))  # not the input's fault
         fsspec.filesystem(bucket.partition(":")[0]).rm(path)
         with pytest.raises(FileNotFoundError):
             read_split(split)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("store", [s3_bucket, gcs_bucket])
+def test_of_a_text_of_0_bytes_no_later_version_is_read(store):
+    with store() as bucket:
+        path = f"{bucket}/pairs.tsv"
+        write_atomically(path, b"")
+        planned = text_file(path, version=file_version(path))
+        write_atomically(path, b"candidate\treference\n")
+        with open_text(planned) as stream:
+            assert stream.read() == b""
+
+
+def test_a_remote_file_is_closed_with_what_reads_it(monkeypatch):
+    """One of SFTP has a handle at the server."""
+
+    class Handle(io.BytesIO):
+        size = 3
+
+    handle = Handle(b"abc")
+    monkeypatch.setattr(MemoryFileSystem, "_open", lambda *_, **__: handle)
+    with open_source("memory://a") as source:
+        assert (source.read(), handle.closed) == (b"abc", False)
+    assert handle.closed
 
 
 def content(words: list[str]) -> bytes:

@@ -74,9 +74,10 @@ def test_a_process_takes_all_steps_without_beam(steps):
 
 
 def test_a_worker_leaves_the_items_that_the_runner_gives_to_another():
-    begun = []
+    begun, asked = [], []
 
     def work(items):
+        asked.append(items)
         for item in items:
             begun.append(item)
             yield -item
@@ -88,8 +89,10 @@ def test_a_worker_leaves_the_items_that_the_runner_gives_to_another():
     assert (next(results), begun) == (-1, [1])
     _, given = places.try_split(0.5)
     assert [*results] == [-2]
-    others = step.process(items, OffsetRestrictionTracker(given))
-    assert ([*others], begun) == ([-3, -4, -5], [*items])
+    third, given = OffsetRestrictionTracker(given).try_split(0.5)
+    others = [step.process(items, OffsetRestrictionTracker(left)) for left in (third, given)]
+    assert ([*others[0], *others[1]], begun) == ([-3, -4, -5], [*items])
+    assert asked == [items, (3,), (4, 5)]  # no file stays open for items of others
     places.check_done()
 
 

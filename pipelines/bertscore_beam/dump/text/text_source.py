@@ -214,8 +214,8 @@ def open_text(text: TextFile) -> Iterator[TextStream]:
         if is_web(text.path):
             file, size = stack.enter_context(_open_web(text))
         else:
-            known = text.size or None
-            file = stack.enter_context(open_source(text.path, size=known, version=text.version))
+            source = open_source(text.path, size=text.size, version=text.version)
+            file = stack.enter_context(source)
             size = source_size(file)
         if text.size and size not in (None, text.size):
             raise inputs.file_changed(text.path, f"{size} bytes", f"{text.size} bytes")
