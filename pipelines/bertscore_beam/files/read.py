@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.paths import IO_THREADS, protocols, resolve
+from bertscore_beam.files.paths import IO_THREADS, protocols, resolve, with_scheme
 
 # Do something with many items at a time, in order, without holding them all.
 
@@ -146,7 +146,11 @@ def _read_file(file: Any, start: int, stop: int) -> bytes:
 def _read_generation(fs: Any, path: str, generation: str, start: int, stop: int) -> bytes:
     """Read a range of one generation of an object; a file of gcsfs reads whichever is the last."""
     url, ranges = fs.url(path, generation=generation), {"Range": f"bytes={start}-{stop - 1}"}
-    return bytes(fs.call("GET", url, headers=ranges)[1])
+    try:
+        return bytes(fs.call("GET", url, headers=ranges)[1])
+    except FileNotFoundError as error:  # it names the address
+        message = f"the file has been replaced or deleted since generation {generation} was found"
+        raise FileNotFoundError(errno.ENOENT, message, with_scheme(fs, path)) from error
 
 
 def fetch(source: "pa.NativeFile | RemoteFile", start: int, stop: int) -> None:

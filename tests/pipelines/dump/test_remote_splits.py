@@ -16,8 +16,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from bertscore_beam.dump import parquet, parquet_rows
 from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.parquet import write_part
-from bertscore_beam.dump.plan import Resources
+from bertscore_beam.dump.plan import Resources, plan_inputs
 from bertscore_beam.dump.read_rows import read_split
 from bertscore_beam.dump.text.text_source import open_text
 from bertscore_beam.files.find import file_version
@@ -29,7 +30,7 @@ from tests.support.cloud_storage import gcs_bucket
 from tests.support.faults import Faults
 from tests.support.hostile import pairs, parquet_bytes
 from tests.support.s3 import over_http, s3_bucket
-from tests.support.tables import every_type, plan, plan_pairs
+from tests.support.tables import PAIRS, every_type, plan, plan_pairs
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,18 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told(store):
         fsspec.filesystem(bucket.partition(":")[0]).rm(path)
         with pytest.raises(FileNotFoundError):
             read_split(split)
+
+
+@pytest.mark.process
+def test_an_object_that_changes_after_it_was_found_is_told_by_its_path():
+    with gcs_bucket() as bucket:
+        path = f"{bucket}/pairs.parquet"
+        write_atomically(path, content(["a"]))
+        found = expand_inputs([path])
+        write_atomically(path, content(["b"]))
+        said = f"replaced or deleted since generation [0-9]+ was found: '{path}'"
+        with pytest.raises(OSError, match=said):
+            plan_inputs(found, fields=PAIRS, target_rows=20)
 
 
 @pytest.mark.process
