@@ -221,7 +221,10 @@ def test_two_runs_are_compared_row_by_row_and_candidate_by_candidate(systems, an
     [
         ({"candidate_column": ("gpt", "gpt")}, "each once"),
         ({"candidate_column": ("gpt", "reference")}, "not also the reference column"),
-        ({"candidate_column": ("gpt", "claude"), "language_column": "gpt"}, "for nothing else"),
+        (
+            {"candidate_column": ("gpt", "claude"), "language_column": "gpt"},
+            "of several columns each once",
+        ),
         ({"candidate_column": ("gpt", "claude"), "group_by": ("gpt",)}, "Leave gpt and claude out"),
     ],
 )
