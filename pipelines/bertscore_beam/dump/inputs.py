@@ -193,9 +193,13 @@ def check_one_version(path: str, version: str) -> Iterator[None]:
         raise file_changed(path, f"version {got}", f"version {version}")
 
 
-def file_changed(path: str, got: str, expected: str) -> InputError:
+class FileChangedError(InputError):
+    """A file has changed since it was found, which is not its fault."""
+
+
+def file_changed(path: str, got: str, expected: str) -> FileChangedError:
     """Return the error for a file that has changed since it was planned."""
-    return InputError(
+    return FileChangedError(
         f"{mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
         f"{expected}. Run the job again: it scores what has changed."
     )

@@ -609,6 +609,8 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
     """Reject a file that cannot be read: with a reason if it is bad, else as out of reach."""
     try:
         yield
+    except inputs.FileChangedError as error:
+        raise RejectedError(FileReason.UNREADABLE, str(error)) from error
     except InputError as error:
         raise RejectedError(reason, str(error)) from error
     except OSError as error:

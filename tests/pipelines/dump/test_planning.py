@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.inputs import InputFile
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.parquet import write_part
 from bertscore_beam.dump.plan import FileReason, Plan, plan_inputs
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
@@ -167,3 +167,13 @@ def test_local_paths_leave_room_for_the_temporary_name(corpus):
     assert plan(corpus / "a.parquet", output=output_of(4095)).num_files == 1
     with pytest.raises(InputError, match="a folder for its parts has a name of 256 bytes"):
         plan(corpus / "a.parquet", output=f"{corpus}/{'g' * 256}")
+
+
+def test_a_text_that_changes_after_it_was_found_is_no_bad_file(tmp_path):
+    for name in ("changed.tsv", "kept.tsv"):
+        (tmp_path / name).write_text("candidate\treference\na\tb\n")
+    found = expand_inputs([str(tmp_path)])
+    write_atomically(str(tmp_path / "changed.tsv"), b"candidate\treference\nc\td\n")
+    (rejected,) = plan_inputs(found, fields=PAIRS, target_rows=10).rejected_files
+    assert (rejected.input_name, rejected.reason) == ("changed.tsv", FileReason.UNREADABLE)
+    assert "has changed since it was planned" in rejected.message
