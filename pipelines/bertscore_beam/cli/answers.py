@@ -17,15 +17,9 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.answer_options import CheckOptions, GroupsOptions
 from bertscore_beam.pages.group_rows import check_outside, outcome_of_groups
 from bertscore_beam.pages.report_options import ReportOptions
-from bertscore_beam.records.finished import check_parts, open_finished, read_notes
+from bertscore_beam.records.finished import check_parts, open_finished, read_notes, why_not_done
 from bertscore_beam.records.groups import group_name
-from bertscore_beam.run.folder import (
-    RUN_FILE,
-    SUCCESS_FILE,
-    SUMMARY_FILE,
-    OutputFolder,
-    successful_run,
-)
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, successful_run
 from bertscore_beam.run.output import BROKEN, DONE, WORSE, Outcome, TextTable
 from bertscore_core.errors import ConfigError
 
@@ -117,12 +111,12 @@ def check(options: CheckOptions) -> int:
     with before_work(), reaching("RUN", options.run):
         folder = OutputFolder(absolute(options.run))
         notes, success = read_notes(folder), successful_run(folder)
-        gates = None if success else folder.read_json(SUMMARY_FILE).get("failed_gates")
         if notes is not None and success is not None:
             finished = open_finished(options.run)  # for its checks
             if options.parts:
                 check_parts(finished)
         is_there = notes is not None or folder.exists(RUN_FILE)
+        why = "" if success else why_not_done(folder)
     if not is_there:
         raise ConfigError(
             f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` "
@@ -134,10 +128,6 @@ def check(options: CheckOptions) -> int:
             "command; expected that of `score`, `select` or `rescale`. Leave --parts out."
         )
     if success is None:
-        why = f"got no {SUCCESS_FILE} of it; wait for it, or run its command again."
-        if isinstance(gates, list) and gates:
-            names = ", ".join(map(str, gates))
-            why = f"it ended without passing {names}; see its {SUMMARY_FILE}."
-        return print_error(f"the run in {shown!r} is not done: {why}", BROKEN)
+        return print_error(why, BROKEN)
     done = TextTable("Check", ("",), [(f"{shown} is done",)])
     return report(Outcome(shown=(done,), document={"folder": shown}, is_answer=True))

@@ -60,12 +60,16 @@ def _wanted(names: Sequence[Any], scorer: ScoreBatches) -> list[Any]:
     """Return the columns of a frame that are read: the others may be of any type."""
     check_collisions(pa.schema([(str(name), pa.null()) for name in names]))
 
-    def is_read(name: Any) -> bool:
-        return any(
-            used == name or used.startswith((f"{name}.", f"{name}[")) for used in scorer.columns
-        )
+    def is_at(used: str, name: Any) -> bool:
+        return used == name or used.startswith((f"{name}.", f"{name}["))
 
-    return [name for name in names if is_read(name)]
+    for used in scorer.columns:
+        if not any(is_at(used, name) for name in names):
+            raise InputError(
+                f"the frame has no column {used!r}: got the columns {[*map(str, names)]}; expected "
+                "one. Name the column of candidates with candidate=, of references with reference=."
+            )
+    return [name for name in names if any(is_at(used, name) for used in scorer.columns)]
 
 
 def _scores(scorer: ScoreBatches, read: Callable[[], pa.Table]) -> pa.Table:
@@ -74,6 +78,7 @@ def _scores(scorer: ScoreBatches, read: Callable[[], pa.Table]) -> pa.Table:
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(
             f"the columns cannot be read: got {str(error).splitlines()[0]!r}; expected each column "
-            "once, with values of one type. Convert them to texts or nulls."
+            "once, with values of one type. Make all values of a column texts, or all lists of "
+            "texts."
         ) from error
     return scorer(table).drop_columns(table.column_names)

@@ -212,14 +212,26 @@ def open_finished(folder: str, name: str = "run") -> FinishedRun:
                 "output folder of `score`. Check the path."
             )
         if successful_run(source) is None:
-            raise ConfigError(
-                f"the run in {source.shown!r} is not done: got no {SUCCESS_FILE} of it; expected "
-                "one. Run its command again first."
-            )
+            raise ConfigError(why_not_done(source))
         summary = _read_summary(source)
         records = _whole_parts(source, summary)
     return FinishedRun(
         folder=source, notes=notes, summary=summary, records=records, metrics=tuple(summary.metrics)
+    )
+
+
+def why_not_done(source: OutputFolder) -> str:
+    """Say why a run has no `_SUCCESS`: it failed gates, or it has not ended."""
+    gates = source.read_json(SUMMARY_FILE).get("failed_gates")
+    if isinstance(gates, list) and gates:
+        return (
+            f"the run in {source.shown!r} ended, but did not pass {', '.join(map(str, gates))}: "
+            f"see its {SUMMARY_FILE}. Mend the input, or run its command again with another limit: "
+            "its scores are kept."
+        )
+    return (
+        f"the run in {source.shown!r} is not done: got no {SUCCESS_FILE} of it; expected one. Wait "
+        "for it, or run its command again."
     )
 
 

@@ -70,7 +70,10 @@ def test_paths_lead_into_nested_columns(kind):
     [
         (ROWS, "got dict; expected a DataFrame"),
         (polars.LazyFrame(ROWS), "got LazyFrame.*Collect a lazy frame first"),
-        (pandas.DataFrame({"answers": ["a"], "gold": ["b"]}), "no candidate column 'answer'"),
+        (
+            pandas.DataFrame({"answers": ["a"], "gold": ["b"]}),
+            "no column 'answer': got the columns \\['answers', 'gold'\\]",
+        ),
         (pandas.DataFrame({"answer": ["a", 5], "gold": ["b", "c"]}), "values of one type"),
         (pandas.DataFrame([["a", "b", "c"]], columns=["answer", "answer", "gold"]), "each column"),
         (polars.DataFrame({"answer": [1], "gold": ["b"]}), "'answer' holds no texts"),

@@ -29,8 +29,11 @@ def test_an_empty_input_is_no_success(tmp_path, capsys):
     assert "--min-rows 0" in said
     assert summary_of(out)["failed_gates"] == ["min_rows"]
     assert not (out / "_SUCCESS").exists()
-    assert cli.main(["check", str(out)]) == cli.BROKEN
-    assert "it ended without passing min_rows; see its _summary.json" in capsys.readouterr().err
+    for command in (["check"], ["compare", str(out)], ["groups"]):
+        assert cli.main([*command, str(out)]) in {cli.BROKEN, cli.UNUSABLE}
+        said = capsys.readouterr().err
+        assert "ended, but did not pass min_rows: see its _summary.json" in said
+        assert "its scores are kept" in said
     assert score(empty_dump, out, "--min-rows", 0, "--group-by", "id") == cli.DONE
     assert (out / "_SUCCESS").exists()
     assert pq.read_table(out / GROUPS_FILE)["bertscore_rows"].to_pylist() == [0]
