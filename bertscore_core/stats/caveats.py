@@ -66,9 +66,9 @@ _SENTENCES = {
     CaveatKind.UNKNOWN_TOKENS: _Sentences(
         "{number:.1%} unknown",
         "The model does not know {number:.1%} of the tokens",
-        f"more than {MANY_UNKNOWN:.0%} of their tokens unknown to the model",
-        "such texts look the same to the model; choose another one, the default of their language "
-        "or a newer multilingual one",
+        f"more than {MANY_UNKNOWN:.0%} of tokens unknown to the model",
+        "such texts look the same to the model; choose another model, the default of their "
+        "language or a newer multilingual one",
     ),
     CaveatKind.FEW_ROWS: _Sentences(
         "few rows",

@@ -104,7 +104,7 @@ def test_of_groups_the_worst_is_named_with_its_number():
     groups += [(name, caveats_of_mean(own)) for name, own in few]
     of_unknown, of_few = caveat_messages((), caveats_of_groups(groups), 6, "languages")
     assert of_unknown.startswith(
-        "2 of 6 languages have more than 5% of their tokens unknown to the model, such as th "
+        "2 of 6 languages have more than 5% of tokens unknown to the model, such as th "
         "(98.0% unknown): such texts look the same to the model; choose another"
     )
     assert of_few.startswith("2 of 6 languages have fewer than 10 rows, such as two: ")

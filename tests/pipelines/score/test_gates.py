@@ -114,7 +114,7 @@ def test_languages_and_groups_that_the_model_cannot_read_are_named(tmp_path, cap
     assert summary["languages"]["th"]["unknown_fraction"] == 1.0
     assert summary["languages"]["th"]["only_unknown_tokens"] == 3
     assert summary["languages"]["en"]["unknown_tokens"] == 0
-    unread = "more than 5% of their tokens unknown to the model, such as"
+    unread = "more than 5% of tokens unknown to the model, such as"
     assert (
         f"1 of 2 languages has {unread} th (100.0% unknown): such texts look the same" in shown.err
     )
