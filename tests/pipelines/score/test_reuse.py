@@ -322,6 +322,17 @@ def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
     assert records == expected
 
 
+def test_a_part_without_a_record_that_is_not_of_the_run_is_deleted(nights, tmp_path):
+    out = tmp_path / "out"
+    words = ("rescale", nights / "raw", "--baseline", nights / "two.tsv", "--output", out)
+    assert run(*words) == cli.DONE
+    part = out / "shard-000.parquet/part-000000000000.parquet"
+    shutil.copy(part, part.with_name("part-000000000001.parquet"))
+    (out / SUCCESS_FILE).unlink()
+    assert run(*words) == cli.DONE
+    assert files_of(out) == files_of(nights / "two")
+
+
 @pytest.mark.parametrize("long_text", ["error", "windows"])
 def test_rows_of_long_texts_are_those_of_a_run_with_the_baseline(nights, tmp_path, long_text):
     texts = ["a cat " * 50, "", None, "a cat", "[SEP]"]
