@@ -64,7 +64,9 @@ def _only_printed(job: str, options: ScoreOptions, folder: str) -> Outcome:
         ),
         document=document,
         warnings=tuple(
-            words.replace(f"They are listed in {folder}/scores/_rejects.", NOTHING_KEPT)
+            words.replace(
+                f"They are listed in {folder}/scores/_rejects; the scores are kept.", NOTHING_KEPT
+            )
             for words in outcome.warnings
         ),
     )

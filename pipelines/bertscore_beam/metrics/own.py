@@ -78,8 +78,9 @@ def find_metrics(paths: tuple[str, ...], *, has_sources: bool) -> tuple[OwnMetri
         for path in paths:
             found.append(pool.ask(look_at, path, has_sources))
     except WorkersDiedError as error:
+        death, _, _ = str(error).partition(" while working on")
         raise ConfigError(
-            f"--metrics {path} cannot be imported: got {str(error).partition(' at work on')[0]}; "
+            f"--metrics {path} cannot be imported: got {death}; "
             "expected a module that does not end its process. Import it in Python to see why."
         ) from error
     finally:

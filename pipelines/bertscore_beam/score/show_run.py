@@ -316,8 +316,8 @@ _GATES = {
     "min_rows": "{few_rows}",
     "max_reject_fraction": (
         "{reject_fraction:.2%} of the rows or files have no score, more than "
-        "--max-reject-fraction {max_reject_fraction:.2%} allows. They are listed in {listed_in}: "
-        "mend them, or give a larger limit; the scores are kept."
+        "--max-reject-fraction {max_reject_fraction:.2%} allows. Mend them, or allow more. "
+        "They are listed in {listed_in}; the scores are kept."
     ),
     "max_truncated_fraction": (
         "{truncated_fraction:.2%} of the scored rows hold a text that was cut, more than "

@@ -21,7 +21,7 @@ from tests.support.wet import CRAWL
         ({"sentences": "en=a", "max_files": 3}, "'max_files' cannot be used: got 3"),
         ({"documents": "a"}, "'documents' cannot be used: got 'a'; expected LANGUAGE=PATH"),
         ({"documents": "en=a", "languages": "en"}, "none where each path has its own"),
-        ({"documents": "en=a", "crawl_root": "b"}, "only without documents"),
+        ({"documents": "en=a", "crawl_root": "b"}, "only without --documents"),
         ({"crawl": CRAWL, "languages": "en", "max_words": 3}, "at least --min-words, which is 4"),
     ],
 )
