@@ -4,7 +4,6 @@ It is imported in processes of its own alone, of which each worker has one: a mo
 once, and nothing that it sets reaches the encoder.
 """
 
-import hashlib
 import importlib
 import inspect
 import platform
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.files.checked import digest_of
 from bertscore_beam.run.pool import Pool, WorkersDiedError
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.stats.score_statistics import Doubles
@@ -194,7 +194,7 @@ def _digest_of(path: str, function: Callable[..., Any]) -> str:
             "of its module; expected one of them, by which later runs know whose numbers they are. "
             f"Set {path.rpartition(':')[2]}.version."
         )
-    return hashlib.sha256("\0".join(sorted(sources)).encode()).hexdigest()[:_DIGITS]
+    return digest_of("\0".join(sorted(sources)), _DIGITS)
 
 
 def score_with(
