@@ -30,7 +30,6 @@ from bertscore_beam.dump.splits import (
     MOST_SPLIT_BYTES,
     RowGroup,
     Split,
-    Splits,
     part_name,
     plan_file,
     rows_for_workers,
@@ -118,7 +117,7 @@ class Plan:
     """The splits and the rejected files of a run.
 
     Attributes:
-        splits: All splits, by file and then by row; usually `Splits`.
+        splits: All splits, by file and then by row.
         rejected_files: Files rejected, by path.
         split_rows: Most rows in a split.
         digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
@@ -129,7 +128,7 @@ class Plan:
         notes: What users must know of columns that are read in another way than they are written.
     """
 
-    splits: Sequence[Split]
+    splits: tuple[Split, ...]
     rejected_files: tuple[RejectedFile, ...]
     split_rows: int
     digest: str
@@ -399,12 +398,12 @@ def plan_inputs(
         rows = sum(group.pairs for _, groups_of_file, _ in measured for group in groups_of_file)
         most_rows = rows_for_workers(rows, resources.workers)
 
-    splits = Splits.of(split for file in measured for split in _cut(file, most_rows, target_bytes))
+    splits = [split for file in measured for split in _cut(file, most_rows, target_bytes)]
     identities = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     candidates = fields.several or fields.candidate_column
     read = (candidates, fields.reference_column, *wanted.choosing.items())
     return Plan(
-        splits=splits,
+        splits=tuple(splits),
         rejected_files=rejected,
         split_rows=most_rows,
         digest=_digest(identities, read),

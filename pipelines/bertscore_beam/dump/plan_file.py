@@ -1,21 +1,29 @@
 """A plan as a file, saved beside the output: the job itself carries only its path."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.dump.census import Census
 from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
-from bertscore_beam.dump.splits import SPLIT_COLUMNS, Splits
+from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.checked import with_digest, without_digest
 from bertscore_core.errors import InputError, load_json
 
 # Raise it when a saved plan can no longer be read as before.
 _PLAN_FORMAT = 7
 _PLAN_KEY = b"bertscore.plan"
+_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
+_COLUMNS = pa.schema(
+    pa.field(name, _TYPES[hint], nullable=hint == int | None)
+    for name, hint in get_type_hints(Split).items()
+)
+_AT_ONCE = 1024
+"""Rows that become splits together."""
 
 
 def plan_to_bytes(plan: Plan) -> bytes:
@@ -31,15 +39,15 @@ def plan_to_bytes(plan: Plan) -> bytes:
         "census": asdict(plan.census),
         "notes": plan.notes,
     }
-    table = Splits.of(plan.splits).table
+    columns = {name: [getattr(split, name) for split in plan.splits] for name in _COLUMNS.names}
+    table = pa.table(columns, _COLUMNS.with_metadata({_PLAN_KEY: json.dumps(rest)}))
     sink = pa.BufferOutputStream()
-    table = table.replace_schema_metadata({_PLAN_KEY: json.dumps(rest)})
     pq.write_table(table, sink, compression="zstd")
     return with_digest(bytes(sink.getvalue()))
 
 
 def plan_from_bytes(data: bytes, source: str) -> Plan:
-    """Read a plan. Its splits stay a table: few of them are objects at a time.
+    """Read a plan.
 
     Raises:
         InputError: If it is not a plan, or one of another format.
@@ -49,9 +57,8 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
         rest: dict[str, Any] = load_json(file.schema_arrow.metadata[_PLAN_KEY])
         if rest["format"] != _PLAN_FORMAT:
             raise ValueError(f"format {rest['format']}")
-        table = file.read(SPLIT_COLUMNS.names, use_threads=False)
         return Plan(
-            splits=Splits(table.cast(SPLIT_COLUMNS)),
+            splits=tuple(_splits_of(file)),
             rejected_files=tuple(
                 RejectedFile(**file | {"reason": FileReason(file["reason"])})
                 for file in rest["rejected_files"]
@@ -66,3 +73,14 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
             f"{source!r} is not a plan of this version: got {error!r}; expected one that "
             f"bertscore-beam wrote (format {_PLAN_FORMAT}). Delete it and run the job again."
         ) from error
+
+
+def _splits_of(file: pq.ParquetFile) -> Iterator[Split]:
+    # Equal values become one object: most are equal.
+    known: dict[str, dict[object, object]] = {name: {} for name in _COLUMNS.names}
+    for batch in file.iter_batches(_AT_ONCE, columns=_COLUMNS.names, use_threads=False):
+        for row in batch.to_pylist():
+            values: dict[str, Any] = {
+                name: known[name].setdefault(row[name], row[name]) for name in known
+            }
+            yield Split(**values)

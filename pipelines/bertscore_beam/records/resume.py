@@ -26,7 +26,7 @@ from bertscore_beam.dump.columns import (
 from bertscore_beam.dump.digests import RowDigests
 from bertscore_beam.dump.parquet import UNREADABLE, write_part
 from bertscore_beam.dump.plan import Plan
-from bertscore_beam.dump.splits import Split, Splits
+from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.records.finished import read_part_columns
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
@@ -84,10 +84,10 @@ class FolderDiff:
             a run those that remain since their splits could not be scored.
     """
 
-    pending: Splits
-    unsure: Splits
-    work: Splits
-    done: Splits
+    pending: tuple[Split, ...]
+    unsure: tuple[Split, ...]
+    work: tuple[Split, ...]
+    done: tuple[Split, ...]
     carried: Totals
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
@@ -118,14 +118,15 @@ def compare_with_plan(
         at_end: Whether the run has just read the rows: an unknown version of a file is no longer
             a doubt. Records without a part, which a run leaves that was cut off, say nothing.
     """
-    splits = Splits.of(plan.splits)
+    splits = plan.splits
     carried, rows_at_risk = Totals(), 0
     outdated: list[str] = []
     states = [_PENDING] * len(splits)
     num_planned = 0
     rows: dict[str, int] = {}  # of parts that are not planned
-    for places, of_bin, in_bin in by_bin(splits, records):
-        for place, split in zip(places, of_bin, strict=True):
+    for places, in_bin in by_bin(splits, records):
+        for place in places:
+            split = splits[place]
             name = split.part_name
             num_planned += name in part_sizes
             record = in_bin.pop(name, None)
@@ -150,11 +151,15 @@ def compare_with_plan(
         unplanned |= part_sizes.keys() - {split.part_name for split in splits}
     inputs = {split.input_name for split in splits} if unplanned else set()
     stale = tuple(sorted(name for name in unplanned if input_of(name) in inputs))
+    pending, unsure, work, done = (
+        tuple(split for split, state in zip(splits, states, strict=True) if state in chosen)
+        for chosen in ([_PENDING], [_UNSURE], [_PENDING, _UNSURE], [_DONE])
+    )
     return FolderDiff(
-        pending=splits.where([state == _PENDING for state in states]),
-        unsure=splits.where([state == _UNSURE for state in states]),
-        work=splits.where([state != _DONE for state in states]),
-        done=splits.where([state == _DONE for state in states]),
+        pending=pending,
+        unsure=unsure,
+        work=work,
+        done=done,
         carried=carried,
         outdated=tuple(sorted(outdated)),
         stale=stale,
@@ -164,18 +169,14 @@ def compare_with_plan(
 
 
 def by_bin(
-    splits: Splits, records: Records
-) -> Iterator[tuple[Sequence[int], Splits, dict[str, PartRecord]]]:
-    """Yield the splits of each bin of records: their places, themselves, and the records."""
-    if records.num_bins == 1:
-        yield range(len(splits)), splits, records.bin(0)
-        return
+    splits: Sequence[Split], records: Records
+) -> Iterator[tuple[Sequence[int], dict[str, PartRecord]]]:
+    """Yield the places of the splits of each bin of records, and the records."""
     bins = np.fromiter(
         (pack_of(split.part_name, records.num_bins) for split in splits), dtype=np.int32
     )
     for number in range(records.num_bins):
-        places = np.flatnonzero(bins == number).tolist()
-        yield places, splits.at(places), records.bin(number)
+        yield np.flatnonzero(bins == number).tolist(), records.bin(number)
 
 
 def input_of(part_name: str) -> str:

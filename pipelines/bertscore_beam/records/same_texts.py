@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from bertscore_beam.dump.candidates import explode_candidates
 from bertscore_beam.dump.columns import TableFields
@@ -21,7 +20,7 @@ from bertscore_beam.dump.digests import Digests, digest_texts
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.read_rows import read_split
-from bertscore_beam.dump.splits import Splits
+from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.records.record import PartRecord, offset_of
@@ -72,7 +71,6 @@ def check_same_texts(
     if 2 * len(changed) <= number:
         return
     compared = _with_near(_take_sample(sorted(changed)), finished)
-    splits = Splits.of(plan.splits).table
     unknown = 0  # rows without digests, which cannot be found
     unread = ""
     wanted = matched = _NONE  # rows of these parts, and those that the input still has
@@ -80,8 +78,8 @@ def check_same_texts(
         contents = folder.read_each(rows_file(part.part_name) for part in near)
         own, *others = (_keys_of_piece(data, record) for data in contents)
         try:
-            of_file = splits.filter(pc.equal(splits["input_name"], record.input_name))
-            there = _rows_of(Splits(of_file), record, fields)
+            of_file = [split for split in plan.splits if split.input_name == record.input_name]
+            there = _rows_of(of_file, record, fields)
         except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
@@ -131,7 +129,7 @@ def _distance(name: str, part: PartRecord) -> int:
     return abs(part.offset - offset_of(name))
 
 
-def _rows_of(splits: Splits, record: PartRecord, fields: TableFields) -> _Keys:
+def _rows_of(splits: Sequence[Split], record: PartRecord, fields: TableFields) -> _Keys:
     """Read as many rows of the input as a part has, from its place in the file on."""
     distances = [abs(split.row_offset - record.offset) for split in splits]
     names = (*fields.candidates, fields.reference_column)

@@ -61,9 +61,9 @@ class TriedRun:
 
     def records(self) -> Iterator[PartRecord]:
         """Yield the records of the parts that are there and valid."""
-        for _, of_bin, in_bin in by_bin(self.diff.done, self.found.records):
-            for split in of_bin:
-                yield in_bin[split.part_name]
+        done = self.diff.done
+        for places, in_bin in by_bin(done, self.found.records):
+            yield from (in_bin[done[place].part_name] for place in places)
 
 
 def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:

@@ -9,7 +9,6 @@ from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.lines import PARSER
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
-from bertscore_beam.dump.splits import Splits
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
@@ -35,9 +34,13 @@ def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]
         return None
     try:
         plan = plan_from_bytes(data, name)
-        paths = [files[int(split.path)].path for split in plan.splits]
-        made = [split.data and folder.path(split.data) for split in plan.splits]
-        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
+        splits = (
+            replace(
+                split, path=files[int(split.path)].path, data=split.data and folder.path(split.data)
+            )
+            for split in plan.splits
+        )
+        return replace(plan, splits=tuple(splits))
     except (InputError, ValueError, IndexError):  # damaged: it is planned again
         return None
 
@@ -55,8 +58,9 @@ def keep_plan(
     if name is not None and name not in earlier and is_whole:
         places = {file.path: str(place) for place, file in enumerate(files)}
         root = folder.path("").rstrip("/") + "/"
-        paths = [places[split.path] for split in plan.splits]
-        data = [split.data.removeprefix(root) for split in plan.splits]
-        splits = Splits.of(plan.splits).with_files(paths, data)
-        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
+        splits = (
+            replace(split, path=places[split.path], data=split.data.removeprefix(root))
+            for split in plan.splits
+        )
+        folder.write(name, plan_to_bytes(replace(plan, splits=tuple(splits))))
     folder.delete(*(file for file in earlier if file != name))

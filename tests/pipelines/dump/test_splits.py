@@ -1,8 +1,6 @@
-"""Splits of files: how they are cut, kept as a table, put into runs, and read as one stream."""
+"""Splits of files: how they are cut, kept in a file, put into runs, and read as one stream."""
 
 import itertools
-import pickle
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,12 +8,13 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from bertscore_beam.dump import parquet_rows
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan_file import plan_from_bytes, plan_to_bytes
 from bertscore_beam.dump.read_rows import SplitReader, read_split
 from bertscore_beam.dump.splits import (
     MOST_CHUNKS,
     RowGroup,
     Split,
-    Splits,
     plan_file,
     reading_note,
     rows_for_workers,
@@ -109,7 +108,7 @@ def test_every_worker_gets_several_splits(rows, workers, expected):
     assert rows_for_workers(rows, workers) == expected
 
 
-# --- As a table -----------------------------------------------------------------------------------
+# --- As a file ------------------------------------------------------------------------------------
 
 _NUMBERS = st.integers(0, 2**62)
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -122,31 +121,11 @@ SPLITS = st.lists(st.builds(Split, **_FIELDS, utc_times=st.booleans()), max_size
 
 
 @given(splits=SPLITS)
-def test_splits_come_out_as_they_went_in(splits):
-    table = Splits.of(iter(splits))
-    assert list(table) == splits
-    assert len(table) == len(splits)
-    assert table == tuple(splits)
-    assert table == Splits.of(splits)
-    assert Splits.of(table) is table
-    assert pickle.loads(pickle.dumps(table)) == splits  # noqa: S301 - our own
-    assert [table[place] for place in range(-len(splits), len(splits))] == splits * 2
-
-
-@given(splits=SPLITS, drawn=st.data())
-def test_some_splits_keep_their_order(splits, drawn):
-    table = Splits.of(splits)
-    chosen = drawn.draw(st.lists(st.booleans(), min_size=len(splits), max_size=len(splits)))
-    assert table.where(chosen) == [one for one, yes in zip(splits, chosen, strict=True) if yes]
-    part = drawn.draw(st.slices(len(splits)))
-    assert table[part] == splits[part]
-    paths = [f"p{place}" for place in range(len(splits))]
-    data = [f"d{place}" for place in range(len(splits))]
-    moved = [
-        replace(one, path=path, data=made)
-        for one, path, made in zip(splits, paths, data, strict=True)
-    ]
-    assert table.with_files(paths, data) == moved
+def test_splits_come_out_of_a_file_as_they_went_in(splits):
+    made = Plan(splits=tuple(splits), rejected_files=(), split_rows=1, digest="")
+    again = plan_from_bytes(plan_to_bytes(made), "plan").splits
+    assert again == made.splits
+    assert [*map(repr, again)] == [*map(repr, splits)]  # 1 and True are equal
 
 
 # --- Runs -----------------------------------------------------------------------------------------

@@ -288,5 +288,5 @@ def test_an_outcome_does_not_depend_on_the_number_of_bins():
     assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
     assert end == same
     assert end.stale == once.stale
-    assert end.done == [splits[place] for place in range(30) if place not in (0, 3, 5, 9)]
+    assert end.done == tuple(splits[place] for place in range(30) if place not in (0, 3, 5, 9))
     assert end.rows_at_risk == 3 * 10
