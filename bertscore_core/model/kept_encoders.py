@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,11 @@ CACHE_VARIABLE = "BERTSCORE_CACHE"
 """Environment variable that names another folder; if it is empty, nothing is kept."""
 
 MOST_BYTES = 2 << 30
-"""Bytes of all encoders together. Those that were not used for longest are deleted."""
+"""Bytes of all encoders together, and of what killed processes have left of others. Those that were
+not used for longest are deleted."""
 
 _NAMES = "encoder.xml", "encoder.bin"
 _DIGESTS = "sha256"
-
-_NEW = "new-"
-"""What the names of folders begin with in which encoders are being written."""
 
 
 def _cache_folder() -> Path | None:
@@ -46,7 +44,6 @@ def find_encoder(key: str, read: Callable[[Path], Any]) -> Any | None:
     folder = _cache_folder()
     if folder is None or not _is_ours(folder):
         return None
-    _delete_unfinished(folder)
     entry = folder / key
     if not entry.is_dir():
         return None
@@ -76,11 +73,7 @@ def new_encoder(key: str | None, size: int) -> Iterator[Path | None]:
         yield None
         return
     folder = None if key is None else _usable_folder()
-    with ExitStack() as stack:
-        temporary = tempfile.TemporaryDirectory(prefix=_NEW, dir=folder, ignore_cleanup_errors=True)
-        name = stack.enter_context(temporary)
-        if folder is not None:
-            stack.enter_context(_held(Path(name)))
+    with tempfile.TemporaryDirectory(prefix="new-", dir=folder, ignore_cleanup_errors=True) as name:
         made = Path(name) / "encoder"
         made.mkdir()
         yield made / _NAMES[0]
@@ -91,35 +84,6 @@ def new_encoder(key: str | None, size: int) -> Iterator[Path | None]:
                 _make_room(folder)
             except OSError as error:  # another process was faster, or the disk is full
                 logger.info("The converted encoder is not kept in %s: %s", folder, error)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[bool]:
-    """Hold a folder, and yield whether nobody else does; the end of a process lets go of it."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # it is gone
-        yield False
-        return
-    try:
-        import fcntl  # here, since Windows has none
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_held = True
-    except OSError:
-        is_held = False
-    try:
-        yield is_held
-    finally:
-        os.close(descriptor)
-
-
-def _delete_unfinished(folder: Path) -> None:
-    """Delete what processes have left that died while they wrote an encoder."""
-    for left in folder.glob(f"{_NEW}*"):
-        with _held(left) as is_left:
-            if is_left:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _usable_folder() -> Path | None:

@@ -1,8 +1,6 @@
 """Converted encoders that are kept: the same bits, and nothing but what was written is read."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,22 +58,6 @@ def test_a_fifo_is_not_waited_for(cache):
     assert find_encoder(KEY, Path.read_text) is None
 
 
-@pytest.mark.process
-def test_what_a_killed_process_was_writing_goes_at_the_next_start(cache):
-    code = "with new_encoder('b', 4): print('begun', flush=True); input()"
-    imported = "from bertscore_core.model.kept_encoders import new_encoder"
-    command = [sys.executable, "-c", f"{imported}\n{code}"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as writing:
-        assert writing.stdout.readline() == b"begun\n"
-        assert find_encoder(KEY, Path.read_text) is None
-        (name,) = os.listdir(cache)  # it is still at work
-        writing.kill()
-    assert name.startswith("new-")
-    assert find_encoder(KEY, Path.read_text) is None
-    assert os.listdir(cache) == []
-
-
 @pytest.mark.parametrize("mode", [0o770, 0o702])
 def test_a_folder_that_others_can_write_to_is_not_used(cache, mode):
     keep()
@@ -93,6 +75,19 @@ def test_those_not_used_for_longest_go_when_there_are_too_many(cache, monkeypatc
     assert find_encoder("a", Path.read_text) == "model"  # now the youngest
     keep("d", size=200)
     assert sorted(os.listdir(cache)) == ["a", "c", "d"]
+
+
+def test_what_killed_processes_have_left_goes_like_those_not_used_for_longest(cache, monkeypatch):
+    monkeypatch.setattr(kept_encoders, "MOST_BYTES", 1 << 20)
+    for number in range(4):
+        left = cache / f"new-{number}" / "encoder"
+        left.mkdir(parents=True, mode=0o700)
+        (left / "encoder.bin").write_bytes(b"0" * 400_000)
+        os.utime(left.parent, (number, number))
+    cache.chmod(0o700)
+    keep(size=200)
+    assert sorted(os.listdir(cache)) == [KEY, "new-2", "new-3"]
+    assert find_encoder(KEY, Path.read_text) == "model"
 
 
 def test_an_encoder_that_fails_is_not_kept(cache):
