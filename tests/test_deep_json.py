@@ -12,7 +12,7 @@ from bertscore_beam.baseline.table_difference import read_table
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.files.checked import with_digest
-from bertscore_beam.idf.counts import count_from_bytes
+from bertscore_beam.idf.counting import count_from_bytes
 from bertscore_beam.idf.idf_tables import IdfTables
 from bertscore_beam.records.record import record_from_json
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run

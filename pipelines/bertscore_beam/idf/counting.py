@@ -1,12 +1,17 @@
 """Count the document frequencies of a split, and make idf tables of the sums over all splits."""
 
+import io
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.parquet import UNREADABLE
@@ -15,12 +20,12 @@ from bertscore_beam.dump.splits import RowGroupSplits, Split
 from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf import counts
-from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
-from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
+from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfKey, IdfTables
+from bertscore_beam.idf.owners import NO_KEY, KeyedRows, Owned, keyed_rows, row_keys
+from bertscore_beam.idf.repeats import Repeats
 from bertscore_beam.run import activity, counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core.errors import IdfError
+from bertscore_core.errors import IdfError, load_json
 from bertscore_core.idf import CountedRows, DocumentFrequencies, IdfTable
 from bertscore_core.scorer_config import ScorerConfig, model_part
 
@@ -50,6 +55,8 @@ _TOO_MANY = (
     f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
     "each test set. Name columns with fewer values"
 )
+_UNREAD = IdfTables(tables={}, problem=_UNREADABLE)
+"""The count of a split that could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,32 +101,45 @@ class Counting:
             logger.warning("not counted: %s", mask_credentials(str(error)))
             return None
 
-    def tables_of(self, count: counts.SplitCount) -> IdfTables:
-        """Return a count as tables."""
-        by_key = dict(count.by_key)
+    def merge(self, counts: Iterable[IdfTables]) -> IdfTables:
+        """Add up counts, and label them as those of the corpus; any order gives the same.
+
+        More tables than a worker has memory for are left out.
+        """
+        parts: dict[IdfKey, list[IdfTable]] = defaultdict(list)
         if not self.fields.group and self.vocabularies.keys() == {WHOLE.language}:
-            # There is one table for all rows, also of a corpus without a reference.
-            nothing = CountedRows(key_columns=self.fields.key)
-            by_key.setdefault(
-                WHOLE, counts.KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing)
-            )
+            parts[WHOLE] = []  # there is one table, also of a corpus without a reference
+        counts = list(counts)
+        for count in counts:
+            for key, table in count.tables.items():
+                parts[key].append(table)
+        problems = {count.problem for count in counts}
+        if len(parts) > MOST_TABLES or _TOO_MANY in problems:
+            parts, problems = {}, {*problems, _TOO_MANY}
         return IdfTables(
-            tables={
-                key: IdfTable(
-                    frequencies=counted.frequencies,
-                    tokenizer=vocabulary.tokenizer,
-                    max_length=vocabulary.max_length,
-                    corpus=self.corpus,
-                    counted=counted.rows if self.fields.deciding else None,
-                )
-                for key, counted in by_key.items()
-                for vocabulary in [self.vocabularies[key.language]]
-            },
+            tables={key: self._sum(key, tables) for key, tables in parts.items()},
             corpus=self.corpus,
             group_columns=self.fields.group,
-            without_table=count.without_table,
-            repeats=(count.repeats.rows, count.repeats.distinct),
-            problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
+            without_table=sum(count.without_table for count in counts),
+            repeats=Repeats.merge(count.repeats for count in counts if count.repeats is not None),
+            problem=_UNREADABLE if _UNREADABLE in problems else max(problems, default=""),
+        )
+
+    def _sum(self, key: IdfKey, tables: Sequence[IdfTable]) -> IdfTable:
+        frequencies = DocumentFrequencies.merge(table.frequencies for table in tables)
+        counted = (table.counted for table in tables)
+        rows = sum(filter(None, counted), CountedRows(key_columns=self.fields.key))
+        return self.table(key, frequencies, rows)
+
+    def table(self, key: IdfKey, frequencies: DocumentFrequencies, rows: CountedRows) -> IdfTable:
+        """Return the table of a key."""
+        vocabulary = self.vocabularies[key.language]
+        return IdfTable(
+            frequencies=frequencies,
+            tokenizer=vocabulary.tokenizer,
+            max_length=vocabulary.max_length,
+            corpus=self.corpus,
+            counted=rows if self.fields.deciding else None,
         )
 
     def count_path(self, split: Split) -> str:
@@ -159,13 +179,96 @@ def find_keys(chunk: RowGroupSplits, *, counting: Counting) -> Iterator[list[Fou
         yield [(chunk.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
 
 
+def count_rows(
+    counting: Counting,
+    tokenizers: Mapping[str, "TextTokenizer"],
+    rows: Rows,
+    owned: Owned | None = None,
+) -> IdfTables:
+    """Count the references of rows, or of those `owned`, each for the table of its row."""
+    keys, references = row_keys(rows), rows.countable
+    countable = np.array([group is not None for group in references], dtype=np.bool_)
+    seen = countable & (keys.codes != NO_KEY)
+    chosen, conflicts, without_key = seen, np.zeros_like(seen), np.zeros_like(seen)
+    if owned is not None:
+        places = (owned.rows, owned.conflicts, owned.without_key)
+        chosen, conflicts, without_key = (_mark(place, len(rows)) & seen for place in places)
+    texts: dict[int, list[str]] = {}
+    counted_rows: list[Sequence[str]] = []
+    for row in np.flatnonzero(chosen).tolist():
+        group = references[row] or ()
+        texts.setdefault(int(keys.codes[row]), []).extend(group)
+        counted_rows.append(group)
+    numbers = (
+        np.bincount(keys.codes[marked], minlength=len(keys.keys)).tolist()
+        for marked in (seen, seen & ~chosen, conflicts, without_key)
+    )
+    tables = {}
+    for code, (key, number, left_out, different, alone) in enumerate(
+        zip(keys.keys, *numbers, strict=True)
+    ):
+        if number and key.language in tokenizers:
+            tokens = tokenizers[key.language].encode(texts.get(code, []))
+            facts = CountedRows(
+                key_columns=rows.fields.key,
+                rows=number,
+                duplicates=left_out,
+                conflicts=different,
+                without_key=alone,
+            )
+            tables[key] = counting.table(key, DocumentFrequencies.from_tokens(tokens), facts)
+    counted = IdfTables(
+        tables=tables,
+        repeats=Repeats.of(counted_rows),
+        without_table=int((countable & (keys.codes == NO_KEY)).sum()),
+    )
+    return counting.merge([counted])
+
+
+def _mark(positions: np.ndarray, number: int) -> np.ndarray:
+    marks = np.zeros(number, dtype=np.bool_)
+    marks[positions] = True
+    return marks
+
+
+def count_to_bytes(tables: IdfTables, owned: str) -> bytes:
+    """Return the file of a count; `owned` is the digest of its choice of rows, "" for all."""
+    repeats = tables.repeats or Repeats.of([])
+    head = {"rows": repeats.rows, "owned": owned}
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
+        tables=np.frombuffer(tables.to_bytes(), dtype=np.uint8),
+        smallest=repeats.smallest,
+    )
+    return buffer.getvalue()
+
+
+def count_from_bytes(data: bytes) -> tuple[IdfTables, str]:
+    """Read what `count_to_bytes` wrote: the count, and the digest of its choice of rows.
+
+    Raises:
+        IdfError: It is damaged, or of another version.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            head = load_json(arrays["head"].tobytes())
+            smallest = arrays["smallest"].astype(np.uint64)
+            tables = IdfTables.from_bytes(arrays["tables"].tobytes())
+        repeats = Repeats(rows=int(head["rows"]), smallest=smallest)
+        return replace(tables, repeats=repeats), str(head["owned"])
+    except (ValueError, KeyError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise IdfError(f"a count is damaged ({type(error).__name__})") from error
+
+
 @dataclass(frozen=True, slots=True)
 class CountSplits:
     """The step that counts splits."""
 
     counting: Counting
 
-    def open(self) -> Callable[[ChosenRows], Iterator[counts.SplitCount]]:
+    def open(self) -> Callable[[ChosenRows], Iterator[IdfTables]]:
         """Load the tokenizers."""
         from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
 
@@ -183,13 +286,13 @@ class CountSplits:
 
     def _run(
         self, tokenizers: Mapping[str, "TextTokenizer"], chosen: ChosenRows
-    ) -> Iterator[counts.SplitCount]:
+    ) -> Iterator[IdfTables]:
         """Count splits one after the other, unless an earlier run has kept their counts."""
         reader = SplitReader(chosen.chunk.splits, self.counting.fields.counted)
         for split in chosen.chunk.splits:
             owned = None if chosen.owned is None else chosen.owned.get(split.part_name)
             if owned is None and chosen.owned is not None:  # its keys could not be read
-                counted = counts.SplitCount(unreadable=1)
+                counted = _UNREAD
             else:
                 digest = "" if owned is None else owned.digest
                 counted = self._kept(split, digest) or self._counted(
@@ -206,18 +309,17 @@ class CountSplits:
         owned: Owned | None,
         digest: str,
         reader: SplitReader,
-    ) -> counts.SplitCount:
+    ) -> IdfTables:
         counting = self.counting
         rows = counting.rows_of(split, reader)
         if rows is None:
-            return counts.SplitCount(unreadable=1)
-        counted = counts.count_rows(tokenizers, rows, owned)
-        if counting.kept is not None and not counted.too_many:
-            kept = counts.count_to_bytes(counting.tables_of(counted), counted.repeats, digest)
-            counting.kept.write(counting.count_path(split), kept)
+            return _UNREAD
+        counted = count_rows(counting, tokenizers, rows, owned)
+        if counting.kept is not None and not counted.problem:
+            counting.kept.write(counting.count_path(split), count_to_bytes(counted, digest))
         return counted
 
-    def _kept(self, split: Split, digest: str) -> counts.SplitCount | None:
+    def _kept(self, split: Split, digest: str) -> IdfTables | None:
         """Return the count of the same rows that an earlier run kept; None without one."""
         if self.counting.kept is None:
             return None
@@ -225,7 +327,7 @@ class CountSplits:
         if data is None:
             return None
         with suppress(IdfError):  # a damaged one is counted again
-            counted, of_rows = counts.count_from_bytes(data)
+            counted, of_rows = count_from_bytes(data)
             # With keys, a change of another file can change which rows of this one count.
             if of_rows == digest:
                 return counted

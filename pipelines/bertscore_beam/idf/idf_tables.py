@@ -12,6 +12,7 @@ from typing import Any
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import read_bytes
+from bertscore_beam.idf.repeats import Repeats
 from bertscore_core.errors import IdfError, load_json
 from bertscore_core.idf import IdfTable
 
@@ -67,8 +68,8 @@ class IdfTables:
         corpus: Name or digest of what was counted, as `IdfTable.corpus`.
         group_columns: The columns whose values are `IdfKey.group`.
         without_table: Rows whose references could be counted but that have no group.
-        repeats: Rows counted, and about how many different references they have; None if that is
-            not known. Not in the file.
+        repeats: How often the references counted repeat; None if that is not known. Not in the
+            file.
         problem: Why the tables must not be used, since their weights would be wrong; "" if they
             may. They are not written. A run with such tables scores nothing and does not succeed,
             and the next run counts again.
@@ -78,7 +79,7 @@ class IdfTables:
     corpus: str = ""
     group_columns: tuple[str, ...] = ()
     without_table: int = 0
-    repeats: tuple[int, int] | None = None
+    repeats: Repeats | None = None
     problem: str = ""
 
     @classmethod

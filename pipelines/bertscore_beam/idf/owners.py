@@ -6,7 +6,6 @@ The first row of a key counts: that of the input whose name comes first, and in 
 So the choice depends on the data alone, not on workers, order or the cut into splits.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -20,6 +19,7 @@ from bertscore_beam.dump.texts import Rows
 from bertscore_beam.files.buckets import rows_by_value
 from bertscore_beam.files.checked import digest_of
 from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
+from bertscore_beam.idf.repeats import words_digest
 from bertscore_beam.options.run_options import DumpOptions
 from bertscore_beam.options.score_options import ScoreOptions
 
@@ -236,13 +236,3 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, 
             without_key=part.positions[:0],
         )
         yield part.run, (part.part_name, owned)
-
-
-def words_digest(words: Iterable[str], size: int) -> bytes:
-    """Digest the words of a row: its key within its table, or its references."""
-    digest = hashlib.blake2b(digest_size=size)
-    for word in words:
-        data = word.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data))  # the lengths say where one word ends
-        digest.update(data)
-    return digest.digest()

@@ -1,12 +1,11 @@
 """How often the references of a corpus repeat, estimated in a few kilobytes."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-from bertscore_beam.idf.owners import words_digest
 
 _KEPT = 1024
 # Two systems on the same references give 2. Short answers such as "yes" repeat in any corpus.
@@ -70,3 +69,13 @@ def repeats_warning(rows: int, distinct: int, *, keyed: bool, sampled: bool = Fa
         f"references repeat: {where}{rows:,} rows have about {distinct:,} different references, "
         f"{1 - distinct / rows:.0%} are repeats, and idf counts each of them. {cure}."
     )
+
+
+def words_digest(words: Iterable[str], size: int) -> bytes:
+    """Digest the words of a row: its key within its table, or its references."""
+    digest = hashlib.blake2b(digest_size=size)
+    for word in words:
+        data = word.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data))  # the lengths say where one word ends
+        digest.update(data)
+    return digest.digest()

@@ -24,13 +24,13 @@ def describe_tables(tables: IdfTables) -> dict[str, Any]:
         "key_columns": list(total.key_columns),
         "group_columns": list(tables.group_columns),
         "by_language": any(key.language for key in tables.tables),
-        "rows": total.rows if known else None if repeats is None else repeats[0],
+        "rows": total.rows if known else None if repeats is None else repeats.rows,
         "rows_left_out": total.duplicates,
         "rows_left_out_with_other_references": total.conflicts,
         "rows_without_key": total.without_key,
         "rows_without_group": tables.without_table,
-        "rows_counted": None if repeats is None else repeats[0],
-        "different_references": None if repeats is None else repeats[1],
+        "rows_counted": None if repeats is None else repeats.rows,
+        "different_references": None if repeats is None else repeats.distinct,
         "problem": tables.problem,
     }
 

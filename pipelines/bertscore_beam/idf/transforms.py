@@ -12,7 +12,6 @@ import apache_beam as beam
 from bertscore_beam.dump.splits import RowGroupSplits
 from bertscore_beam.files.checked import to_json
 from bertscore_beam.idf.counting import ChosenRows, Counting, CountSplits, Found, find_keys
-from bertscore_beam.idf.counts import SplitCount
 from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
 from bertscore_beam.idf.table_notes import describe_tables
@@ -44,11 +43,10 @@ class CountDocumentFrequencies(beam.PTransform):
             chunks
             # ChosenRows: a chunk of splits, and positions of rows if there are keys.
             | "ChooseRows" >> choose
-            # SplitCount: a sparse table of frequencies for each key of a split.
+            # IdfTables: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
             # A global combine has a single key. The fan-out merges tables on many workers first.
-            | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
-            | "LabelTable" >> beam.Map(counting.tables_of)
+            | "MergeFrequencies" >> beam.CombineGlobally(counting.merge).with_fanout(16)
         )
 
 

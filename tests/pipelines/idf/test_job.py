@@ -13,7 +13,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.dump.read_rows import SplitReader
 from bertscore_beam.dump.text.text_source import INPUT_FOLDER
 from bertscore_beam.dump.text.to_parquet import write_rows
-from bertscore_beam.idf import counts, job
+from bertscore_beam.idf import counting, job
 from bertscore_beam.idf.counting import COUNTS_FOLDER
 from bertscore_beam.idf.idf_tables import load_idf
 from bertscore_beam.idf.job import begin_idf, plan_idf
@@ -69,8 +69,8 @@ def test_a_stopped_run_counts_what_is_not_counted(dump, tmp_path, monkeypatch, c
         lose_a_count(work)
     else:
         os.utime(dump / "shard-001.parquet", ns=(1, 1))
-    counted = Mock(wraps=counts.count_rows)
-    monkeypatch.setattr(counts, "count_rows", counted)
+    counted = Mock(wraps=counting.count_rows)
+    monkeypatch.setattr(counting, "count_rows", counted)
     assert cli.main(command(dump, table)) == cli.DONE
     assert counted.call_count == again
     assert "splits were counted by an earlier run and are reused" in capsys.readouterr().err

@@ -10,11 +10,12 @@ import pytest
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.idf.counts import SplitCount, count_from_bytes, count_to_bytes
-from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfTables
+from bertscore_beam.idf.counting import Counting, Vocabulary, count_from_bytes, count_to_bytes
+from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfKey, IdfTables
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
 from bertscore_beam.idf.repeats import Repeats, repeats_warning
-from bertscore_core import IdfError
+from bertscore_core import IdfError, ScorerConfig
+from bertscore_core.idf import CountedRows, DocumentFrequencies
 from tests.pipelines.records.test_records import splits_of
 
 FIELDS = TableFields(reference_column="reference", key=("doc", "part"), group=("set",))
@@ -119,16 +120,27 @@ def test_estimate_of_different_references_is_exact_for_few_and_near_for_many():
     assert repeats_warning(10, 1, keyed=False) is None
 
 
-def test_count_of_more_groups_than_a_worker_can_hold_keeps_none(monkeypatch):
-    count = SplitCount(by_key={number: None for number in range(MOST_TABLES + 1)})
-    assert count.bounded().too_many
-    assert count.bounded().by_key == {}
-    assert SplitCount.merge([count.bounded(), SplitCount()]).too_many
+def test_count_of_more_groups_than_a_worker_can_hold_keeps_none():
+    vocabulary = Vocabulary(config=ScorerConfig(model="m"), tokenizer="t", max_length=5)
+    counting = Counting(vocabularies={"": vocabulary}, fields=FIELDS, corpus="c")
+    table = counting.table(IdfKey(), DocumentFrequencies.zero(), CountedRows())
+
+    def count(groups: int) -> IdfTables:
+        return IdfTables(tables={IdfKey("", (str(group),)): table for group in range(groups)})
+
+    assert len(counting.merge([count(MOST_TABLES), count(1)]).tables) == MOST_TABLES
+    none = counting.merge([count(MOST_TABLES + 1)])
+    assert none.tables == {}
+    assert "more than 10,000 different values" in none.problem
+    for more in (count(1), IdfTables(tables={})):
+        both = counting.merge([more, none])
+        assert (both.tables, both.problem) == ({}, none.problem)
 
 
 def test_damaged_kept_count_is_refused():
-    tables = IdfTables(tables={}, group_columns=("g",), without_table=2)
-    data = count_to_bytes(tables, Repeats.of([["a"]]), "x")
+    repeats = Repeats.of([["a"]])
+    tables = IdfTables(tables={}, group_columns=("g",), without_table=2, repeats=repeats)
+    data = count_to_bytes(tables, "x")
     counted, owned = count_from_bytes(data)
     assert (owned, counted.repeats.rows, counted.repeats.distinct) == ("x", 1, 1)
     assert counted.without_table == 2
