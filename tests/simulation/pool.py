@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from bertscore_beam.dump.plan_file import plan_from_bytes
 from bertscore_beam.dump.splits import RowGroupSplits, Split, split_chunks
 from bertscore_beam.dump.texts import Rows
-from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import PENDING_FILE, EarlierRecords, num_packs
-from bertscore_beam.records.summary import KeptPart, Totals
+from bertscore_beam.records.records import PENDING_FILE, EarlierRecords
+from bertscore_beam.records.summary import Totals
 from bertscore_beam.score import conclude
 from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.spec import ScoreSpec
@@ -58,7 +57,7 @@ class Worker:
 
 @dataclass(eq=False)
 class Pool:
-    """Takes a job through its stages, as a runner does: splits, packs, the end.
+    """Takes a job through its stages, as a runner does: splits, the end.
 
     Attributes:
         fleet: The world and what is in it.
@@ -83,7 +82,7 @@ class Pool:
     def start(self) -> None:
         # Without a draw: the nights stay those that are known to find each hole.
         self.most_tries = 2 - len(self.fleet.watch.begun) % 2 if self.manner == LOCAL else 4
-        self.stages = [self._packs, self._end]
+        self.stages = [self._end]
         if self.manner == DETACHED and self.fleet.is_calm:
             self.fleet.watch.going.add(self.spec.folder.lock.run)
         try:
@@ -228,31 +227,11 @@ class Pool:
         return scored
 
     def _results(self) -> list[Any]:
-        """The results of all splits; packs are none."""
+        """The results of all splits."""
         return [
             result for task in self.tasks if isinstance(task.result, list) for result in task.result
         ]
 
-    def _packs(self) -> list[Task]:
-        """Pack the records of this run, as `PackRecords` does."""
-        results, packing = self._results(), conclude.CompressLines()
-        written = [one for one in results if isinstance(one, PartRecord)]
-        written += [one.record for one in results if isinstance(one, KeptPart)]
-        packs: dict[int, Any] = {}
-        for record in written:
-            ((number, line),) = conclude._in_pack(record, num_packs(self.spec.start.parts))
-            packs.setdefault(number, packing.create_accumulator())
-            packs[number] = packing.add_input(packs[number], line)
-
-        def write(number: int) -> Callable[[Worker], Any]:
-            members = packing.extract_output(packs[number])
-            folder, generation = self.spec.folder, self.spec.record_generation
-            return lambda _: conclude._write_pack(
-                (number, members), folder=folder, generation=generation
-            )
-
-        return [Task(write(number)) for number in packs]
-
     def _end(self) -> list[Task]:
         totals = Totals.merge(map(Totals.of, self._results()))
-        return [Task(lambda _: conclude._finish(totals, None, (), None, spec=self.spec))]
+        return [Task(lambda _: conclude._finish(totals, None, None, spec=self.spec))]

@@ -15,7 +15,7 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from bertscore_beam.dump.parquet import is_signed
@@ -40,13 +40,11 @@ from bertscore_beam.run.neighbours import is_below, is_marked, runs_below
 #
 #     OUT/_manifest/records/00000003-00000.jsonl.gz    records, a line each, of generation 3
 #
-# A run begins with one or two generations, of the records that it keeps, and adds one of its own at
-# its end. The record of a part that is written meanwhile stands beside the packs, in a file of its
-# own, and counts instead of the one in a pack. So does a later generation. Each step can be cut
-# off: packs are written before what they replace is deleted, and a part is only written when no
-# pack vouches for it.
-#
-# To the functions of packs a record is a line; `records.record` knows what is in it.
+# All records are packed when a run begins, and again when it ends, into a new generation. The
+# record of a part that is written meanwhile stands beside the packs, in a file of its own, and
+# counts instead of the one in a pack. So does a later generation. Each step can be cut off: packs
+# are written before what they replace is deleted, and a part is only written when no pack vouches
+# for it.
 
 PACKS_FOLDER = "_manifest/records"
 PACK_RECORDS = 10_000
@@ -81,11 +79,10 @@ def pack_of(part_name: str, packs: int) -> int:
     return zlib.crc32(part_name.encode("utf-8", "surrogateescape")) % packs
 
 
-def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterable[bytes]) -> str:
-    """Write a pack; return its name. Equal lines in any order give equal bytes."""
+def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterable[bytes]) -> None:
+    """Write a pack. Equal lines in any order give equal bytes."""
     name = f"{PACKS_FOLDER}/{generation:08d}-{number:05d}.jsonl.gz"
     folder.write(name, gzip.compress(b"\n".join(sorted(lines)), mtime=0))
-    return name
 
 
 PENDING_FILE = "_manifest/pending.pq"
@@ -97,8 +94,6 @@ _PACKS_AT_ONCE = 4
 """Packs that are read at a time: about a megabyte each."""
 _LINES_TOGETHER = 64
 """Records that are compressed together: more are hardly smaller, each."""
-_GENERATIONS = 2
-"""Most generations of packs with which a run begins. It leaves one more."""
 
 _LOOKS = 3
 """How often records are read, at most, if files disappear while they are read."""
@@ -159,11 +154,7 @@ class FoundRecords:
 
     Attributes:
         records: Those that count; damaged ones are left out.
-        singles: The files of single records that were read, by their path below the folder of
-            records.
-        doubles: Those that were not, since a pack of the run holds the same.
-        foreign: Other files in the folder of records. Earlier versions named records otherwise, and
-            globs such as **/*.parquet match their folders.
+        singles: The files of single records, by their path below the folder of records.
         packs: The packs by generation.
         num_packed: Number of records in them, whether they count or not.
         num_damaged: Number of records, and of whole packs, that cannot be read.
@@ -171,12 +162,9 @@ class FoundRecords:
         is_whole: Whether all files that were listed could be read.
     """
 
-    def __init__(self, folder: OutputFolder, generation: int | None, num_bins: int) -> None:
+    def __init__(self, folder: OutputFolder, num_bins: int) -> None:
         self._folder = folder
-        sizes = folder.files(PARTS_FOLDER)
-        self.foreign = [name for name in sizes if not _RECORD_FILE.fullmatch(name)]
-        for name in self.foreign:
-            del sizes[name]
+        self.singles = [name for name in folder.files(PARTS_FOLDER) if _RECORD_FILE.fullmatch(name)]
         self.packs = _list_packs(folder)
         self.records = Records(num_bins)
         self.num_packed = 0
@@ -186,19 +174,13 @@ class FoundRecords:
         # Hashes, which are small, of the names of single files. If two are equal by chance, a split
         # is scored again.
         self._known: set[int] = set()
-        # What counts is taken first. What is found in its place later is passed over. A record
-        # beside a pack of the run that differs in size was written by somebody else, who has lost
-        # the folder.
-        self._take_packed(self.packs.get(generation or 0, ()), sizes)
-        self.doubles = [name for name in sizes if hash(name) in self._known]
-        self.singles = [name for name in sizes if hash(name) not in self._known]
-        sizes.clear()  # they may be many
+        # What counts is taken first. What is found in its place later is passed over.
         self._take_singles()
-        for at in sorted(self.packs.keys() - {generation}, reverse=True):
-            self._take_packed(self.packs[at], {})
+        for at in sorted(self.packs, reverse=True):
+            self._take_packed(self.packs[at])
         self._known.clear()
 
-    def _take_packed(self, packs: Sequence[str], sizes: Mapping[str, int]) -> None:
+    def _take_packed(self, packs: Sequence[str]) -> None:
         for data in read_each(map(self._folder.path, packs), _PACKS_AT_ONCE):
             self.is_whole = self.is_whole and data is not None
             lines = () if data is None else _lines_of_pack(data)
@@ -209,7 +191,7 @@ class FoundRecords:
                     continue
                 self.num_packed += 1
                 name = record_name(record.part_name)
-                if hash(name) not in self._known and sizes.get(name, len(line)) == len(line):
+                if hash(name) not in self._known:
                     self._known.add(hash(name))
                     self.records.add(record, line)
 
@@ -238,14 +220,12 @@ class FoundRecords:
 
     @property
     def is_packed(self) -> bool:
-        """Whether all records that count are in packs, once, and these need not be put together."""
-        tidy = len(self.packs) <= _GENERATIONS and not self.singles and not self.doubles
-        return tidy and self.num_packed == len(self.records)
+        """Whether all records that count, and no others, are in packs of one generation."""
+        is_tidy = len(self.packs) <= 1 and not self.singles
+        return is_tidy and self.num_packed == len(self.records)
 
 
-def find_records(
-    folder: OutputFolder, generation: int | None = None, num_bins: int = 1
-) -> FoundRecords:
+def find_records(folder: OutputFolder, num_bins: int = 1) -> FoundRecords:
     """Read all records of an output folder.
 
     A run may begin meanwhile, or be concluded. A single record is deleted when a pack holds it, and
@@ -254,12 +234,10 @@ def find_records(
 
     Args:
         folder: The folder.
-        generation: Packs that this run has written from its own records, which need not be read
-            again from their single files; None for none.
         num_bins: As for `Records`.
     """
     for _ in range(_LOOKS):
-        found = FoundRecords(folder, generation, num_bins)
+        found = FoundRecords(folder, num_bins)
         if found.is_whole:
             break
     return found
@@ -270,10 +248,14 @@ def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
     return find_records(folder).records.bin(0)
 
 
-def pack_kept_records(
-    folder: OutputFolder, found: FoundRecords, *, gone: Collection[str], unsure: Collection[str]
+def pack_records(
+    folder: OutputFolder,
+    found: FoundRecords,
+    *,
+    gone: Collection[str] = (),
+    unsure: Collection[str] = (),
 ) -> None:
-    """Pack the records that a run keeps when it begins; they are read once then, and not again.
+    """Pack the records of a folder; they are read once then, and not again.
 
     Args:
         folder: The folder.
@@ -304,11 +286,10 @@ def pack_kept_records(
     for at in sorted(found.packs):  # an old record must not count again while they disappear
         folder.delete(*found.packs[at])
     stay = {record_name(name) for name in (*gone, *unsure)}
-    delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
+    _delete_singles(folder, [name for name in found.singles if name not in stay])
 
 
-def delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
-    """Delete files of single records, by their path below the folder of records."""
+def _delete_singles(folder: OutputFolder, names: Sequence[str]) -> None:
     for start in range(0, len(names), _DELETED_AT_ONCE):
         together = names[start : start + _DELETED_AT_ONCE]
         folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))

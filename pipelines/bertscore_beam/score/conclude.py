@@ -1,15 +1,13 @@
-"""The last steps of the pipeline of a run: packs of records, groups and index, and its end.
+"""The last steps of the pipeline of a run: groups and index, and its end.
 
-results --> PackRecords --> look over --> groups and index --> `finish_run`
+results --> look over --> groups and index --> `finish_run`
 """
 
-import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
@@ -28,8 +26,8 @@ from bertscore_beam.records.index import (
     write_bucket,
 )
 from bertscore_beam.records.record import PartRecord
-from bertscore_beam.records.records import delete_plans, num_packs, pack_of, write_pack
-from bertscore_beam.records.summary import FailedSplit, KeptPart, SplitResult, Totals
+from bertscore_beam.records.records import delete_plans
+from bertscore_beam.records.summary import SplitResult, Totals
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder, is_marked_by
 from bertscore_beam.run.pool import Each
 from bertscore_beam.run.run_step import RunStep, Spread
@@ -56,24 +54,22 @@ class ConcludeRun(beam.PTransform):
         """Add up, then write; the output is a single element."""
         spec = self.spec
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
-        # Nobody needs their names, but whoever looks at the folder waits until they are written.
-        packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(spec))
         each = results | "TotalsOfSplit" >> beam.Map(Totals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(Totals.merge)
         indexed = groups = None
         is_indexed = spec.is_remote and spec.index  # its workers build the index together
         if is_indexed or spec.has_groups:
-            look = beam.FlatMap(_for_index_and_groups, idf, packs, spec=spec)
+            look = beam.FlatMap(_for_index_and_groups, idf, spec=spec)
             read = totals | "LookOver" >> look.with_outputs(_PIECES, _PARTS)
             if is_indexed:
                 indexed = beam.pvalue.AsList(read[_PIECES] | "IndexRun" >> _BuildIndex(spec.folder))
             if spec.has_groups:
                 groups = beam.pvalue.AsList(read[_PARTS] | "GroupRun" >> _ReadGroups(spec))
-        return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, groups, spec=spec)
+        return totals | "WriteSummary" >> beam.Map(_finish, idf, indexed, groups, spec=spec)
 
 
 def _for_index_and_groups(
-    _: Totals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+    _: Totals, idf: IdfTables | None, *, spec: ScoreSpec
 ) -> Iterator[Any]:  # PieceChunk and PartRecord, tagged
     if _has_ended(spec):
         return
@@ -99,7 +95,6 @@ def _has_ended(spec: ScoreSpec) -> bool:
 def _finish(
     totals: Totals,
     idf: IdfTables | None,
-    packs: Sequence[str],
     indexed: Sequence[None] | None,
     groups: Sequence[GroupRow] | None = None,
     *,
@@ -116,80 +111,6 @@ def _finish(
         delete_plans(spec.folder)
         spec.folder.release()
     return totals
-
-
-_Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
-_LINES_AT_ONCE = 1000
-"""Lines of a pack that wait in memory before they are compressed: about a megabyte of them."""
-
-
-@dataclass
-class PackRecords(beam.PTransform):
-    """SplitResults -> names of the packs written of the records.
-
-    The single records stay until the run is finished: they tell what is done if it is not.
-    """
-
-    spec: ScoreSpec
-
-    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[str]:
-        """Spread the records over the packs; they cross the stage boundary compressed."""
-        spec = self.spec
-        write = beam.Map(_write_pack, folder=spec.folder, generation=spec.record_generation)
-        return (
-            results
-            # (number of the pack, record as a line)
-            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.start.parts))
-            | "GroupByPack" >> beam.CombinePerKey(CompressLines())
-            | "WritePack" >> write
-        )
-
-
-def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
-    if not isinstance(result, FailedSplit):
-        record = result.record if isinstance(result, KeptPart) else result
-        yield pack_of(record.part_name, packs), record.to_json()
-
-
-class CompressLines(beam.CombineFn):
-    """Lines of bytes -> gzip members that hold them, in any order.
-
-    A line compressed by itself stays twice as large. An accumulator is (members, lines).
-    """
-
-    def create_accumulator(self) -> _Accumulator:
-        """Return an accumulator without lines."""
-        return [], []
-
-    def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
-        """Add a line, which contains no line break."""
-        accumulator[1].append(line)
-        return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
-
-    def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
-        """Return an accumulator with the lines of all."""
-        members, lines = self.create_accumulator()
-        for accumulator in accumulators:
-            members += accumulator[0]
-            lines += accumulator[1]
-        return members, lines
-
-    def compact(self, accumulator: _Accumulator) -> _Accumulator:
-        """Compress the lines that are not compressed yet."""
-        members, lines = accumulator
-        if lines:
-            members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
-        return members, []
-
-    def extract_output(self, accumulator: _Accumulator) -> bytes:
-        """Return gzip members, one after the other, with a line break after each line."""
-        return b"".join(self.compact(accumulator)[0])
-
-
-def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
-    number, members = pack
-    with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
-        return write_pack(folder, generation, number, file.read().splitlines())
 
 
 @dataclass

@@ -28,10 +28,10 @@ from bertscore_beam.records.record import PartRecord
 from bertscore_beam.records.records import (
     IDF_FILE,
     FoundRecords,
-    delete_records,
     find_records,
     list_parts_of,
     num_packs,
+    pack_records,
 )
 from bertscore_beam.records.rejects import FILES_FILE, rejected_files
 from bertscore_beam.records.resume import FolderDiff, by_bin, compare_with_plan
@@ -74,7 +74,7 @@ def look_over(spec: ScoreSpec, idf: IdfTables | None) -> TriedRun:
     """
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
-    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
+    found = find_records(folder, num_packs(len(plan.splits)))
     sizes, _ = list_parts_of(folder, plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     given = plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels
@@ -136,7 +136,7 @@ def finish_run(
         index_rows(folder, run.records())
     else:
         delete_index(folder)
-    delete_records(folder, run.found.doubles)
+    pack_records(folder, run.found)  # not before: a late worker finds by them what is done
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         declare_success(folder, spec.run, **spec.settings.signed(idf))

@@ -26,13 +26,7 @@ from bertscore_beam.metrics.own import OwnMetric
 from bertscore_beam.options.score_options import ScoreOptions
 from bertscore_beam.records.groups import GROUPS_FILE
 from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.records.records import (
-    IDF_FILE,
-    PENDING_FILE,
-    delete_plans,
-    delete_records,
-    pack_kept_records,
-)
+from bertscore_beam.records.records import IDF_FILE, PENDING_FILE, delete_plans, pack_records
 from bertscore_beam.records.rejects import (
     FILES_FILE,
     REJECTED_ROWS_FOLDER,
@@ -125,12 +119,6 @@ def begin_score(
         say(note)
     if planned.device_note is not None:
         say(f"The encoder runs on {planned.device_note}")
-    if compared.found.foreign:
-        say(
-            f"The folder has records of {len(compared.found.foreign)} part(s) by an earlier "
-            "version of bertscore-beam, which this version cannot read: their rows are scored "
-            "again."
-        )
     if compared.diff.unsure:
         say(
             f"{len(compared.diff.unsure)} earlier parts may still be valid: they are compared with "
@@ -195,9 +183,8 @@ def start_run(compared: ComparedPlan) -> None:
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
     unsure = [split.part_name for split in diff.unsure]
-    pack_kept_records(folder, compared.found, gone=parts, unsure=unsure)
+    pack_records(folder, compared.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
-    delete_records(folder, compared.found.foreign)
     for emptied in (REJECTED_ROWS_FOLDER, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.

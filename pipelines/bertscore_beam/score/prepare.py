@@ -357,8 +357,6 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ComparedPlan:
             own_metrics=planned.own_metrics,
             index=options.index,
             num_chunks=planned.runner.num_chunks,
-            # The start of the run may write a generation itself.
-            record_generation=found.latest + 2,
             corpus=plan.digest,
             accelerator=options.accelerator,
             is_remote=planned.runner.is_remote,

@@ -29,7 +29,7 @@ from bertscore_beam.options.score_options import RescaleOptions
 from bertscore_beam.records.finished import FinishedRun, RunParts, open_finished, open_part
 from bertscore_beam.records.groups import GROUPS_FILE, caveat_messages_in, read_groups, write_groups
 from bertscore_beam.records.record import PartRecord, facts_of_part, record_path
-from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_kept_records
+from bertscore_beam.records.records import IDF_FILE, find_records, list_parts, pack_records
 from bertscore_beam.records.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from bertscore_beam.records.row_scores import rows_file
 from bertscore_beam.records.show_groups import show_groups_scored
@@ -214,7 +214,7 @@ def _begin_rescale(
     for note in (record_path, rows_path, rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
-    pack_kept_records(folder, found, gone=others, unsure=())
+    pack_records(folder, found, gone=others)
     folder.write_json(RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
@@ -254,7 +254,7 @@ def _conclude_rescale(job: RescaleJob) -> Outcome:
         for name in (*copied, *(name for name in _IDF_FILES if source.exists(name))):
             folder.write(name, source.read(name))
         index_rows(folder, written)
-        pack_kept_records(folder, find_records(folder), gone=(), unsure=())
+        pack_records(folder, find_records(folder))
         summary = _summary(planned, written)
         if by := planned.group_by:
             metrics = planned.finished.metrics

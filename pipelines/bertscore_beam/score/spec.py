@@ -54,7 +54,6 @@ class ScoreSpec:
         own_metrics: Metrics of one's own, the same.
         index: Whether the run ends with an index of its rows for later runs.
         num_chunks: How many share the work; None if the number of workers is not known.
-        record_generation: Generation of the packs that the run writes of its records.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
         is_remote: Whether its workers are not those of this machine.
@@ -78,7 +77,6 @@ class ScoreSpec:
     own_metrics: tuple[OwnMetric, ...] = ()
     index: bool = True
     num_chunks: int | None = None
-    record_generation: int = 1
     corpus: str = ""
     accelerator: str | None = None
     is_remote: bool = False

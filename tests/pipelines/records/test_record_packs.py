@@ -5,16 +5,14 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from unittest.mock import patch
 
 import pytest
 
-from bertscore_beam.records.record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.records.record import PARTS_FOLDER, record_path
 from bertscore_beam.records.records import (
     PACKS_FOLDER,
-    delete_records,
     find_records,
-    pack_kept_records,
+    pack_records,
     read_records,
     write_pack,
 )
@@ -28,7 +26,7 @@ NAMES = tuple(RECORDS)
 
 
 def keep(folder, gone=(), unsure=()):
-    pack_kept_records(folder, find_records(folder), gone=gone, unsure=unsure)
+    pack_records(folder, find_records(folder), gone=gone, unsure=unsure)
 
 
 def packed(root):
@@ -64,23 +62,6 @@ def test_a_single_record_counts_instead_of_a_packed_one(tmp_path):
     assert NAMES[1] not in read_records(folder)  # nothing vouches for its part
 
 
-def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wrote_them(tmp_path):
-    folder = own(tmp_path)
-    write_pack(folder, 7, 0, [record.to_json() for record in RECORDS.values()])
-    same, other = (RECORDS[name] for name in NAMES[:2])
-    write_record(str(tmp_path), same)
-    theirs = replace(other, job_digest="of other settings")
-    write_record(str(tmp_path), theirs)
-    with patch.object(OutputFolder, "read_each", return_value=[theirs.to_json()]) as read:
-        found = find_records(folder, generation=7)
-    (names,) = read.call_args.args
-    assert list(names) == [record_path(theirs.part_name)]
-    by_name = {record.part_name: record for record in found.records}
-    assert by_name == RECORDS | {theirs.part_name: theirs}
-    delete_records(folder, found.doubles)
-    assert list(folder.files(PARTS_FOLDER)) == [record_name(theirs.part_name)]
-
-
 def test_parts_that_may_change_leave_the_packs(tmp_path):
     folder = packed(tmp_path)
     gone, unsure = NAMES[0], NAMES[1]
@@ -98,17 +79,17 @@ def test_parts_that_may_change_leave_the_packs(tmp_path):
     assert folder.files(PARTS_FOLDER) == {}
 
 
-def test_two_generations_stay_until_a_third_one_is_written(tmp_path):
-    """A run leaves the records that it has kept, and those that it has written."""
+def test_generations_are_put_together(tmp_path):
+    """Versions that packed what a run had written by itself have left several."""
     folder = packed(tmp_path)
-    for number in (2, 3):
-        newer = replace(RECORDS[NAMES[0]], part_name=f"c.parquet/part-{number:012d}.parquet")
-        write_pack(folder, number, 0, [newer.to_json()])
-        before = packs_of(folder)
-        keep(folder)
-        assert (packs_of(folder) == before) is (number == 2)
-    assert packs_of(folder) == ["00000004-00000.jsonl.gz"]
-    assert len(read_records(folder)) == len(RECORDS) + 2
+    before = packs_of(folder)
+    keep(folder)
+    assert packs_of(folder) == before
+    newer = replace(RECORDS[NAMES[0]], part_name="c.parquet/part-000000000002.parquet")
+    write_pack(folder, 2, 0, [newer.to_json()])
+    keep(folder)
+    assert packs_of(folder) == ["00000003-00000.jsonl.gz"]
+    assert len(read_records(folder)) == len(RECORDS) + 1
 
 
 def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatch):
@@ -123,7 +104,7 @@ def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatc
 
         with monkeypatch.context() as patched, suppress(FolderLostError):
             patched.setattr(RunLock, "check", check)
-            pack_kept_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
+            pack_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
         now = read_records(folder)
         # The record of a part that is deleted may stay, and says nothing then.
         assert {name for name in NAMES if now.get(name) != RECORDS[name]} <= {NAMES[0]}
@@ -132,23 +113,16 @@ def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatc
     assert number >= 4
 
 
-def moves(name, folder):
-    """Change the folder as a run does: that begins, and that is concluded."""
-    if name == "begin":
-        keep(folder)
-    else:
-        delete_records(folder, find_records(folder, generation=1).doubles)
+@pytest.mark.parametrize("packs", [1, len(RECORDS)])
+def test_records_that_move_while_they_are_read_are_not_lost(tmp_path, monkeypatch, packs):
+    """Another process packs the records before one look into the folder, each of them in turn.
 
-
-@pytest.mark.parametrize(("move", "generation"), [("begin", None), ("end", None), ("end", 1)])
-def test_records_that_move_while_they_are_read_are_not_lost(
-    tmp_path, monkeypatch, move, generation
-):
-    """Another process moves the records before one look into the folder, each of them in turn."""
+    Some or all of them are packed already: it may have been cut off when it deleted the singles.
+    """
     lines = [record.to_json() for record in RECORDS.values()]
     for turn in count():
         folder, looks = own(tmp_path / str(turn)), count()
-        write_pack(folder, 1, 0, lines if move == "end" else lines[:1])
+        write_pack(folder, 1, 0, lines[:packs])
         for record in RECORDS.values():
             write_record(folder.root, record)
         with monkeypatch.context() as patched:
@@ -157,13 +131,13 @@ def test_records_that_move_while_they_are_read_are_not_lost(
                 folder, turn, looks, undo = now
                 if next(looks) == turn:
                     undo()
-                    moves(move, folder)
+                    keep(folder)
                 return original(*given)
 
             for name in ("files", "read_each"):
                 original = getattr(OutputFolder, name)
                 patched.setattr(OutputFolder, name, lambda *given, one=original: look(one, *given))
-            found = find_records(folder, generation)
+            found = find_records(folder)
         assert {record.part_name: record for record in found.records} == RECORDS
         assert read_records(folder) == RECORDS
         if next(looks) <= turn:

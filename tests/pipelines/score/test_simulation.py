@@ -114,7 +114,7 @@ HOLES = {
     "rare heartbeats": (lock, "BEAT_SECONDS", 60.0),
     "no time for workers to begin": (lock, "START_SECONDS", lock.STALE_SECONDS),
     "records before parts": (OutputFolder, "write_all", write_records_first),
-    "parts that stay in packs": (score_job, "pack_kept_records", lambda *_, **__: None),
+    "parts that stay in packs": (score_job, "pack_records", lambda *_, **__: None),
     "stale parts that stay": (
         resume,
         "FolderDiff",
