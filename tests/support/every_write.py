@@ -33,6 +33,7 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from torch import Tensor
@@ -185,6 +186,11 @@ def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
     """
     model = build_tiny_model("bert", folder / "bert")
     dump = write_dump(folder / "dump", [4, 2], row_group_size=2)
+    pairs = pair_rows(6)
+    samples = [[text, text.upper(), "?"] for text in pairs["candidate"]]
+    pq.write_table(
+        pa.table({**pairs, "candidate": samples}), folder / "samples.parquet", row_group_size=2
+    )
     texts = folder / "texts"
     for name, start, rows in (("a", 0, 4), ("b", 4, 2)):
         write_text(texts / f"{name}.jsonl", to_jsonl(pa.table(pair_rows(rows, start)).to_pylist()))
@@ -199,6 +205,8 @@ def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
     weighted += ("--idf", "corpus", "--idf-key", "id", "--group-by", "id")
     score = ("score", "--input", texts, *scored, "--output", out, "--split-rows")
     full = (*weighted, "--output", out, "--split-rows", 2, "--reuse", before, "--overwrite")
+    select = ("select", "--input", folder / "samples.parquet", *scored, "--output", out)
+    select += ("--overwrite", "--split-rows", 2)
     idf = ("idf", "--input", texts, "--model", model, "--idf-key", "id", "--split-rows", 2)
     baseline = ("baseline", "--sentences", f"en={folder / 'en.txt'}", "--models", model)
     baseline += ("--pairs", 20, "--idf", *encoder, "--output", out, "--overwrite", "--seed")
@@ -212,6 +220,7 @@ def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
         "score with idf, key, groups and reuse": SmallRun(
             words=_words(*full), earlier=_words(*full, "--num-layers", 1)
         ),
+        "select": SmallRun(words=_words(*select), earlier=_words(*select, "--num-layers", 1)),
         "idf": SmallRun(words=_words(*idf, "--output", f"{out}/table.npz"), once=True),
         "baseline": SmallRun(words=_words(*baseline, 1), earlier=_words(*baseline, 2)),
         "tune": SmallRun(words=_words(*tune, 1, 2), earlier=_words(*tune, 1)),

@@ -17,6 +17,7 @@ pytestmark = [
 FLOORS = {
     "score": 40,
     "score with idf, key, groups and reuse": 50,
+    "select": 40,
     "idf": 20,
     "baseline": 30,
     "tune": 15,
@@ -25,12 +26,19 @@ FLOORS = {
 """The kinds of runs, and the least number of writes and deletions that each of them has."""
 
 
+QUICK = ["score", "score with idf, key, groups and reuse", "rescale"]
+"""In `make test`, where idf, baselines and tuning that were stopped have tests of their own."""
+
 LONG = (pytest.mark.long, pytest.mark.timeout(1800))
 
 
 @pytest.mark.parametrize(
     ("interval", "kinds"),
-    [(29, [*FLOORS]), *(pytest.param(1, [kind], marks=LONG) for kind in FLOORS)],
+    [
+        (29, QUICK),
+        pytest.param(3, ["select"], marks=LONG),
+        *(pytest.param(1, [kind], marks=LONG) for kind in FLOORS if kind != "select"),
+    ],
 )
 def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(
     tmp_path, capsys, interval, kinds
