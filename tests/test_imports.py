@@ -39,7 +39,7 @@ def test_importing_them_loads_nothing_that_takes_seconds(modules, forbidden):
 
 
 EXTRAS = "langcodes pandas pycld2 rouge_score sacrebleu vl_convert"
-NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables idf.job imports.job
+NEED_NONE = """cli.answers cli.explain cli.jobs cli.tables compare.compare idf.job imports.job
 pairs.batches pairs.transform score.job score.rescale"""
 
 

@@ -4,15 +4,14 @@ A key is a digest of 128 bits of the values of its columns. Two different keys a
 with probability 1.5e-23.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b, sha256
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,9 +19,9 @@ from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.candidates import input_rows
 from bertscore_beam.dump.census import MOST_GROUPS, WHOLE, Group, check_number, groups_of
-from bertscore_beam.dump.digests import digest_texts
+from bertscore_beam.dump.digests import Digests, digest_texts
 from bertscore_beam.dump.paths import column_of, has_column
-from bertscore_beam.dump.texts import values_as_text
+from bertscore_beam.dump.texts import dictionary_of, values_as_text
 from bertscore_beam.files.buckets import Buckets
 from bertscore_beam.metrics.table import CORPUS_METRICS, num_counts
 from bertscore_beam.records.finished import FinishedRun, PartRows, read_columns
@@ -60,9 +59,6 @@ def entry_of(measure: str) -> np.dtype[np.void]:
     return np.dtype([*ENTRY.descr, ("label", "<u2"), ("counts", "<i8", (num_counts(measure),))])
 
 
-# Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
-_HASH_KEYS = ("bertscore-keys-1", "bertscore-keys-2")
-_CLUSTER_KEY = "bertscore-groups"
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """Spreads bits over a key."""
 
@@ -197,7 +193,7 @@ class RowReader:
         name = part.input_name
         entries["file"] = self.files.setdefault(name, len(self.files))
         entries["row"] = np.arange(part.first_row, part.first_row + len(entries))
-        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
+        digest = sha256(name.encode("utf-8", "surrogateescape")).digest()
         entries["high"] = int.from_bytes(digest[:8], "little")
         entries["low"] = entries["row"]
         if part.record.input_rows is not None:
@@ -205,7 +201,7 @@ class RowReader:
             entries["low"] = part.record.offset + input_rows(origins)
             options = self._options
             if options.systems is None or options.system_column != columns.CANDIDATE_FROM:
-                entries["high"] ^= pd.util.hash_array(_as_bytes(origins)[0], hash_key=_CLUSTER_KEY)
+                entries["high"] ^= _digests([origins])[0][:, 0]
 
 
 def _numbered(
@@ -250,35 +246,37 @@ def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:
 
 def _put_clusters(entries: Entries, column: pa.ChunkedArray) -> None:
     """Enter what identifies each row's cluster; a row without a value is a cluster by itself."""
-    values, valid = _as_bytes(column)
-    named = pd.util.hash_array(values, hash_key=_CLUSTER_KEY, categorize=False)
+    named, valid = _digests([column])
     alone = entries["high"] + entries["low"] * GOLDEN
-    entries["cluster"] = np.where(valid, named, alone)
+    entries["cluster"] = np.where(valid, named[:, 0], alone)
 
 
 def _put_keys(entries: Entries, key: Sequence[pa.ChunkedArray]) -> BoolArray:
-    values, valid = zip(*map(_as_bytes, key), strict=True)
-    frame = pd.DataFrame(dict(enumerate(values)))
-    for half, hash_key in zip(("high", "low"), _HASH_KEYS, strict=True):
-        entries[half] = pd.util.hash_pandas_object(
-            frame, index=False, hash_key=hash_key, categorize=False
-        ).to_numpy()
-    return np.asarray(np.logical_and.reduce(valid), dtype=np.bool_)
+    digests, valid = _digests(key)
+    entries["high"], entries["low"] = digests.T
+    return valid
 
 
-def _as_bytes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.object_], BoolArray]:
-    """Return the values of a column as bytes, equal for equal values, and which are not null.
+def _digests(values: Sequence[pa.ChunkedArray]) -> tuple[Digests, BoolArray]:
+    """Return digests of the rows of columns, equal for equal values, and which have no null.
 
-    Equal numbers are equal, whatever their type, as in `values_as_text`.
+    Equal numbers are equal, whatever their type, as in `values_as_text`. Shapes: (N, 2) and (N,).
     """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        column = column.cast(kind)
-    if pa.types.is_floating(kind):
-        column = pa.chunked_array([pa.array(values_as_text(column), pa.large_string())])
-    raw = column.cast(pa.large_string()).cast(pa.large_binary())
-    return raw.to_numpy(), ~raw.is_null().to_numpy()
+    framed: list[pa.ChunkedArray] = []
+    for column in values:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):
+            column = pa.chunked_array([pa.array(values_as_text(column), pa.large_string())])
+        texts = column.cast(pa.large_string())
+        # With their lengths before them, texts do not run into each other.
+        framed += [pc.binary_length(texts).cast(pa.large_string()), texts]
+    # A row of this is null if it has a null.
+    rows = pc.binary_join_element_wise(*framed, pa.scalar(" ", pa.large_string()))
+    distinct = dictionary_of(rows.cast(pa.large_binary()).fill_null(b""))
+    digests = [blake2b(row, digest_size=16).digest() for row in distinct.dictionary.to_pylist()]
+    halves = np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+    return halves[distinct.indices.to_numpy()], rows.is_valid().to_numpy()
 
 
 # Rows of several sides are paired by buckets on the disk, since they may not fit in memory: each

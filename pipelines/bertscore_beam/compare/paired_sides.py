@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bertscore_beam.compare import results
 from bertscore_beam.compare.compare_options import CompareOptions
@@ -307,17 +306,20 @@ class _RowsInOrder:
 
     def correlation(self) -> float | None:
         """Return the rank correlation of neighbours, if it is not chance and is worth a word."""
+        from scipy.stats import rankdata  # here, since it takes half a second
+
         if not any(len(rows) for rows, _ in self._rows):
             return None
         entries, differences = map(np.concatenate, zip(*self._rows, strict=True))
         order = np.lexsort((entries["row"], entries["file"], entries["group"]))
         entries = entries[order]
         entries["row"] //= _BLOCK
-        # That a group or a long stretch has changed more than others does not show documents.
-        where = [entries["group"], entries["file"], entries["row"] // (_STRETCH // _BLOCK)]
-        ranks = pd.Series(differences[order]).rank()
-        ranks = (ranks - ranks.groupby(where).transform("mean")).to_numpy()
         follows = entries[1:] == entries[:-1]
+        # That a group or a long stretch has changed more than others does not show documents.
+        entries["row"] //= _STRETCH // _BLOCK
+        stretches = np.cumsum(np.append(True, entries[1:] != entries[:-1])) - 1
+        ranks = rankdata(differences[order])
+        ranks -= (np.bincount(stretches, ranks) / np.bincount(stretches))[stretches]
         number, spread = int(follows.sum()), float(np.mean(ranks**2))
         if not number or not spread:
             return None
