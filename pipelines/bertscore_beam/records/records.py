@@ -100,7 +100,6 @@ _LOOKS = 3
 
 _BESIDE_PARTS = (f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/", f"{REJECTED_ROWS}/")
 
-_RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 
 
@@ -164,7 +163,7 @@ class FoundRecords:
 
     def __init__(self, folder: OutputFolder, num_bins: int) -> None:
         self._folder = folder
-        self.singles = [name for name in folder.files(PARTS_FOLDER) if _RECORD_FILE.fullmatch(name)]
+        self.singles = [*folder.files(PARTS_FOLDER)]
         self.packs = _list_packs(folder)
         self.records = Records(num_bins)
         self.num_packed = 0
