@@ -1,6 +1,6 @@
 """Read the pages of a WET file as a stream, strictly: to the end or with an error.
 
-    WET file   records, by rule each in a gzip member of its own; the division does not matter
+    WET file   records, by rule each in a gzip member of its own; later ones may share or cross them
     record     WARC/1.0, headers, empty line, block, two line ends
 
 Ready-made readers end without an error where a file is cut off, which would silently make a sample
@@ -14,6 +14,8 @@ Pages are yielded before the end of the file has been checked. When an error is 
 pages of the file.
 """
 
+import gzip
+import io
 import re
 import zlib
 from collections import Counter
@@ -40,13 +42,14 @@ _GZIP = b"\x1f\x8b"
 _MEMBER = _GZIP + b"\x08"
 _HEAD_BYTES = 1 << 10
 """Packed bytes in which the first ones of a record are found."""
+_WARC = b"WARC/"
 _VERSIONS = (b"WARC/1.0", b"WARC/1.1")
 _SHOWN_BYTES = 200
 _TAG = re.compile(rb"<[!?]?[A-Za-z]{1,20}\b")
 _VERSION = re.compile(rb"[A-Z]{2,8}/\d[\d.]{0,5}")
 _CHUNK = 256 << 10
 _PACKED_BYTES = 32 << 10
-"""Packed bytes that are read at a time: what follows a member is copied once for each."""
+"""Packed bytes that are read at a time: what follows a member is read again with the next."""
 _LINE_ENDS = (b"\r\n", b"\n")
 _NO_END = "a record does not end after the number of bytes that it announces"
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -94,7 +97,7 @@ def read_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
     is_zipped = file.read(len(_GZIP)) == _GZIP
     file.seek(0)
     any_page = False
-    for page in _zipped_pages(_Members(file), counts) if is_zipped else _plain_pages(file, counts):
+    for page in _zipped_pages(file, counts) if is_zipped else _plain_pages(file, counts):
         any_page = True
         yield page
     records, broken = counts[RECORDS], counts[RECORDS_BROKEN]
@@ -104,7 +107,7 @@ def read_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
         raise _unsound("it has no page")
 
 
-def _plain_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+def _plain_pages(file: "_Source", counts: Counter[str]) -> Iterator[Page]:
     while (fields := _read_head(file)) is not None:
         page = _read_page(fields, file)
         counts[RECORDS] += 1
@@ -112,142 +115,92 @@ def _plain_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
             yield page
 
 
-def _zipped_pages(members: "_Members", counts: Counter[str]) -> Iterator[Page]:
-    one_each, problem = True, None
-    while True:
+def _zipped_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+    problem: CrawlFileError | None = None
+    are_shared = False
+    while _pass_padding(file):
+        start = file.tell()
+        page: Page | None = None
         try:
-            begins = members.begins()
-            fields = _read_head(members)
+            member = io.BufferedReader(_Member(file))
+            fields = _read_head(member)
             if fields is None:
+                continue
+            page = _read_page(fields, member)
+            # Only at the end of the member its checksum is known to be right.
+            rest = member.read(len(_WARC))
+            if rest == _WARC:
+                are_shared = True
+                if problem is not None:
+                    raise problem
+                file.seek(start)
+                yield from _plain_pages(gzip.GzipFile(fileobj=file), counts)
                 return
-            page = _read_page(fields, members)
-            one_each = one_each and begins and _is_alone(members)
-            members.is_strict = one_each
-        except (CrawlFileError, EOFError, zlib.error) as error:
-            is_told = isinstance(error, CrawlFileError)
-            problem = error if is_told else _unsound(f"got {error}")
-            if not (one_each and members.skip()):
-                raise problem from None if is_told else error
+            if rest:
+                raise _unsound(_NO_END)
+        except (CrawlFileError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            problem = error if isinstance(error, CrawlFileError) else _unsound(f"got {error}")
+            # Where records share a member, the one after a broken one cannot be found.
+            if are_shared or not _skip(file, start):
+                raise problem from None if problem is error else error
             page = None
             counts[RECORDS_BROKEN] += 1
-        if problem is not None and not one_each:
-            raise problem
         counts[RECORDS] += 1
         if page is not None:
             yield page
 
 
-def _is_alone(members: "_Members") -> bool:
-    """Tell whether a member ends with its record; only then its checksum is known to be right."""
-    rest = members.rest()
-    if rest and not rest.startswith(b"WARC/"):
-        raise _unsound(_NO_END)
-    return not rest
+def _pass_padding(file: BinaryIO) -> bool:
+    """Go to the next byte that is not zero; tell whether there is one."""
+    while data := file.read(_PACKED_BYTES):
+        if rest := data.lstrip(b"\0"):
+            file.seek(-len(rest), io.SEEK_CUR)
+            return True
+    return False
 
 
-class _Members:
-    """The bytes of gzip members, one after the other. Zeros between them are padding.
-
-    Attributes:
-        is_strict: Whether to read no further than to the end of the member.
-    """
+class _Member(io.RawIOBase):
+    """The bytes of the gzip member at which a file stands. At its end the file is behind it."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.is_strict = False
         self._file = file
-        self._packed = b""
-        self._start = 0  # of the member in which the record begins
-        self._place = 0  # of what is in `_packed`
-        self._unzip: Any = None
-        self._data = b""
-        self._is_new = False
-
-    def begins(self) -> bool:
-        """Go to the next byte; tell whether it is the first one of a member."""
-        self.is_strict, strict = False, self.is_strict
-        self._fill()
-        self.is_strict = strict
-        return self._is_new
-
-    def rest(self) -> bytes:
-        """Return some of what follows in the member; nothing at its end, with a right checksum."""
-        self.is_strict = True
-        self._fill()
-        return self._data
-
-    def read(self, size: int) -> bytes:
-        """Return some of the next bytes, none only at the end."""
-        self._fill()
-        data, self._data = self._data[:size], self._data[size:]
-        self._is_new = self._is_new and not data
-        return data
-
-    def readline(self, size: int) -> bytes:
-        """Return the next bytes up to the end of a line."""
-        pieces, left = [], size
-        while left and self._fill():
-            end = self._data.find(b"\n", 0, left) + 1
-            pieces.append(self.read(end or left))
-            left -= len(pieces[-1])
-            if end:
-                break
-        return b"".join(pieces)
-
-    def skip(self) -> bool:
-        """Go to the next member that begins with a record; tell whether there is one."""
-        self._file.seek(self._start + 1)
-        self._packed, self._place = b"", self._start + 1
-        while True:
-            found = self._packed.find(_MEMBER)
-            self._take(found if found >= 0 else max(0, len(self._packed) - len(_MEMBER) + 1))
-            if found >= 0:
-                self._read_ahead(_HEAD_BYTES)
-                with suppress(zlib.error):
-                    begin = zlib.decompressobj(31).decompress(self._packed[:_HEAD_BYTES], 8)
-                    if begin.startswith(_VERSIONS):
-                        self._unzip, self._data = None, b""
-                        return True
-                self._take(1)
-            elif not self._read_ahead(len(self._packed) + 1):
-                return False
-
-    def _fill(self) -> bool:
-        while not self._data:
-            if self._unzip is None or self._unzip.eof:
-                if self._unzip is not None and self.is_strict:
-                    return False
-                if not self._next():
-                    return False
-            if not self._packed and not self._read_ahead(1):
-                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-            self._data = self._unzip.decompress(self._packed, _CHUNK)
-            rest = self._unzip.unused_data if self._unzip.eof else self._unzip.unconsumed_tail
-            self._take(len(self._packed) - len(rest))
-        return True
-
-    def _next(self) -> bool:
-        while self._read_ahead(1) and self._packed.startswith(b"\0"):
-            self._take(len(self._packed) - len(self._packed.lstrip(b"\0")))
-        if not self._packed:
-            return False
-        self._read_ahead(len(_GZIP))
+        self._packed = file.read(_PACKED_BYTES)
         if not self._packed.startswith(_GZIP):
             raise zlib.error(f"Not a gzipped file ({self._packed[:2]!r})")
-        self._unzip, self._start, self._is_new = zlib.decompressobj(31), self._place, True
+        self._unzip: Any = zlib.decompressobj(31)  # mypy takes its `eof` for constant
+
+    def readable(self) -> bool:
         return True
 
-    def _read_ahead(self, size: int) -> bool:
-        """Hold this many packed bytes, unless the file ends; tell whether there are new ones."""
-        while len(self._packed) < size:
-            data = self._file.read(_PACKED_BYTES)
-            if not data:
-                break
-            self._packed += data
-        return len(self._packed) >= size
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data and not self._unzip.eof:
+            packed = self._packed or self._file.read(_PACKED_BYTES)
+            if not packed:
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            data = self._unzip.decompress(packed, len(buffer))
+            self._packed = self._unzip.unconsumed_tail
+            if self._unzip.eof:
+                self._file.seek(-len(self._unzip.unused_data), io.SEEK_CUR)
+        buffer[: len(data)] = data
+        return len(data)
 
-    def _take(self, size: int) -> None:
-        self._packed = self._packed[size:]
-        self._place += size
+
+def _skip(file: BinaryIO, start: int) -> bool:
+    """Go to the first member behind a place that begins with a record, if there is one."""
+    place = start + 1
+    file.seek(place)
+    while data := file.read(_CHUNK):
+        for found in re.finditer(re.escape(_MEMBER), data):
+            file.seek(place + found.start())
+            with suppress(zlib.error):
+                begin = zlib.decompressobj(31).decompress(file.read(_HEAD_BYTES), 8)
+                if begin.startswith(_VERSIONS):
+                    file.seek(place + found.start())
+                    return True
+        place += max(1, len(data) - len(_MEMBER) + 1)
+        file.seek(place)
+    return False
 
 
 def _unsound(problem: str) -> CrawlFileError:
