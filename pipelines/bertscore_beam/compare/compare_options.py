@@ -44,9 +44,7 @@ class CompareOptions(Options):
     }
 
     run: str = field(metadata=RUN)
-    against: tuple[str, ...] = field(
-        default=(), metadata={"metavar": "AGAINST", "position": True, "unless": "systems"}
-    )
+    against: tuple[str, ...] = field(default=(), metadata={"metavar": "AGAINST", "position": True})
     key: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     by: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     cluster: str | None = field(default=None, metadata=COLUMN)

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import os
 import re
 import sys
 import textwrap
@@ -164,54 +163,23 @@ class StrictParser(argparse.ArgumentParser):
         Raises:
             ConfigError: One is unknown or does not fit.
         """
-        given = [_Word(word) for word in arguments]
-        for at, word in enumerate(given):
-            word.at = at
+        for word in arguments:
             if _GLUED.match(word):  # argparse would read `-overwrite` as `-o verwrite`
                 raise self._unknown(word)
-        parsed, unknown = self.parse_known_intermixed_args(given)
+        parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             flags = [word for word in unknown if word.startswith("-")]
             raise self._unknown((flags or unknown)[0])
         values = {name: value for name, value in vars(parsed).items() if value is not None}
-        words = [
-            word for place in self._places for word in _listed(values.pop(_PLACE + place.name, []))
-        ]
-        places = [place for place in self._places if place.name not in values]
-        words += self._swallowed(values, places[len(words) :])
-        words.sort(key=lambda word: word.at)
-        for place in places:
-            if words:
-                values[place.name] = words if place.is_list else words[0]
-                words = [] if place.is_list else words[1:]
-        last = self._places[-1].name if self._places and self._places[-1].is_list else None
-        if words and last in values:  # some were given by its flag
-            words, values[last] = [], [*words, *values[last]]
-        if words:
-            raise self._unknown(words[0])
-        return {name: _plain(value) for name, value in values.items() if name not in COMMON_FLAGS}
-
-    def _swallowed(self, values: dict[str, Any], missing: list[declare.Option]) -> list["_Word"]:
-        """Take folders that stand at the end of a list of names for the places that lack a word.
-
-        Of a list at least one column stays, and a word behind `=` is not a folder.
-        """
-        if not missing or any(place.metadata.get("unless") in values for place in missing):
-            return []
-        lists = [
-            values[option.name]
-            for option in declare.declared(self._options)
-            if option.metadata in (declare.COLUMNS, declare.MEASURES, declare.RUNS)
-            and option.name in values
-        ]
-        most = sys.maxsize if missing[-1].is_list else len(missing)
-        taken: list[_Word] = []
-        while len(taken) < most:
-            ends = [columns for columns in lists if len(columns) > 1 and _is_folder(columns[-1])]
-            if not ends:
-                break
-            taken.append(max(ends, key=lambda columns: columns[-1].at).pop())
-        return taken
+        for place in self._places:
+            words: Any = values.pop(_PLACE + place.name, None) or []
+            if place.is_list and words:
+                values[place.name] = [*words, *values.get(place.name, [])]
+            elif words and place.name in values:  # given by its flag as well
+                raise self._unknown(words)
+            elif words:
+                values[place.name] = words
+        return {name: value for name, value in values.items() if name not in COMMON_FLAGS}
 
     def _unknown(self, word: str) -> ConfigError:
         known, hint = declare.by_name(self._options), ""
@@ -229,26 +197,6 @@ class StrictParser(argparse.ArgumentParser):
         return ConfigError(
             f"unknown argument {word!r}: expected one of this command's flags. {hint}{beam}"
         )
-
-
-class _Word(str):
-    """An argument that knows where it stands."""
-
-    at: int
-
-
-def _listed(value: "_Word | list[_Word]") -> list["_Word"]:
-    return [value] if isinstance(value, str) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, str) else value
-
-
-def _is_folder(word: str) -> bool:
-    return isinstance(word, _Word) and ("/" in word or os.path.isdir(word))
 
 
 def _help(option: declare.Option, needed: str, *, is_full: bool) -> str:
@@ -269,7 +217,7 @@ def _reader(option: declare.Option) -> Any:
     if float in option.kinds:
         return float
     if int not in option.kinds:
-        return None  # as it is: a `_Word`
+        return None
     has_words = any(kind not in (int, type(None)) for kind in option.kinds)
     return (lambda text: int(text) if text.isdecimal() else text) if has_words else int
 

@@ -24,8 +24,9 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
 from bertscore_beam.run import activity, counters
+from bertscore_beam.run.activity import Activity
 from bertscore_beam.run.output import DEVICE_LOST, EscapedRecord
-from bertscore_beam.run.pool import Answer, ChildMessage
+from bertscore_beam.run.pool import Answer
 from bertscore_core.errors import DeviceLostError
 
 _BETWEEN_SECONDS = 0.05
@@ -112,11 +113,10 @@ class _Worker:
     def _report_often(self) -> None:
         while True:
             time.sleep(_SECONDS)
-            self._report(ChildMessage(state=activity.snapshot()))
+            self._report(activity.snapshot())
 
-    def _report(self, *messages: Answer | ChildMessage) -> None:
-        for data in [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in messages]:
-            self._to_send.put(data)
+    def _report(self, message: Answer | Activity | str) -> None:
+        self._to_send.put(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
     def _answer(self, number: int, step: bytes, element: bytes, received: int) -> None:
         """Work on an element; the results that the launcher has received are not sent again."""
@@ -125,22 +125,17 @@ class _Worker:
             for together in _as_they_come(itertools.islice(results, received, None)):
                 # What was counted for results that are not sent again is counted twice. So may
                 # be, if there are several threads, what is counted for other elements.
-                answer = Answer(number, together, counters.collect(), is_last=False)
-                self._report(ChildMessage(state=activity.snapshot()), answer)
-            self._report(
-                ChildMessage(state=activity.snapshot()), Answer(number, counted=counters.collect())
-            )
+                self._report(Answer(number, together, counters.collect(), is_last=False))
+            self._report(Answer(number, counted=counters.collect()))
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
             reason = str(error.__cause__ or error).partition("\n")[0]
-            self._report(ChildMessage(dying=f"its GPU failed: {reason}"))
+            self._report(f"its GPU failed: {reason}")
             self._to_send.put(DEVICE_LOST)
             while True:  # until that is sent
                 time.sleep(_SECONDS)
         except BaseException as error:
-            self._report(
-                ChildMessage(state=activity.snapshot()), Answer(number, error=_portable(error))
-            )
+            self._report(Answer(number, error=_portable(error)))
 
     def _function(self, step: bytes) -> Callable[[Any], Iterable[Any]]:
         with self._opening:
@@ -187,8 +182,8 @@ class _ToLauncher(logging.handlers.QueueHandler):
     """Takes finished lines, tracebacks included; a malformed one is not the step's fault."""
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        message = ChildMessage(log=(record.name, record.levelno, record.getMessage()))
-        self.queue.put_nowait(pickle.dumps(message))
+        line = (record.name, record.levelno, record.getMessage())
+        self.queue.put_nowait(pickle.dumps(line))
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from bertscore_beam.files.checked import typed
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import is_remote, join
 from bertscore_beam.files.read import read_bytes
@@ -85,15 +85,10 @@ class Holder:
     def from_json(cls, data: bytes) -> "Holder | None":
         """Read a lock's content; None if it is not a lock of this program."""
         try:
-            read: dict[str, Any] = load_json(data)
-            # Locks of earlier versions have a field more.
-            known = {field.name for field in fields(cls)} & read.keys()
-            holder = cls(**{name: read[name] for name in known})
-        except (ValueError, TypeError, AttributeError):
+            holder = typed(cls, load_json(data))
+        except (ValueError, AttributeError):  # locks of earlier versions have a field more
             return None
-        is_valid = type(holder.process) is int and type(holder.place) is str
-        is_named = type(holder.run) is str and (holder.run.isalnum() or holder.is_draining)
-        return holder if is_valid and is_named else None
+        return holder if holder.run.isalnum() or holder.is_draining else None
 
     @property
     def is_draining(self) -> bool:

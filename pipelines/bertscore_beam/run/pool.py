@@ -5,7 +5,8 @@
 A child works on one element at a time, or on a few if it has a GPU: while the GPU computes for one,
 others are read and written. Each result is sent as it comes. If a child dies, only what it has not
 sent is lost. Its elements are named, and tried again in a new child, which sends what is missing. A
-run survives `restarts` deaths.
+run survives `restarts` deaths. Beside an `Answer` a child sends its `Activity` now and then, a line
+of the log as name, level and text, and as a text why it is about to end.
 
 No child outlives the launcher: its pipe ends then, and on Linux it gets SIGKILL at once. A thread
 starts its child and every replacement, and lives as long as the pool, since that signal is sent
@@ -124,15 +125,6 @@ class Answer:
     counted: Counted = field(default_factory=Counted)
     error: BaseException | None = None
     is_last: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ChildMessage:
-    """What a child reports beside its answers."""
-
-    state: Activity | None = None
-    log: tuple[str, int, str] | None = None
-    dying: str = ""
 
 
 @dataclass(slots=True)
@@ -378,22 +370,22 @@ class _Child(threading.Thread):
         is_full = len(self._hand) == self._pool.at_once
         if not pipe.poll(_ALIVE_SECONDS if is_full else _LOOK_SECONDS):
             return process.poll() is None or pipe.poll(0)
-        message = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from our own child
-        if isinstance(message, Answer):
-            task = self._hand[message.number]
-            if message.is_last:
-                self._sent.discard(message.number)
-                del self._hand[message.number]
-            else:
-                task.received += len(message.results)
-            task.on_answer(message)
-        else:
-            self._cause = message.dying or self._cause
-            if message.state is not None:
-                activity.update_child(process.pid, message.state)
-            if message.log is not None:
+        match pickle.loads(pipe.recv_bytes()):  # noqa: S301 - from our own child
+            case Answer() as answer:
+                task = self._hand[answer.number]
+                if answer.is_last:
+                    self._sent.discard(answer.number)
+                    del self._hand[answer.number]
+                else:
+                    task.received += len(answer.results)
+                task.on_answer(answer)
+            case Activity() as state:
+                activity.update_child(process.pid, state)
+            case str() as cause:  # why it is about to end
+                self._cause = cause
+            case line:
                 with self._pool.lock:  # two threads may say the same
-                    self._pool.log_once(*message.log)
+                    self._pool.log_once(*line)
         return True
 
     def _answer_all(self, error: Exception) -> None:
