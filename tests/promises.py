@@ -13,17 +13,11 @@ import argparse
 import json
 import os
 import re
-import subprocess
-import sys
-import tempfile
 import tomllib
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
-SOURCES = ("bertscore_core/**/*.py", "pipelines/**/*.py", "docs/*.md")
-"""Where a piece that is broken may be."""
+from tests.small_faults import ROOT, Fault, broken_tree, run_tests
 
 LIST = Path(__file__).with_suffix(".toml")
 PAGE = ROOT / "docs" / "promises.md"
@@ -88,52 +82,14 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def place_of(right: str) -> Path:
-    """Return the only file that has a piece of code, or of a page.
-
-    Raises:
-        ValueError: None has it, or it occurs more than once.
-    """
-    counts = {path: found for path, text in _texts().items() if (found := text.count(right))}
-    if sum(counts.values()) != 1:
-        raise ValueError(f"a promise cannot be broken: got {counts or 'no place'} of {right!r}")
-    return next(iter(counts))
-
-
-@cache
-def _texts() -> dict[Path, str]:
-    paths = (path for source in SOURCES for path in sorted(ROOT.glob(source)))
-    return {path: path.read_text(encoding="utf-8") for path in paths}
-
-
-def copy_tree(target: Path) -> None:
-    """Copy the files that git knows, and those of the environment that tests call by path."""
-    names = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
-    copy = ["cp", "--parents", "-t", str(target)]
-    subprocess.run([*copy, *filter(None, names)], cwd=ROOT, check=True)
-    (target / ".venv").symlink_to(ROOT / ".venv")
-
-
 def broken(promise: Promise) -> dict[str, bool]:
     """Break what a promise says, in a copy of the tree, and return which of its tests fail."""
-    place = place_of(promise.right).relative_to(ROOT)
-    with tempfile.TemporaryDirectory(prefix="broken-") as folder:
-        tree = Path(folder)
-        copy_tree(tree)
-        (tree / place).write_text((tree / place).read_text().replace(promise.right, promise.wrong))
+    with broken_tree(Fault("", promise.right, promise.wrong)) as tree:
         return {test: _fails(tree, test) for test in promise.tests}
 
 
 def _fails(tree: Path, test: str) -> bool:
-    """Run a test of a copy of the tree, on its own code."""
-    own = os.pathsep.join(map(str, (tree, tree / "pipelines")))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", test],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": own, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = run_tests(tree, "-n", "0", test)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"pytest cannot run {test}: got status {done.returncode}: {done.stdout}")
     return done.returncode == 1

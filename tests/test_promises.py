@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from tests.promises import PAGE, ROOT, page, place_of, read_promises
+from tests.promises import PAGE, ROOT, page, read_promises
+from tests.small_faults import Fault, place_of
 
 _, PROMISES = read_promises()
 UNTESTED = {"bench", "gpu", "dataflow"}  # figures, and what never ran
@@ -26,7 +27,7 @@ def test_a_promise_is_on_its_page_has_tests_and_can_be_broken(promise):
     assert promise.tests or promise.layer in UNTESTED
     if promise.tests:
         assert promise.wrong != promise.right
-        place = place_of(promise.right)
+        place = place_of(Fault("", promise.right, promise.wrong), ROOT)
         if place.suffix == ".py":
             ast.parse(place.read_text().replace(promise.right, promise.wrong))
 

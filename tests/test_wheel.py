@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from packaging.metadata import Metadata
 
-from tests.promises import copy_tree
+from tests.small_faults import copy_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("pipelines", "tests", "configs")
