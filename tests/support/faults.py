@@ -14,7 +14,6 @@ What a fault does to a request:
 """
 
 import contextlib
-import math
 import random
 import socket
 import threading
@@ -45,25 +44,36 @@ class FaultRule:
         kinds: What goes wrong, one of them at random; names of :data:`KINDS`.
         seconds: How long from now.
         stall: Seconds a stalled request waits.
+        client: Only requests signed with this access key; "" for all.
         method: Only requests of this method, such as PUT; "" for all.
+        path: Only requests whose path ends so; "" for all.
         query: Only requests that have this in their query; "" for all.
     """
 
     rate: float = 0.0
     kinds: Sequence[str] = KINDS
-    seconds: float = math.inf
+    seconds: float = 1e9
     stall: float = 5.0
+    client: str = ""
     method: str = ""
+    path: str = ""
     query: str = ""
 
     def means(self, environ: dict[str, Any]) -> bool:
         """Tell whether a request is one of those."""
-        query = unquote(environ.get("QUERY_STRING", ""))
-        return self.method in ("", environ["REQUEST_METHOD"]) and self.query in query
+        signed = environ.get("HTTP_AUTHORIZATION", "")
+        return (
+            (not self.client or f"Credential={self.client}/" in signed)
+            and self.method in ("", environ["REQUEST_METHOD"])
+            and environ["PATH_INFO"].endswith(self.path)
+            and self.query in unquote(environ.get("QUERY_STRING", ""))
+        )
 
 
 class Faults:
     """A WSGI application that lets some requests to another one go wrong.
+
+    Several rules may hold at a time, one a client.
 
     Attributes:
         watch: Is called with each request before it is answered; None for nobody.
@@ -76,15 +86,15 @@ class Faults:
         self._application = application
         self._random = random.Random(0)
         self._lock = threading.Lock()
-        self._rule, self._until = FaultRule(), math.inf
+        self._rules: dict[str, tuple[FaultRule, float]] = {}
         self.happened: Counter[str] = Counter()
         self.watch: Callable[[dict[str, Any]], object] | None = None
         self.requests: list[tuple[str, str]] | None = None
 
     def set(self, rule: FaultRule) -> None:
-        """Let a rule hold from now on, in the place of the earlier one."""
+        """Let a rule hold from now on, in the place of an earlier one for the same client."""
         with self._lock:
-            self._rule, self._until = rule, time.monotonic() + rule.seconds
+            self._rules[rule.client] = (rule, time.monotonic() + rule.seconds)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         """Answer a request."""
@@ -92,24 +102,26 @@ class Faults:
             self.watch(environ)
         if self.requests is not None:
             self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
-        kind = self._draw(environ)
+        rule, kind = self._draw(environ)
+        if rule is None:
+            return self._application(environ, start_response)
         if kind in _STATUS:
             return _refuse(kind, environ, start_response)
-        if kind in ("lost", "cut"):
-            return self._break_off(environ, start_response, with_half=kind == "cut")
         if kind == "stall":
-            time.sleep(self._rule.stall)
-        return self._application(environ, start_response)
+            time.sleep(rule.stall)
+            return self._application(environ, start_response)
+        return self._break_off(environ, start_response, with_half=kind == "cut")
 
-    def _draw(self, environ: dict[str, Any]) -> str:
-        """Decide what goes wrong with a request; "" for nothing."""
+    def _draw(self, environ: dict[str, Any]) -> tuple[FaultRule | None, str]:
+        """Decide what happens to a request."""
         with self._lock:
-            rule, now = self._rule, time.monotonic()
-            if rule.means(environ) and now < self._until and self._random.random() < rule.rate:
-                kind = self._random.choice(tuple(rule.kinds))
-                self.happened[kind] += 1
-                return kind
-        return ""
+            now = time.monotonic()
+            for rule, until in self._rules.values():
+                if rule.means(environ) and now < until and self._random.random() < rule.rate:
+                    kind = self._random.choice(tuple(rule.kinds))
+                    self.happened[kind] += 1
+                    return rule, kind
+        return None, ""
 
     def _break_off(
         self, environ: dict[str, Any], start_response: Callable, *, with_half: bool

@@ -1,7 +1,13 @@
-"""A real S3-compatible server on loopback, for tests of what object stores do differently."""
+"""A real S3-compatible server on loopback, for tests of what object stores do differently.
 
+`python -m tests.support.s3` runs one in a process of its own until its standard input ends, so that
+it outlives the commands that a test kills; the first line it prints is its address.
+"""
+
+import contextlib
 import logging
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +23,19 @@ from tests.support.web import running
 
 
 @contextmanager
+def s3_server() -> Iterator[tuple[str, Faults]]:
+    """Run a server in a thread; yield its address and the faults it may be given."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    faults = Faults(werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app))
+    handler = werkzeug_app.MotoRequestHandler
+    server = make_server("127.0.0.1", 0, faults, threaded=True, request_handler=handler)
+    with running(server) as url:
+        yield url, faults
+
+
+@contextmanager
 def s3_bucket(faults: list[Faults] | None = None) -> Iterator[str]:
-    """Run a server in a thread with a bucket, point the environment at it; yield the bucket's URL.
+    """Start the server, make a bucket and point the environment at it; yield the bucket's URL.
 
     The environment is inherited by worker processes, and restored at the end. The bucket's name is
     new each time: servers of one process share what they hold.
@@ -26,26 +43,23 @@ def s3_bucket(faults: list[Faults] | None = None) -> Iterator[str]:
     Args:
         faults: Gets what sets the server's faults.
     """
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    found = Faults(werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app))
-    handler = werkzeug_app.MotoRequestHandler
-    server = make_server("127.0.0.1", 0, found, threaded=True, request_handler=handler)
     name = f"dumps-{uuid.uuid4().hex}"
     kind = fsspec.get_filesystem_class("s3")
-    if faults is not None:
-        faults.append(found)
     try:
-        with running(server) as url, mock.patch.dict(os.environ, _environment(url)):
+        with s3_server() as (url, found), mock.patch.dict(os.environ, s3_environment(url)):
             os.environ.pop("AWS_PROFILE", None)
             # A file system made earlier in this process talks to an earlier server.
             kind.clear_instance_cache()
             fsspec.filesystem("s3").mkdir(name)
+            if faults is not None:
+                faults.append(found)
             yield f"s3://{name}"
     finally:
         kind.clear_instance_cache()
 
 
-def _environment(url: str) -> dict[str, str]:
+def s3_environment(url: str) -> dict[str, str]:
+    """Return what points a command at a server."""
     return {
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": "test",
@@ -58,3 +72,15 @@ def over_http(url: str) -> str:
     """Let anybody read an object of the running server, and return its plain address."""
     fsspec.filesystem("s3").chmod(url, "public-read")
     return f"{os.environ['AWS_ENDPOINT_URL']}/{quote(url.removeprefix('s3://'))}"
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    with s3_server() as (url, _):
+        print(url, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
